@@ -1,0 +1,317 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// State is where a control plane is in its life.
+// +kubebuilder:validation:Enum=Pending;Validating;Provisioning;Configuring;Ready;Degraded;Recovering;Failed
+type State string
+
+const (
+	// StatePending: no owner yet, or paused before the start.
+	StatePending State = "Pending"
+	// StateValidating: references, permissions, version and dependencies are not all there yet.
+	StateValidating State = "Validating"
+	// StateProvisioning: the Workspace of the control plane is being applied.
+	StateProvisioning State = "Provisioning"
+	// StateConfiguring: the Workspace is ready; endpoint, kubeconfig or Fargate profiles are not.
+	StateConfiguring State = "Configuring"
+	// StateReady: the control plane is what its spec asks for.
+	StateReady State = "Ready"
+	// StateDegraded: it was Ready, and a part of it no longer is, while the cluster still answers.
+	StateDegraded State = "Degraded"
+	// StateRecovering: a recovery action runs.
+	StateRecovering State = "Recovering"
+	// StateFailed: a person must do something.
+	StateFailed State = "Failed"
+)
+
+// Phase is the coarse form of State.
+// +kubebuilder:validation:Enum=Creating;Ready;Failed
+type Phase string
+
+const (
+	// PhaseCreating: the control plane is being made or changed.
+	PhaseCreating Phase = "Creating"
+	// PhaseReady: the control plane can be used.
+	PhaseReady Phase = "Ready"
+	// PhaseFailed: a person must do something.
+	PhaseFailed Phase = "Failed"
+)
+
+// CAPTControlPlaneStatus is the observed state of a control plane.
+type CAPTControlPlaneStatus struct {
+	// conditions are Available (mirrored by Cluster API as ControlPlaneAvailable), Ready, and those they derive from.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is part of the Cluster API contract.
+	// +optional
+	Initialization CAPTControlPlaneInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// externalManagedControlPlane is always true: EKS runs the control plane, there are no Nodes of it. Part of the
+	// Cluster API contract.
+	// +optional
+	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
+
+	// versions are the Kubernetes versions of the control plane; part of the Cluster API contract.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
+
+	// version is the Kubernetes version that was last applied; part of the Cluster API contract.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// state is where the control plane is in its life.
+	// +optional
+	State State `json:"state,omitempty"`
+
+	// phase is the coarse form of state.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// endpoint is host:port of the API server, for people.
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// workspaceTemplateApply is the WorkspaceTemplateApply in use.
+	// +optional
+	WorkspaceTemplateApply *WorkspaceTemplateApplyStatus `json:"workspaceTemplateApply,omitempty"`
+
+	// fargateProfiles are the Fargate profiles, in the order of spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	FargateProfiles []FargateProfileStatus `json:"fargateProfiles,omitempty"`
+
+	// progress of what goes on.
+	// +optional
+	Progress *Progress `json:"progress,omitempty"`
+
+	// health of a control plane that was made.
+	// +optional
+	Health *Health `json:"health,omitempty"`
+
+	// recovery is what CAPT did to repair the control plane.
+	// +optional
+	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
+
+	// dependencies are the objects this one depends on, and those that depend on it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Dependencies []Dependency `json:"dependencies,omitempty"`
+
+	// observedGeneration is the generation of spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// CAPTControlPlaneInitializationStatus is part of the Cluster API contract.
+// +kubebuilder:validation:MinProperties=1
+type CAPTControlPlaneInitializationStatus struct {
+	// controlPlaneInitialized is true once the API server could be used; it is never revoked.
+	// +optional
+	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
+}
+
+// WorkspaceTemplateApplyStatus is what a control plane reports of its WorkspaceTemplateApply.
+type WorkspaceTemplateApplyStatus struct {
+	infrav1.WorkspaceTemplateApplySummary `json:",inline"`
+
+	// state is the reason of the WorkspaceTemplateApply's Ready condition.
+	// +optional
+	State string `json:"state,omitempty"`
+
+	// outputs are the Terraform outputs that may be published.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+// FargateProfileStatus is the observed state of a Fargate profile.
+type FargateProfileStatus struct {
+	// name of the profile.
+	// +required
+	Name string `json:"name"`
+
+	// ready is true when the profile is what spec asks for.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// workspaceTemplateApplyName is the WorkspaceTemplateApply of the profile.
+	// +optional
+	WorkspaceTemplateApplyName string `json:"workspaceTemplateApplyName,omitempty"`
+
+	// failureReason says in one word why the profile failed.
+	// +optional
+	FailureReason string `json:"failureReason,omitempty"`
+
+	// failureMessage says it in full.
+	// +optional
+	FailureMessage string `json:"failureMessage,omitempty"`
+}
+
+// Progress of what goes on.
+type Progress struct {
+	// currentOperation is what goes on.
+	// +optional
+	CurrentOperation string `json:"currentOperation,omitempty"`
+
+	// percentComplete grows from 0 to 100 within one revision.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	PercentComplete *int32 `json:"percentComplete,omitempty"`
+
+	// estimatedCompletionTime is when the operation will be done, judged by earlier ones; absent when unknown.
+	// +optional
+	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
+
+	// estimatedTimeRemaining until then, as of the last status write.
+	// +optional
+	EstimatedTimeRemaining *metav1.Duration `json:"estimatedTimeRemaining,omitempty"`
+
+	// history of the last 20 operations, the latest last.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	History []OperationRecord `json:"history,omitempty"`
+}
+
+// OperationRecord is something that was done to the control plane.
+type OperationRecord struct {
+	// name of the operation.
+	// +required
+	Name string `json:"name"`
+
+	// startTime of the operation.
+	// +required
+	StartTime metav1.Time `json:"startTime"`
+
+	// completionTime of the operation; absent while it goes on.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// outcome of the operation.
+	// +optional
+	Outcome string `json:"outcome,omitempty"`
+
+	// message about the outcome.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Health of a control plane that was made.
+type Health struct {
+	// overall is the worst of the checks.
+	// +optional
+	Overall HealthState `json:"overall,omitempty"`
+
+	// checks one by one.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Checks []HealthCheck `json:"checks,omitempty"`
+}
+
+// HealthState is the result of a check.
+// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
+type HealthState string
+
+const (
+	// HealthHealthy: the check passed.
+	HealthHealthy HealthState = "Healthy"
+	// HealthUnhealthy: the check failed.
+	HealthUnhealthy HealthState = "Unhealthy"
+	// HealthUnknown: the check could not be made.
+	HealthUnknown HealthState = "Unknown"
+)
+
+// HealthCheck is the result of one check. Its latency and the time it ran are metrics, so that a healthy cluster causes
+// no writes.
+type HealthCheck struct {
+	// name of the check.
+	// +required
+	Name string `json:"name"`
+
+	// status of the check.
+	// +required
+	Status HealthState `json:"status"`
+
+	// message about the status.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// lastTransitionTime is when status changed.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty,omitzero"`
+}
+
+// DependencyDirection says which way a dependency goes.
+// +kubebuilder:validation:Enum=Upstream;Downstream
+type DependencyDirection string
+
+const (
+	// DependencyUpstream is an object that this one depends on.
+	DependencyUpstream DependencyDirection = "Upstream"
+	// DependencyDownstream is an object that depends on this one.
+	DependencyDownstream DependencyDirection = "Downstream"
+)
+
+// Dependency is an object this one depends on, or one that depends on it.
+type Dependency struct {
+	// kind of the object.
+	// +required
+	Kind string `json:"kind"`
+
+	// namespace of the object.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the object.
+	// +required
+	Name string `json:"name"`
+
+	// direction of the dependency.
+	// +required
+	Direction DependencyDirection `json:"direction"`
+
+	// ready is true when the object is what is needed of it.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// reason why it is not.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}

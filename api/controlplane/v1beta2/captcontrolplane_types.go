@@ -1,0 +1,310 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until its EKS cluster is destroyed.
+const CAPTControlPlaneFinalizer = "captcontrolplane.controlplane.cluster.x-k8s.io"
+
+// CAPTControlPlaneSpec describes an EKS control plane.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another EKS cluster",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.region) || (has(self.region) && self.region == oldSelf.region)",message="region is immutable once set: a cluster can not move to another region",fieldPath=".region",reason=FieldValueForbidden
+type CAPTControlPlaneSpec struct {
+	CAPTControlPlaneTemplateResourceSpec `json:",inline"`
+
+	// version is the Kubernetes version: 1.31, v1.31, 1.31.0 and v1.31.0 are all accepted. EKS is given 1.31.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`
+	Version string `json:"version"`
+
+	// controlPlaneEndpoint is the address of the API server; CAPT writes it, Cluster API copies it to the Cluster.
+	// +optional
+	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use. It is written once: by CAPT for a new control
+	// plane, by captctl on adoption.
+	// +optional
+	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+}
+
+// CAPTControlPlaneTemplateResourceSpec is the part of a CAPTControlPlane that many clusters can have in common.
+type CAPTControlPlaneTemplateResourceSpec struct {
+	// region is the AWS region. It may be left out when the CAPTCluster of the same Cluster has one, and must agree with it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
+	Region string `json:"region,omitempty"`
+
+	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
+	// +required
+	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+
+	// variables are given to the template besides those CAPT sets, which take precedence.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]string `json:"variables,omitempty"`
+
+	// endpointAccess says from where the API server can be reached.
+	// +optional
+	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
+
+	// addons are the EKS add-ons.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Addons []Addon `json:"addons,omitempty"`
+
+	// additionalTags are put on the AWS resources.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128)",message="a tag key has 1 to 128 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(self[k]) <= 256)",message="a tag value has at most 256 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('aws:'))",message="tag keys that begin with aws: are reserved by AWS"
+	AdditionalTags map[string]TagValue `json:"additionalTags,omitempty"`
+
+	// timeouts after which something that has not happened counts as failed.
+	// +optional
+	Timeouts Timeouts `json:"timeouts,omitempty,omitzero"`
+
+	// fargateProfiles are the Fargate profiles of the cluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	FargateProfiles []FargateProfile `json:"fargateProfiles,omitempty"`
+
+	// kubeconfig says where the kubeconfig Secret of the contract comes from.
+	// +optional
+	Kubeconfig Kubeconfig `json:"kubeconfig,omitempty,omitzero"`
+
+	// endpointProbe says whether the API server must answer CAPT before the control plane is Ready.
+	// +optional
+	// +kubebuilder:default=BestEffort
+	EndpointProbe EndpointProbe `json:"endpointProbe,omitempty"`
+
+	// recovery says what CAPT may do by itself when something fails.
+	// +optional
+	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
+}
+
+// TagValue is the value of an AWS tag.
+// +kubebuilder:validation:MaxLength=256
+type TagValue string
+
+// EndpointAccess says from where the API server can be reached.
+// +kubebuilder:validation:XValidation:rule="self.public || self.private",message="at least one of public and private must be true, or nobody can reach the cluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.public",message="publicCIDRs goes with public: true",fieldPath=".publicCIDRs"
+type EndpointAccess struct {
+	// public endpoint.
+	// +optional
+	// +kubebuilder:default=true
+	Public *bool `json:"public,omitempty"`
+
+	// private endpoint, within the VPC.
+	// +optional
+	// +kubebuilder:default=false
+	Private *bool `json:"private,omitempty"`
+
+	// publicCIDRs are the networks from which the public endpoint can be reached; absent means from everywhere.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=40
+	PublicCIDRs []CIDR `json:"publicCIDRs,omitempty"`
+}
+
+// CIDR is a network, for example 203.0.113.0/24.
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a network in CIDR notation, for example 203.0.113.0/24"
+type CIDR string
+
+// Addon is an EKS add-on.
+type Addon struct {
+	// name of the add-on, for example coredns.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	Name string `json:"name"`
+
+	// version of the add-on; absent means the one EKS prefers.
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	Version string `json:"version,omitempty"`
+
+	// configurationValues is a JSON or YAML document with the settings of the add-on.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	ConfigurationValues string `json:"configurationValues,omitempty"`
+}
+
+// Timeouts after which something that has not happened counts as failed, counted from when the work really started.
+// +kubebuilder:validation:MinProperties=1
+type Timeouts struct {
+	// controlPlaneSeconds is the time for the control plane; the default is 1800.
+	// +optional
+	// +kubebuilder:default=1800
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=86400
+	ControlPlaneSeconds *int32 `json:"controlPlaneSeconds,omitempty"`
+
+	// vpcReadySeconds is the time for the VPC; the default is 900.
+	// +optional
+	// +kubebuilder:default=900
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=86400
+	VPCReadySeconds *int32 `json:"vpcReadySeconds,omitempty"`
+
+	// secretSeconds is the time for the connection Secret; the default is 300.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	SecretSeconds *int32 `json:"secretSeconds,omitempty"`
+}
+
+// FargateProfile is a Fargate profile of the cluster.
+type FargateProfile struct {
+	// name of the profile; EKS allows 100 characters.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	Name string `json:"name"`
+
+	// selectors say which pods run on the profile; EKS allows 1 to 5.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=5
+	Selectors []FargateSelector `json:"selectors"`
+
+	// workspaceTemplateRef names the WorkspaceTemplate of the profile.
+	// +required
+	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+
+	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use; CAPT or captctl writes it once.
+	// +optional
+	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+}
+
+// FargateSelector selects pods by namespace and labels.
+type FargateSelector struct {
+	// namespace of the pods.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// labels of the pods; EKS allows 5.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=5
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// KubeconfigSource says where the kubeconfig Secret of the contract comes from.
+// +kubebuilder:validation:Enum=Auto;Output;Exec;Token
+type KubeconfigSource string
+
+const (
+	// KubeconfigAuto takes the Terraform output when there is one, else makes one.
+	KubeconfigAuto KubeconfigSource = "Auto"
+	// KubeconfigOutput takes the Terraform output kubeconfig.
+	KubeconfigOutput KubeconfigSource = "Output"
+	// KubeconfigExec makes one that runs "aws eks get-token".
+	KubeconfigExec KubeconfigSource = "Exec"
+	// KubeconfigToken makes one with a short-lived EKS token, renewed by the manager.
+	KubeconfigToken KubeconfigSource = "Token"
+)
+
+// Kubeconfig says where the kubeconfig Secret of the contract comes from.
+// +kubebuilder:validation:MinProperties=1
+type Kubeconfig struct {
+	// source of the kubeconfig; the default is Auto.
+	// +optional
+	// +kubebuilder:default=Auto
+	Source KubeconfigSource `json:"source,omitempty"`
+}
+
+// EndpointProbe says whether the API server must answer CAPT before the control plane is Ready.
+// +kubebuilder:validation:Enum=BestEffort;Required;Disabled
+type EndpointProbe string
+
+const (
+	// EndpointProbeBestEffort probes, and takes a network that can not be crossed for no failure.
+	EndpointProbeBestEffort EndpointProbe = "BestEffort"
+	// EndpointProbeRequired takes it for one.
+	EndpointProbeRequired EndpointProbe = "Required"
+	// EndpointProbeDisabled does not probe.
+	EndpointProbeDisabled EndpointProbe = "Disabled"
+)
+
+// CAPTControlPlane is an EKS control plane made with Terraform: the ControlPlane of Cluster API.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=captcontrolplanes,scope=Namespaced,shortName=captcp,categories=cluster-api;capt
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,priority=1
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,priority=1
+// +kubebuilder:printcolumn:name="Progress",type=integer,JSONPath=`.status.progress.percentComplete`,priority=1
+// +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.status.workspaceTemplateApply.workspaceName`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
+type CAPTControlPlane struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec CAPTControlPlaneSpec `json:"spec,omitempty,omitzero"`
+	// +optional
+	Status CAPTControlPlaneStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the object.
+func (c *CAPTControlPlane) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions of the object.
+func (c *CAPTControlPlane) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// CAPTControlPlaneList is a list of CAPTControlPlanes.
+//
+// +kubebuilder:object:root=true
+type CAPTControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTControlPlane `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTControlPlane{}, &CAPTControlPlaneList{})
+}

@@ -1,0 +1,69 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTControlPlaneTemplateSpec is the spec of a CAPTControlPlaneTemplate.
+type CAPTControlPlaneTemplateSpec struct {
+	// template of the CAPTControlPlanes.
+	// +required
+	Template CAPTControlPlaneTemplateResource `json:"template"`
+}
+
+// CAPTControlPlaneTemplateResource is what a CAPTControlPlane is made from. Cluster API's topology controller adds the
+// version.
+type CAPTControlPlaneTemplateResource struct {
+	// metadata is copied to the CAPTControlPlane.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is copied to the CAPTControlPlane.
+	// +required
+	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
+}
+
+// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=captcontrolplanetemplates,scope=Namespaced,shortName=captcpt,categories=cluster-api;capt
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.spec.workspaceTemplateRef.name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CAPTControlPlaneTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec CAPTControlPlaneTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// CAPTControlPlaneTemplateList is a list of CAPTControlPlaneTemplates.
+//
+// +kubebuilder:object:root=true
+type CAPTControlPlaneTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTControlPlaneTemplate `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{})
+}

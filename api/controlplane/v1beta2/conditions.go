@@ -1,0 +1,122 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+// Conditions of CAPTControlPlane.
+const (
+	// AvailableCondition is mirrored by Cluster API as ControlPlaneAvailable: the API server of the cluster can be used,
+	// whatever else goes on.
+	AvailableCondition = "Available"
+	// ReadyCondition is the summary: the control plane is what its spec asks for.
+	ReadyCondition = "Ready"
+	// InitializedCondition is True once the API server could be used for the first time.
+	InitializedCondition = "Initialized"
+	// CreatingCondition is True while the phase is Creating.
+	CreatingCondition = "Creating"
+	// FailedCondition is True while the phase is Failed; its reason and message say why.
+	FailedCondition = "Failed"
+	// WorkspaceReadyCondition is True when the Workspace of the control plane is up to date.
+	WorkspaceReadyCondition = "WorkspaceReady"
+	// DependenciesReadyCondition is True when the Cluster, the VPC and the WorkspaceTemplate are there.
+	DependenciesReadyCondition = "DependenciesReady"
+	// EndpointAvailableCondition is True when the endpoint of the API server is known.
+	EndpointAvailableCondition = "EndpointAvailable"
+	// KubeconfigReadyCondition is True when the kubeconfig Secret of the contract is there.
+	KubeconfigReadyCondition = "KubeconfigReady"
+	// FargateProfileReadyCondition is True when every Fargate profile is ready.
+	FargateProfileReadyCondition = "FargateProfileReady"
+	// FargateProfileCreatingCondition is True while a Fargate profile is being made.
+	FargateProfileCreatingCondition = "FargateProfileCreating"
+	// FargateProfileFailedCondition is True when a Fargate profile failed.
+	FargateProfileFailedCondition = "FargateProfileFailed"
+	// DegradedCondition is True when the control plane was Ready and a part of it no longer is.
+	DegradedCondition = "Degraded"
+	// RecoveringCondition is True while a recovery action runs.
+	RecoveringCondition = "Recovering"
+	// AdoptionRequiredCondition is True when a person must say which WorkspaceTemplateApply belongs to the control plane.
+	AdoptionRequiredCondition = "AdoptionRequired"
+	// DeletingCondition says, while the control plane is being deleted, what is waited for.
+	DeletingCondition = "Deleting"
+)
+
+// Reasons. Each says in one word what the message says in full.
+const (
+	// AvailableReason: the API server of the cluster can be used.
+	AvailableReason = "Available"
+	// NotAvailableReason: it can not be used yet, or no longer.
+	NotAvailableReason = "NotAvailable"
+	// ReadyReason: the control plane is what its spec asks for.
+	ReadyReason = "Ready"
+	// InitializedReason: the API server could be used at least once.
+	InitializedReason = "Initialized"
+	// NotInitializedReason: it could not be used yet.
+	NotInitializedReason = "NotInitialized"
+	// CreatingReason: the control plane is being made or changed.
+	CreatingReason = "Creating"
+	// NotCreatingReason: it is not.
+	NotCreatingReason = "NotCreating"
+	// NotFailedReason: nothing a person must repair.
+	NotFailedReason = "NotFailed"
+	// WaitingForOwnerReason: Cluster API has not made the Cluster the owner of the control plane yet.
+	WaitingForOwnerReason = "WaitingForOwner"
+	// WaitingForInfrastructureReason: the VPC is not ready yet.
+	WaitingForInfrastructureReason = "WaitingForInfrastructure"
+	// RegionConflictReason: the control plane and its CAPTCluster name different regions, or neither names one.
+	RegionConflictReason = "RegionConflict"
+	// InvalidVersionReason: spec.version is not a Kubernetes version.
+	InvalidVersionReason = "InvalidVersion"
+	// DependenciesReadyReason: everything the control plane needs is there.
+	DependenciesReadyReason = "DependenciesReady"
+	// WorkspaceNotReadyReason: Terraform is at work, or about to be.
+	WorkspaceNotReadyReason = "WorkspaceNotReady"
+	// WorkspaceReadyReason: the Workspace is up to date.
+	WorkspaceReadyReason = "WorkspaceReady"
+	// EndpointKnownReason: the endpoint is known.
+	EndpointKnownReason = "EndpointKnown"
+	// EndpointMissingReason: Terraform applied the template, but there is no output cluster_endpoint.
+	EndpointMissingReason = "EndpointMissing"
+	// EndpointInvalidReason: the output cluster_endpoint is not a URL and not host[:port].
+	EndpointInvalidReason = "EndpointInvalid"
+	// EndpointChangedReason: the output no longer equals spec.controlPlaneEndpoint.
+	EndpointChangedReason = "EndpointChanged"
+	// WaitingForWorkspaceReason: it is not known before the Workspace is ready.
+	WaitingForWorkspaceReason = "WaitingForWorkspace"
+	// KubeconfigReadyReason: the kubeconfig Secret is there.
+	KubeconfigReadyReason = "KubeconfigReady"
+	// KubeconfigMissingReason: the connection Secret holds no kubeconfig.
+	KubeconfigMissingReason = "KubeconfigMissing"
+	// KubeconfigInvalidReason: what the connection Secret holds is no kubeconfig.
+	KubeconfigInvalidReason = "KubeconfigInvalid"
+	// KubeconfigConflictReason: the kubeconfig Secret belongs to somebody else.
+	KubeconfigConflictReason = "KubeconfigConflict"
+	// AdoptionRequiredReason: a person must say which WorkspaceTemplateApply belongs to the control plane.
+	AdoptionRequiredReason = "AdoptionRequired"
+	// AdoptionNotRequiredReason: the reference is known.
+	AdoptionNotRequiredReason = "AdoptionNotRequired"
+	// DegradedReason: the control plane was Ready and a part of it no longer is.
+	DegradedReason = "Degraded"
+	// NotDegradedReason: it is not degraded.
+	NotDegradedReason = "NotDegraded"
+	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying, or about to.
+	WaitingForWorkspaceTemplateApplyDeletionReason = "WaitingForWorkspaceTemplateApplyDeletion"
+	// DeletingReason: nothing is waited for any more.
+	DeletingReason = "Deleting"
+	// NotDeletingReason: the control plane is not being deleted.
+	NotDeletingReason = "NotDeleting"
+	// InternalErrorReason: the API server or CAPT failed; it is tried again.
+	InternalErrorReason = "InternalError"
+)

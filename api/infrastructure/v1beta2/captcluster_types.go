@@ -1,0 +1,192 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed, or left behind on purpose.
+const CAPTClusterFinalizer = "captcluster.infrastructure.cluster.x-k8s.io"
+
+// CAPTClusterSpec describes the network of a cluster.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another VPC",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+type CAPTClusterSpec struct {
+	CAPTClusterTemplateResourceSpec `json:",inline"`
+
+	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use. It is written once: by CAPT for a new VPC, by
+	// captctl on adoption.
+	// +optional
+	WorkspaceTemplateApplyRef *WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+}
+
+// CAPTClusterTemplateResourceSpec is the part of a CAPTCluster that many clusters can have in common.
+type CAPTClusterTemplateResourceSpec struct {
+	// region is the AWS region, for example ap-northeast-1 or us-gov-west-1.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="region is immutable: a cluster can not move to another region",reason=FieldValueForbidden
+	Region string `json:"region"`
+
+	// vpc is the network: an existing one, or one made from a WorkspaceTemplate.
+	// +required
+	VPC VPC `json:"vpc"`
+}
+
+// VPC is an existing network, or one made from a WorkspaceTemplate.
+// +kubebuilder:validation:XValidation:rule="has(self.existingID) != has(self.template)",message="set exactly one of existingID and template"
+// +kubebuilder:validation:XValidation:rule="!has(self.connectionSecretRef) || has(self.existingID)",message="connectionSecretRef goes with existingID only; a VPC made from a template has a connection Secret of its own",fieldPath=".connectionSecretRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="has(self.existingID) == has(oldSelf.existingID)",message="a VPC can not change between existingID and template"
+type VPC struct {
+	// existingID is the id of a VPC that CAPT uses and does not manage.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^vpc-[0-9a-z]+$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingID is immutable: a cluster can not move to another VPC",reason=FieldValueForbidden
+	ExistingID string `json:"existingID,omitempty"`
+
+	// connectionSecretRef names a Secret with the key vpc_config, for templates that need to know the subnets of an
+	// existing VPC.
+	// +optional
+	ConnectionSecretRef *LocalSecretReference `json:"connectionSecretRef,omitempty"`
+
+	// template makes the VPC with Terraform.
+	// +optional
+	Template *VPCTemplate `json:"template,omitempty"`
+}
+
+// VPCTemplate makes a VPC with Terraform.
+type VPCTemplate struct {
+	// ref names the WorkspaceTemplate.
+	// +required
+	Ref WorkspaceTemplateReference `json:"ref"`
+
+	// name of the VPC; the default is the name of the CAPTCluster with "-vpc" appended.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// variables are given to the template besides those CAPT sets, which take precedence.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]string `json:"variables,omitempty"`
+
+	// deletionPolicy says what becomes of the VPC when the CAPTCluster is deleted: Delete (the default) or Retain.
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// CAPTClusterStatus is the observed state of the network of a cluster.
+type CAPTClusterStatus struct {
+	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, Paused, Deleting and
+	// AdoptionRequired.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is part of the Cluster API contract.
+	// +optional
+	Initialization CAPTClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// failureDomains are the availability zones of the VPC, from the output availability_zones; part of the contract.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// vpc is the network in use.
+	// +optional
+	VPC VPCStatus `json:"vpc,omitempty,omitzero"`
+
+	// workspaceTemplateApply is the WorkspaceTemplateApply in use.
+	// +optional
+	WorkspaceTemplateApply *WorkspaceTemplateApplySummary `json:"workspaceTemplateApply,omitempty"`
+
+	// endpoint is host:port of the Cluster, for people; the truth is in the Cluster.
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// observedGeneration is the generation of spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// CAPTClusterInitializationStatus is part of the Cluster API contract.
+// +kubebuilder:validation:MinProperties=1
+type CAPTClusterInitializationStatus struct {
+	// provisioned is true once the network exists; it is never revoked.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// VPCStatus is the network in use.
+// +kubebuilder:validation:MinProperties=1
+type VPCStatus struct {
+	// id of the VPC.
+	// +optional
+	ID string `json:"id,omitempty"`
+}
+
+// CAPTCluster is the network of an EKS cluster: the InfraCluster of Cluster API.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=captclusters,scope=Namespaced,shortName=captc,categories=cluster-api;capt
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="VPC-ID",type=string,JSONPath=`.status.vpc.id`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`,priority=1
+// +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.status.workspaceTemplateApply.workspaceName`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+type CAPTCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec CAPTClusterSpec `json:"spec,omitempty,omitzero"`
+	// +optional
+	Status CAPTClusterStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the object.
+func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions of the object.
+func (c *CAPTCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// CAPTClusterList is a list of CAPTClusters.
+//
+// +kubebuilder:object:root=true
+type CAPTClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTCluster `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTCluster{}, &CAPTClusterList{})
+}

@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTClusterTemplateSpec is the spec of a CAPTClusterTemplate.
+type CAPTClusterTemplateSpec struct {
+	// template of the CAPTClusters.
+	// +required
+	Template CAPTClusterTemplateResource `json:"template"`
+}
+
+// CAPTClusterTemplateResource is what a CAPTCluster is made from.
+type CAPTClusterTemplateResource struct {
+	// metadata is copied to the CAPTCluster.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is copied to the CAPTCluster.
+	// +required
+	Spec CAPTClusterTemplateResourceSpec `json:"spec"`
+}
+
+// CAPTClusterTemplate is what a ClusterClass makes CAPTClusters from.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=captclustertemplates,scope=Namespaced,shortName=captct,categories=cluster-api;capt
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.template.spec.region`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CAPTClusterTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec CAPTClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// CAPTClusterTemplateList is a list of CAPTClusterTemplates.
+//
+// +kubebuilder:object:root=true
+type CAPTClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTClusterTemplate `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTClusterTemplate{}, &CAPTClusterTemplateList{})
+}

@@ -1,0 +1,133 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+// Conditions of more than one kind.
+const (
+	// ReadyCondition is the summary: the object is what its spec asks for.
+	ReadyCondition = "Ready"
+	// AdoptionRequiredCondition is True when a WorkspaceTemplateApply that may belong to the object exists, but the
+	// object does not refer to it. Nothing is created then: a second one would be a second cluster or VPC.
+	AdoptionRequiredCondition = "AdoptionRequired"
+	// DeletingCondition says, while the object is being deleted, what is waited for.
+	DeletingCondition = "Deleting"
+)
+
+// Conditions of CAPTCluster.
+const (
+	// VPCReadyCondition is True when the VPC exists and its id is known.
+	VPCReadyCondition = "VPCReady"
+)
+
+// Conditions of WorkspaceTemplateApply.
+const (
+	// SyncedCondition mirrors the Workspace: the last plan or apply went well.
+	SyncedCondition = "Synced"
+	// DependenciesReadyCondition is True when every Secret and Workspace in waitForSecrets and waitForWorkspaces is there.
+	DependenciesReadyCondition = "DependenciesReady"
+	// RenderedCondition is True when the WorkspaceTemplate could be turned into a Workspace.
+	RenderedCondition = "Rendered"
+	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to somebody else.
+	WorkspaceConflictCondition = "WorkspaceConflict"
+)
+
+// Conditions of WorkspaceTemplate.
+const (
+	// ValidCondition is True when the template can be used.
+	ValidCondition = "Valid"
+	// InUseCondition is True while a WorkspaceTemplateApply uses the template.
+	InUseCondition = "InUse"
+)
+
+// Reasons. Each says in one word what the message says in full.
+const (
+	// ReadyReason: the object is what its spec asks for.
+	ReadyReason = "Ready"
+	// WaitingForOwnerReason: Cluster API has not made the Cluster the owner of the object yet.
+	WaitingForOwnerReason = "WaitingForOwner"
+	// ProvisioningReason: Terraform is at work, or about to be.
+	ProvisioningReason = "Provisioning"
+	// TemplateNotFoundReason: the WorkspaceTemplate does not exist or may not be used from this namespace. The two are not
+	// told apart, so that a reference can not be used to find out what other namespaces hold.
+	TemplateNotFoundReason = "TemplateNotFound"
+	// TemplateInvalidReason: the WorkspaceTemplate can not be turned into a Workspace.
+	TemplateInvalidReason = "TemplateInvalid"
+	// RenderedReason: the WorkspaceTemplate was turned into a Workspace.
+	RenderedReason = "Rendered"
+	// DependenciesReadyReason: everything waited for is there.
+	DependenciesReadyReason = "DependenciesReady"
+	// WaitingForDependenciesReason: a Secret, a key of it, or a Workspace is missing.
+	WaitingForDependenciesReason = "WaitingForDependencies"
+	// WorkspaceNotFoundReason: the Workspace does not exist yet.
+	WorkspaceNotFoundReason = "WorkspaceNotFound"
+	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
+	WorkspaceKindMissingReason = "WorkspaceKindMissing"
+	// WorkspaceUnclaimedReason: provider-terraform has not looked at the Workspace yet.
+	WorkspaceUnclaimedReason = "WorkspaceUnclaimed"
+	// WorkspacePausedReason: the Workspace is paused, so Terraform does not run.
+	WorkspacePausedReason = "WorkspacePaused"
+	// WorkspaceConflictReason: the Workspace belongs to somebody else.
+	WorkspaceConflictReason = "WorkspaceConflict"
+	// WorkspaceReplacedReason: the Workspace was deleted and created again by somebody else.
+	WorkspaceReplacedReason = "WorkspaceReplaced"
+	// WorkspaceOwnedReason: the Workspace is the one this object created or adopted.
+	WorkspaceOwnedReason = "WorkspaceOwned"
+	// WorkspaceRejectedReason: the API server refused the rendered Workspace.
+	WorkspaceRejectedReason = "WorkspaceRejected"
+	// ApplyFailedReason: terraform apply failed.
+	ApplyFailedReason = "ApplyFailed"
+	// PlanFailedReason: terraform init or plan failed.
+	PlanFailedReason = "PlanFailed"
+	// DestroyFailedReason: terraform destroy failed.
+	DestroyFailedReason = "DestroyFailed"
+	// ProviderConfigFailedReason: the provider could not use the ProviderConfig.
+	ProviderConfigFailedReason = "ProviderConfigFailed"
+	// CreateInterruptedReason: the provider died during the first apply and does not retry by itself.
+	CreateInterruptedReason = "CreateInterrupted"
+	// UpToDateReason: Terraform has applied the Workspace as rendered.
+	UpToDateReason = "UpToDate"
+	// ValidReason: the template can be used.
+	ValidReason = "Valid"
+	// UsedReason: the template has users.
+	UsedReason = "Used"
+	// NotUsedReason: the template has none.
+	NotUsedReason = "NotUsed"
+	// VPCReadyReason: the VPC exists.
+	VPCReadyReason = "VPCReady"
+	// ExistingVPCReason: the VPC was given by id; CAPT does not manage it.
+	ExistingVPCReason = "ExistingVPC"
+	// VPCIDMissingReason: Terraform applied the VPC template, but there is no output vpc_id.
+	VPCIDMissingReason = "VPCIDMissing"
+	// AdoptionRequiredReason: a person must say which WorkspaceTemplateApply belongs to the object.
+	AdoptionRequiredReason = "AdoptionRequired"
+	// AdoptionNotRequiredReason: the reference is known.
+	AdoptionNotRequiredReason = "AdoptionNotRequired"
+	// WaitingForControlPlaneDeletionReason: the VPC stays until the control plane is gone.
+	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
+	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying, or about to.
+	WaitingForWorkspaceTemplateApplyDeletionReason = "WaitingForWorkspaceTemplateApplyDeletion"
+	// WaitingForWorkspaceDeletionReason: Terraform is destroying, or about to.
+	WaitingForWorkspaceDeletionReason = "WaitingForWorkspaceDeletion"
+	// WaitingForUsersReason: the template stays until its last user is gone.
+	WaitingForUsersReason = "WaitingForUsers"
+	// DeletingReason: nothing is waited for any more.
+	DeletingReason = "Deleting"
+	// NotDeletingReason: the object is not being deleted.
+	NotDeletingReason = "NotDeleting"
+	// InternalErrorReason: the API server or CAPT failed; it is tried again.
+	InternalErrorReason = "InternalError"
+)

@@ -1,0 +1,98 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WorkspaceTemplateReference names a WorkspaceTemplate.
+type WorkspaceTemplateReference struct {
+	// name of the WorkspaceTemplate.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace of the WorkspaceTemplate; the default is the namespace of the object that refers to it. A template of
+	// another namespace must allow it in spec.allowedNamespaces.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// WorkspaceTemplateApplyReference names a WorkspaceTemplateApply of the same namespace.
+type WorkspaceTemplateApplyReference struct {
+	// name of the WorkspaceTemplateApply.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// LocalSecretReference names a Secret of the same namespace.
+type LocalSecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// DeletionPolicy says what becomes of cloud resources when the object that describes them is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
+type DeletionPolicy string
+
+const (
+	// DeletionPolicyDelete destroys the cloud resources.
+	DeletionPolicyDelete DeletionPolicy = "Delete"
+	// DeletionPolicyRetain leaves the Workspace, its state and the cloud resources as they are.
+	DeletionPolicyRetain DeletionPolicy = "Retain"
+)
+
+// WorkspaceTemplateApplySummary is what an owner reports of its WorkspaceTemplateApply.
+type WorkspaceTemplateApplySummary struct {
+	// name of the WorkspaceTemplateApply.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// workspaceName is the name of its Workspace.
+	// +optional
+	WorkspaceName string `json:"workspaceName,omitempty"`
+
+	// ready is true when the Workspace is up to date.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// lastAppliedRevision is the hash of the rendered Workspace that was last applied by Terraform.
+	// +optional
+	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+
+	// lastFailedRevision is the hash of the rendered Workspace on which Terraform last failed; it is empty once a later
+	// apply succeeded.
+	// +optional
+	LastFailedRevision string `json:"lastFailedRevision,omitempty"`
+
+	// lastFailureMessage is what Terraform said then, shortened and without secrets.
+	// +optional
+	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
+
+	// lastAppliedTime is when the Workspace was last seen up to date with a new revision.
+	// +optional
+	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
+}

@@ -1,0 +1,157 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is gone.
+const WorkspaceTemplateFinalizer = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io"
+
+// WorkspaceTemplateSpec is a Terraform module, and how to run it.
+type WorkspaceTemplateSpec struct {
+	// workspaceScope says which kind of Workspace is made: Namespaced (the default) or Cluster.
+	// +optional
+	// +kubebuilder:default=Namespaced
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workspaceScope is immutable: Workspaces can not move between scopes; make another template",reason=FieldValueForbidden
+	WorkspaceScope terraform.Scope `json:"workspaceScope,omitempty"`
+
+	// template of the Workspaces.
+	// +required
+	Template WorkspaceTemplateResource `json:"template"`
+
+	// allowedNamespaces says from which other namespaces the template may be used. Absent: from its own only.
+	// +optional
+	AllowedNamespaces *AllowedNamespaces `json:"allowedNamespaces,omitempty"`
+
+	// publishOutputs names further outputs that may appear in status. Sensitive outputs never do.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=128
+	PublishOutputs []string `json:"publishOutputs,omitempty"`
+}
+
+// WorkspaceTemplateResource is what a Workspace is made from.
+type WorkspaceTemplateResource struct {
+	// metadata describes the template to people; it does not reach the Workspace.
+	// +optional
+	Metadata WorkspaceTemplateMetadata `json:"metadata,omitempty,omitzero"`
+
+	// spec of the Workspace, with ${name} placeholders in its strings.
+	// +required
+	Spec terraform.WorkspaceSpec `json:"spec"`
+}
+
+// WorkspaceTemplateMetadata describes a template to people.
+type WorkspaceTemplateMetadata struct {
+	// description of the template.
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// version of the template.
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// tags of the template.
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// AllowedNamespaces is a set of namespaces: those listed, and those whose labels match.
+// +kubebuilder:validation:MinProperties=1
+type AllowedNamespaces struct {
+	// names of namespaces; "*" stands for every one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	Names []string `json:"names,omitempty"`
+
+	// selector selects namespaces by their labels.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// WorkspaceTemplateStatus is the observed state of a template.
+type WorkspaceTemplateStatus struct {
+	// conditions are Valid, InUse and Deleting.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// revision is a hash of what Workspaces are made from.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// users is the number of WorkspaceTemplateApplies that use the template.
+	// +optional
+	Users *int32 `json:"users,omitempty"`
+
+	// observedGeneration is the generation of spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// WorkspaceTemplate is a Terraform module, and how to run it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=workspacetemplates,scope=Namespaced,shortName=wt,categories=cluster-api;capt
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="Valid")].status`
+// +kubebuilder:printcolumn:name="Users",type=integer,JSONPath=`.status.users`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.workspaceScope`,priority=1
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`,priority=1
+// +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.template.metadata.description`,priority=1
+type WorkspaceTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec WorkspaceTemplateSpec `json:"spec,omitempty,omitzero"`
+	// +optional
+	Status WorkspaceTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the object.
+func (t *WorkspaceTemplate) GetConditions() []metav1.Condition { return t.Status.Conditions }
+
+// SetConditions replaces the conditions of the object.
+func (t *WorkspaceTemplate) SetConditions(conditions []metav1.Condition) {
+	t.Status.Conditions = conditions
+}
+
+// WorkspaceTemplateList is a list of WorkspaceTemplates.
+//
+// +kubebuilder:object:root=true
+type WorkspaceTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceTemplate `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &WorkspaceTemplate{}, &WorkspaceTemplateList{})
+}

@@ -1,0 +1,225 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+const (
+	// WorkspaceTemplateApplyFinalizer keeps a WorkspaceTemplateApply until its Workspace is gone, or left behind on purpose.
+	WorkspaceTemplateApplyFinalizer = "workspacetemplateapply.infrastructure.cluster.x-k8s.io"
+	// LegacyWorkspaceTemplateApplyFinalizer is what the older CAPT put in its place.
+	LegacyWorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/finalizer"
+)
+
+// WorkspaceTemplateApplySpec says which template is applied, with which variables, to which Workspace.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || (has(self.workspaceName) && self.workspaceName == oldSelf.workspaceName)",message="workspaceName is immutable once set: another one would be another Workspace, and the cloud resources of this one would be forgotten",fieldPath=".workspaceName",reason=FieldValueForbidden
+type WorkspaceTemplateApplySpec struct {
+	// templateRef names the WorkspaceTemplate.
+	// +required
+	TemplateRef WorkspaceTemplateReference `json:"templateRef"`
+
+	// workspaceName is the Workspace this object owns. It is set at creation by the naming scheme, or by captctl on
+	// adoption, so that a lost status never loses the Workspace.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	WorkspaceName string `json:"workspaceName,omitempty"`
+
+	// variables take the place of ${name} in the template.
+	// +optional
+	// +mapType=granular
+	// +kubebuilder:validation:MaxProperties=512
+	Variables map[string]string `json:"variables,omitempty"`
+
+	// writeConnectionSecretToRef names the Secret that receives all outputs; it takes the place of the one the template
+	// names. Its namespace must be this object's own, which is the default.
+	// +optional
+	WriteConnectionSecretToRef *terraform.SecretReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// waitForSecrets are Secrets that must exist, with the keys non-empty, before the Workspace is created or changed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	WaitForSecrets []SecretDependency `json:"waitForSecrets,omitempty"`
+
+	// waitForWorkspaces are Workspaces that must be up to date before the Workspace is created or changed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	WaitForWorkspaces []WorkspaceDependency `json:"waitForWorkspaces,omitempty"`
+
+	// deletionPolicy says what becomes of the Workspace when this object is deleted: Delete (the default) or Retain.
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// SecretDependency is a Secret that is waited for.
+type SecretDependency struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace of the Secret; only the WorkspaceTemplateApply's own is permitted, which is the default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// keys that must be there and not empty. Without any, one non-empty key of whatever name is enough.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	Keys []string `json:"keys,omitempty"`
+}
+
+// WorkspaceDependency is a Workspace that is waited for.
+type WorkspaceDependency struct {
+	// name of the Workspace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace of the Workspace, or of the WorkspaceTemplateApply it belongs to; the default is this object's own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// WorkspaceTemplateApplyStatus is the observed state of the Workspace.
+type WorkspaceTemplateApplyStatus struct {
+	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting and WorkspaceConflict.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// workspaceRef is the Workspace that was created or adopted.
+	// +optional
+	WorkspaceRef *WorkspaceReference `json:"workspaceRef,omitempty"`
+
+	// workspaceName is the name of the Workspace.
+	// +optional
+	WorkspaceName string `json:"workspaceName,omitempty"`
+
+	// applied is true once Terraform has applied the Workspace.
+	// +optional
+	Applied *bool `json:"applied,omitempty"`
+
+	// lastAppliedTime is when the Workspace was last seen up to date with a new revision.
+	// +optional
+	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
+
+	// lastAppliedRevision is the hash of the rendered Workspace that was last applied.
+	// +optional
+	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+
+	// lastFailedRevision is the hash of the rendered Workspace on which Terraform last failed; it is empty once a later
+	// apply succeeded.
+	// +optional
+	LastFailedRevision string `json:"lastFailedRevision,omitempty"`
+
+	// lastFailureMessage is what Terraform said then, shortened and without secrets.
+	// +optional
+	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
+
+	// outputs are the Terraform outputs that may be published: strings as they are, others as JSON.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitempty"`
+
+	// observedGeneration is the generation of spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// WorkspaceReference is a Workspace.
+type WorkspaceReference struct {
+	// apiVersion of the Workspace.
+	// +required
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the Workspace.
+	// +required
+	Kind string `json:"kind"`
+
+	// name of the Workspace.
+	// +required
+	Name string `json:"name"`
+
+	// namespace of the Workspace; empty in the cluster scope.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// uid of the Workspace.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// WorkspaceTemplateApply applies a WorkspaceTemplate: it owns one Workspace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=workspacetemplateapplies,scope=Namespaced,shortName=wta;wtapply,categories=cluster-api;capt
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.spec.workspaceName`
+// +kubebuilder:printcolumn:name="Synced",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,priority=1
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`,priority=1
+type WorkspaceTemplateApply struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec WorkspaceTemplateApplySpec `json:"spec,omitempty,omitzero"`
+	// +optional
+	Status WorkspaceTemplateApplyStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the object.
+func (a *WorkspaceTemplateApply) GetConditions() []metav1.Condition { return a.Status.Conditions }
+
+// SetConditions replaces the conditions of the object.
+func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
+	a.Status.Conditions = conditions
+}
+
+// WorkspaceTemplateApplyList is a list of WorkspaceTemplateApplies.
+//
+// +kubebuilder:object:root=true
+type WorkspaceTemplateApplyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceTemplateApply `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{})
+}

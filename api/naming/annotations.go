@@ -1,0 +1,43 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package naming
+
+import "k8s.io/apimachinery/pkg/types"
+
+// Field managers of server-side apply: one a writer, so that managedFields tell who wants what.
+const (
+	// CAPTClusterFieldManager writes the WorkspaceTemplateApply of a VPC.
+	CAPTClusterFieldManager = "capt-captcluster"
+	// CAPTControlPlaneFieldManager writes the WorkspaceTemplateApply and the kubeconfig Secret of a control plane.
+	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
+	// WorkspaceTemplateApplyFieldManager writes Workspaces.
+	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
+)
+
+// ClaimAnnotation is put on a Workspace when it is created, and never changed. Its value is the namespace and name of the
+// WorkspaceTemplateApply that owns it, so that a lost status never loses the Workspace.
+const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
+
+// Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
+func Claim(apply types.NamespacedName) string { return apply.String() }
+
+// ClusterVariable and VPCVariable name the identity of cloud resources. Once a WorkspaceTemplateApply has a value for
+// one of them, CAPT keeps it: another value would be another EKS cluster or VPC.
+const (
+	ClusterVariable = "cluster_name"
+	VPCVariable     = "vpc_name"
+)

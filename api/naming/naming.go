@@ -1,0 +1,116 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package naming makes every name that CAPT derives from another one. Controllers, webhooks and captctl call the same
+// functions, so that they can not disagree about what belongs to whom.
+package naming
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/secret"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+const (
+	// maxLabel is the length of a DNS label (RFC 1123). Names that end up as labels, or as Terraform workspaces, are kept
+	// within it.
+	maxLabel = 63
+	// maxName is the length of a DNS subdomain (RFC 1123), the limit of most object names.
+	maxName = 253
+	// hashLength is the length of the hash that makes a name unique.
+	hashLength = 5
+	// longHashLength is the length of the hash that stands for what was cut off. It is longer, since names that were cut
+	// differ in nothing else.
+	longHashLength = 10
+
+	applySuffix = "-apply"
+)
+
+// VPCWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
+func VPCWorkspaceTemplateApply(captCluster string) string {
+	return join(maxName, captCluster, "-vpc")
+}
+
+// VPC is the default name of a CAPTCluster's VPC.
+func VPC(captCluster string) string {
+	return join(maxName, captCluster, "-vpc")
+}
+
+// ControlPlaneWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTControlPlane.
+func ControlPlaneWorkspaceTemplateApply(captControlPlane string) string {
+	return join(maxName, captControlPlane, "-eks-controlplane"+applySuffix)
+}
+
+// VPCConnectionSecret is the name of the connection Secret of a CAPTCluster's VPC.
+func VPCConnectionSecret(captCluster string) string {
+	return join(maxName, captCluster, "-vpc-connection")
+}
+
+// ControlPlaneConnectionSecret is the name of the connection Secret of a CAPTControlPlane.
+func ControlPlaneConnectionSecret(captControlPlane string) string {
+	return join(maxName, captControlPlane, "-eks-connection")
+}
+
+// KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, as Cluster API's contract asks for it.
+func KubeconfigSecret(cluster string) string {
+	return secret.Name(cluster, secret.Kubeconfig)
+}
+
+// Workspace is the name of a new Workspace. Adopted Workspaces keep the names they have.
+func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
+	base := strings.TrimSuffix(apply.Name, applySuffix)
+	if base == "" {
+		base = apply.Name
+	}
+	if scope != terraform.ScopeCluster {
+		return join(maxName, base, "")
+	}
+	return join(maxName, apply.Namespace+"-"+base, "-"+hash(hashLength, apply.String()))
+}
+
+// ExternalName is the name of the Terraform workspace of a new Workspace, of either scope. It is unique over all
+// namespaces, since Workspaces that share a backend and this name share their state. Terraform workspaces are kept in
+// Secrets and files whose names must stay short, hence 63 characters.
+func ExternalName(apply types.NamespacedName) string {
+	base := strings.TrimSuffix(apply.Name, applySuffix)
+	return join(maxLabel, strings.ReplaceAll(apply.Namespace+"-"+base, ".", "-"), "-"+hash(hashLength, apply.String()))
+}
+
+// join appends a suffix to a stem. What does not fit is cut off the stem, and a hash of the whole stem takes its place,
+// so that different stems give different names.
+func join(limit int, stem, suffix string) string {
+	if len(stem)+len(suffix) <= limit {
+		return stem + suffix
+	}
+	tail := "-" + hash(longHashLength, stem) + suffix
+	return strings.TrimRight(stem[:limit-len(tail)], "-.") + tail
+}
+
+// hash returns the first n characters of a hash of s: lower-case letters and digits, legal anywhere in a DNS label.
+func hash(n int, s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:n]
+}
+
+// UserKubeconfigSecret is the name of the Secret with the kubeconfig for people, which asks AWS for credentials.
+func UserKubeconfigSecret(cluster string) string {
+	return join(maxName, cluster, "-user-kubeconfig")
+}

@@ -1,0 +1,55 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// defaultPort of an API server endpoint that names none: EKS serves on 443.
+const defaultPort = 443
+
+// ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
+// nor brackets.
+func ParseEndpoint(text string) (host string, port int32, err error) {
+	address := strings.TrimSpace(text)
+	if !strings.Contains(address, "://") {
+		if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
+			address = "[" + address + "]"
+		}
+		address = "https://" + address
+	}
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is not a URL and not host[:port]", text)
+	}
+	if parsed.Hostname() == "" || parsed.Scheme != "https" || parsed.User != nil || (parsed.Path != "" && parsed.Path != "/") {
+		return "", 0, fmt.Errorf("%q is not an https URL of a host, and not host[:port]", text)
+	}
+	if parsed.Port() == "" {
+		return parsed.Hostname(), defaultPort, nil
+	}
+	number, err := strconv.ParseUint(parsed.Port(), 10, 16)
+	if err != nil || number == 0 {
+		return "", 0, fmt.Errorf("%q has no valid port", text)
+	}
+	return parsed.Hostname(), int32(number), nil
+}

@@ -1,0 +1,42 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform
+
+// Names of the Terraform outputs that CAPT understands. Templates publish them; see docs/templates.md.
+const (
+	// OutputVPCID is the id of the VPC, "vpc-…".
+	OutputVPCID = "vpc_id"
+	// OutputAvailabilityZones is a list of zones, or a comma-separated string of them.
+	OutputAvailabilityZones = "availability_zones"
+	// OutputClusterEndpoint is the URL or host[:port] of the EKS API server.
+	OutputClusterEndpoint = "cluster_endpoint"
+	// OutputClusterName is the name of the EKS cluster.
+	OutputClusterName = "cluster_name"
+	// OutputClusterCA is the base64 encoded PEM of the EKS certificate authority, as EKS returns it.
+	OutputClusterCA = "cluster_certificate_authority_data"
+	// OutputKubeconfig is a complete kubeconfig; it is sensitive, so it appears only in the connection Secret.
+	OutputKubeconfig = "kubeconfig"
+)
+
+// PublishedOutputs lists the outputs that may appear in status besides those a template names in publishOutputs.
+// None of them is a secret by its meaning, and sensitive outputs never reach status at all.
+func PublishedOutputs() []string {
+	return []string{
+		OutputAvailabilityZones, "cluster_arn", OutputClusterEndpoint, OutputClusterName, "cluster_version",
+		"oidc_provider_arn", "private_subnets", "public_subnets", OutputVPCID,
+	}
+}

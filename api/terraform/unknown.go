@@ -1,0 +1,100 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// The specs keep what they do not know: provider-terraform gains fields, and a template that uses one of them must
+// neither lose it silently in the API server nor on its way through CAPT.
+
+// UnmarshalJSON reads the known fields and keeps the others in Unknown.
+func (in *WorkspaceSpec) UnmarshalJSON(data []byte) error {
+	type known WorkspaceSpec
+	if err := json.Unmarshal(data, (*known)(in)); err != nil {
+		return err
+	}
+	var err error
+	in.Unknown, err = unknownFields(data, in)
+	return err
+}
+
+// MarshalJSON writes the known fields and those in Unknown.
+func (in WorkspaceSpec) MarshalJSON() ([]byte, error) {
+	type known WorkspaceSpec
+	return withUnknown(known(in), in.Unknown)
+}
+
+// UnmarshalJSON reads the known fields and keeps the others in Unknown.
+func (in *WorkspaceParameters) UnmarshalJSON(data []byte) error {
+	type known WorkspaceParameters
+	if err := json.Unmarshal(data, (*known)(in)); err != nil {
+		return err
+	}
+	var err error
+	in.Unknown, err = unknownFields(data, in)
+	return err
+}
+
+// MarshalJSON writes the known fields and those in Unknown.
+func (in WorkspaceParameters) MarshalJSON() ([]byte, error) {
+	type known WorkspaceParameters
+	return withUnknown(known(in), in.Unknown)
+}
+
+func unknownFields(data []byte, typed any) (UnknownFields, error) {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	t := reflect.TypeOf(typed).Elem()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		delete(all, name)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	unknown := make(UnknownFields, len(all))
+	for name, raw := range all {
+		unknown[name] = runtime.RawExtension{Raw: raw}
+	}
+	return unknown, nil
+}
+
+func withUnknown(known any, unknown UnknownFields) ([]byte, error) {
+	data, err := json.Marshal(known)
+	if err != nil || len(unknown) == 0 {
+		return data, err
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	for name, raw := range unknown {
+		// A field that became known in the meantime wins over its raw copy.
+		if _, ok := all[name]; !ok {
+			all[name] = raw.Raw
+		}
+	}
+	return json.Marshal(all)
+}

@@ -1,0 +1,377 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Scope says which of provider-terraform's two Workspace kinds is meant.
+// +kubebuilder:validation:Enum=Namespaced;Cluster
+type Scope string
+
+const (
+	// ScopeNamespaced is the Workspace of tf.m.upbound.io: it lives in a namespace and refers to objects of that
+	// namespace only.
+	ScopeNamespaced Scope = "Namespaced"
+	// ScopeCluster is the Workspace of tf.upbound.io: it has no namespace, and its references name one.
+	ScopeCluster Scope = "Cluster"
+)
+
+// WorkspaceKind is the kind of both Workspaces.
+const WorkspaceKind = "Workspace"
+
+// GroupVersionKind of the Workspace of this scope. An empty scope is the default one, Namespaced.
+func (s Scope) GroupVersionKind() schema.GroupVersionKind {
+	if s == ScopeCluster {
+		return schema.GroupVersionKind{Group: "tf.upbound.io", Version: "v1beta1", Kind: WorkspaceKind}
+	}
+	return schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: WorkspaceKind}
+}
+
+// Scopes lists every scope, the default one first.
+func Scopes() []Scope { return []Scope{ScopeNamespaced, ScopeCluster} }
+
+// Source says where a root module comes from.
+// +kubebuilder:validation:Enum=Remote;Inline;Flux
+type Source string
+
+const (
+	// SourceRemote is any address that "terraform init -from-module" takes.
+	SourceRemote Source = "Remote"
+	// SourceInline is the text of a main.tf or main.tf.json.
+	SourceInline Source = "Inline"
+	// SourceFlux is Kind::namespace/name of a Flux source.
+	SourceFlux Source = "Flux"
+)
+
+// FileFormat is the syntax of an inline module or of a file of variables.
+// +kubebuilder:validation:Enum=HCL;JSON
+type FileFormat string
+
+const (
+	// FormatHCL is Terraform's own language.
+	FormatHCL FileFormat = "HCL"
+	// FormatJSON is its JSON form.
+	FormatJSON FileFormat = "JSON"
+)
+
+// DeletionPolicy says what becomes of the cloud resources when a cluster-scoped Workspace is deleted.
+// +kubebuilder:validation:Enum=Orphan;Delete
+type DeletionPolicy string
+
+const (
+	// DeletionOrphan leaves the cloud resources.
+	DeletionOrphan DeletionPolicy = "Orphan"
+	// DeletionDelete destroys them.
+	DeletionDelete DeletionPolicy = "Delete"
+)
+
+// ManagementAction is one thing Crossplane may do to the external resources of a Workspace.
+// +kubebuilder:validation:Enum=Observe;Create;Update;Delete;LateInitialize;"*"
+type ManagementAction string
+
+const (
+	// ManageAll stands for every action.
+	ManageAll ManagementAction = "*"
+	// ManageDelete lets Crossplane destroy.
+	ManageDelete ManagementAction = "Delete"
+)
+
+// WorkspaceSpec is the desired state of a Workspace: the union of both scopes' fields. Fields that only one scope has
+// say so. Fields that this version does not know are kept, in Unknown, and handed on as they came.
+// +kubebuilder:pruning:PreserveUnknownFields
+type WorkspaceSpec struct {
+	// deletionPolicy says what becomes of the cloud resources when the Workspace is deleted. Cluster scope only; in the
+	// namespaced scope leave Delete out of managementPolicies instead.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// managementPolicies are the actions Crossplane may take; absent means all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=6
+	ManagementPolicies []ManagementAction `json:"managementPolicies,omitempty"`
+
+	// providerConfigRef names the ProviderConfig (or ClusterProviderConfig) with the credentials and the backend.
+	// +optional
+	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
+
+	// publishConnectionDetailsTo is the external secret store configuration of provider-terraform before v1.
+	// Cluster scope only.
+	// +optional
+	PublishConnectionDetailsTo *PublishConnectionDetailsTo `json:"publishConnectionDetailsTo,omitempty"`
+
+	// writeConnectionSecretToRef names the Secret that receives all outputs, sensitive ones included.
+	// +optional
+	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// forProvider is what Terraform is given.
+	// +required
+	ForProvider WorkspaceParameters `json:"forProvider"`
+
+	// Unknown holds the fields that this version of CAPT does not know, so that they are not lost on the way.
+	Unknown UnknownFields `json:"-"`
+}
+
+// UnknownFields maps the name of a field to its JSON.
+type UnknownFields map[string]runtime.RawExtension
+
+// ProviderConfigReference names a ProviderConfig.
+type ProviderConfigReference struct {
+	// name of the ProviderConfig.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// kind is ProviderConfig or ClusterProviderConfig; the default is ClusterProviderConfig. Namespaced scope only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
+
+	// policy of resolving the reference. Cluster scope only.
+	// +optional
+	Policy *ReferencePolicy `json:"policy,omitempty"`
+}
+
+// ReferencePolicy says when and whether a reference must be resolved.
+type ReferencePolicy struct {
+	// resolution says whether the reference must resolve.
+	// +optional
+	// +kubebuilder:validation:Enum=Required;Optional
+	Resolution string `json:"resolution,omitempty"`
+
+	// resolve says when it is resolved.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent
+	Resolve string `json:"resolve,omitempty"`
+}
+
+// SecretReference names a Secret.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace of the Secret. Namespaced scope: must be that of the Workspace, or absent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// PublishConnectionDetailsTo configures an external secret store.
+type PublishConnectionDetailsTo struct {
+	// name of the entry.
+	// +required
+	Name string `json:"name"`
+
+	// configRef names the store's configuration.
+	// +optional
+	ConfigRef *ProviderConfigReference `json:"configRef,omitempty"`
+
+	// metadata of the entry.
+	// +optional
+	Metadata *ConnectionSecretMetadata `json:"metadata,omitempty"`
+}
+
+// ConnectionSecretMetadata is metadata of an entry in an external secret store.
+type ConnectionSecretMetadata struct {
+	// annotations of the entry.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// labels of the entry.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// type of the Secret.
+	// +optional
+	Type *corev1.SecretType `json:"type,omitempty"`
+}
+
+// WorkspaceParameters is what Terraform is given.
+// +kubebuilder:pruning:PreserveUnknownFields
+type WorkspaceParameters struct {
+	// source says where the module comes from.
+	// +required
+	Source Source `json:"source"`
+
+	// module is the address of the root module, or its text when source is Inline.
+	// +required
+	Module string `json:"module"`
+
+	// inlineFormat is the syntax of an inline module; absent means HCL.
+	// +optional
+	InlineFormat FileFormat `json:"inlineFormat,omitempty"`
+
+	// entrypoint is the folder within the module in which Terraform runs.
+	// +optional
+	Entrypoint string `json:"entrypoint,omitempty"`
+
+	// vars are Terraform variables, one string each.
+	// +optional
+	// +listType=atomic
+	Vars []Var `json:"vars,omitempty"`
+
+	// varmap is a JSON object of Terraform variables of any type.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	VarMap *apiextensionsv1.JSON `json:"varmap,omitempty"`
+
+	// varFiles are files of variables; vars take precedence over them.
+	// +optional
+	// +listType=atomic
+	VarFiles []VarFile `json:"varFiles,omitempty"`
+
+	// env are environment variables of the terraform process.
+	// +optional
+	// +listType=atomic
+	Env []EnvVar `json:"env,omitempty"`
+
+	// initArgs are further arguments of terraform init.
+	// +optional
+	// +listType=atomic
+	InitArgs []string `json:"initArgs,omitempty"`
+
+	// planArgs are further arguments of terraform plan.
+	// +optional
+	// +listType=atomic
+	PlanArgs []string `json:"planArgs,omitempty"`
+
+	// applyArgs are further arguments of terraform apply.
+	// +optional
+	// +listType=atomic
+	ApplyArgs []string `json:"applyArgs,omitempty"`
+
+	// destroyArgs are further arguments of terraform destroy.
+	// +optional
+	// +listType=atomic
+	DestroyArgs []string `json:"destroyArgs,omitempty"`
+
+	// enableTerraformCLILogging sends Terraform's own output to the provider's log.
+	// +optional
+	EnableTerraformCLILogging *bool `json:"enableTerraformCLILogging,omitempty"`
+
+	// remotePullPolicy says when a remote module is fetched again.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent
+	RemotePullPolicy string `json:"remotePullPolicy,omitempty"`
+
+	// Unknown holds the fields that this version of CAPT does not know, so that they are not lost on the way.
+	Unknown UnknownFields `json:"-"`
+}
+
+// Var is one Terraform variable.
+type Var struct {
+	// key is the name of the variable.
+	// +required
+	Key string `json:"key"`
+
+	// value of the variable; it reaches Terraform byte for byte.
+	// +required
+	Value string `json:"value"`
+}
+
+// VarFile is a file of Terraform variables.
+type VarFile struct {
+	// source says whether the file comes from a ConfigMap or from a Secret.
+	// +required
+	// +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
+	Source string `json:"source"`
+
+	// configMapKeyRef names the key of a ConfigMap.
+	// +optional
+	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef names the key of a Secret.
+	// +optional
+	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
+
+	// format is the syntax of the file; absent means HCL.
+	// +optional
+	Format FileFormat `json:"format,omitempty"`
+}
+
+// EnvVar is an environment variable of the terraform process.
+type EnvVar struct {
+	// name of the environment variable.
+	// +required
+	Name string `json:"name"`
+
+	// value of the environment variable.
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// configMapKeyRef takes the value from a ConfigMap.
+	// +optional
+	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef takes the value from a Secret.
+	// +optional
+	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
+}
+
+// KeyReference names a key of a ConfigMap or a Secret.
+type KeyReference struct {
+	// name of the object.
+	// +required
+	Name string `json:"name"`
+
+	// namespace of the object. Namespaced scope: must be that of the Workspace, or absent.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// key within the object.
+	// +required
+	Key string `json:"key"`
+}
+
+// WorkspaceStatus is what the provider reports.
+type WorkspaceStatus struct {
+	// conditions are Ready and Synced, see the table in the documentation of package workspace.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// atProvider is what Terraform returned.
+	AtProvider WorkspaceObservation `json:"atProvider,omitempty"`
+}
+
+// WorkspaceObservation is what Terraform returned.
+type WorkspaceObservation struct {
+	// checksum of the configuration that was applied.
+	Checksum string `json:"checksum,omitempty"`
+
+	// outputs are the outputs that are not sensitive, as typed JSON.
+	Outputs map[string]runtime.RawExtension `json:"outputs,omitempty"`
+}
+
+// Workspace is a provider-terraform Workspace of either scope; TypeMeta tells which.
+type Workspace struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   WorkspaceSpec   `json:"spec,omitempty"`
+	Status WorkspaceStatus `json:"status,omitempty"`
+}

@@ -1,0 +1,43 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// KubernetesVersion is a version in the two forms that matter.
+type KubernetesVersion struct {
+	// Semantic is the full form, for example v1.31.0, as Cluster API's contract asks for it.
+	Semantic string
+	// EKS is the form that EKS takes, for example 1.31.
+	EKS string
+}
+
+// ParseKubernetesVersion accepts 1.31, v1.31, 1.31.0 and v1.31.0.
+func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
+	parsed, err := version.ParseGeneric(text)
+	if err != nil {
+		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version; write for example v1.31.0: %w", text, err)
+	}
+	return KubernetesVersion{
+		Semantic: fmt.Sprintf("v%d.%d.%d", parsed.Major(), parsed.Minor(), parsed.Patch()),
+		EKS:      fmt.Sprintf("%d.%d", parsed.Major(), parsed.Minor()),
+	}, nil
+}

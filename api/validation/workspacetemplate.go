@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package validation holds the rules for CAPT's objects: one file a kind, pure, called by webhooks, controllers and
+// captctl alike.
+package validation
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// WorkspaceTemplate checks the spec of a template by itself, without the variables of its users.
+func WorkspaceTemplate(spec *infrav1.WorkspaceTemplateSpec) field.ErrorList {
+	path := field.NewPath("spec", "template", "spec")
+	forProvider := path.Child("forProvider")
+	params := spec.Template.Spec.ForProvider
+	// Placeholders may stand where HCL allows none, for example outside of quotes. A bare name in their place keeps the
+	// text parseable and its lines and columns nearly right.
+	params.Module = placeholder.ReplaceAllString(params.Module, "$1")
+	return append(Module(params, forProvider), Parameters(params, forProvider)...)
+}
+
+// Module checks that an inline module is HCL (or its JSON form). Errors name line and column. Modules from elsewhere
+// can not be checked here.
+func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	if params.Source != terraform.SourceInline {
+		return nil
+	}
+	_, diags := parse(params)
+	var errs field.ErrorList
+	for _, diag := range diags {
+		if diag.Severity != hcl.DiagError {
+			continue
+		}
+		where := ""
+		if diag.Subject != nil {
+			where = fmt.Sprintf("line %d, column %d: ", diag.Subject.Start.Line, diag.Subject.Start.Column)
+		}
+		// The detail of a diagnostic never quotes the text, so that the message can not leak a value from it.
+		errs = append(errs, field.Invalid(path.Child("module"), field.OmitValueType{},
+			fmt.Sprintf("%s%s: %s Correct the module in the WorkspaceTemplate", where, diag.Summary, diag.Detail)))
+	}
+	return errs
+}
+
+func parse(params terraform.WorkspaceParameters) (*hcl.File, hcl.Diagnostics) {
+	parser := hclparse.NewParser()
+	if params.InlineFormat == terraform.FormatJSON {
+		return parser.ParseJSON([]byte(params.Module), "main.tf.json")
+	}
+	return parser.ParseHCL([]byte(params.Module), "main.tf")
+}
+
+var (
+	placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
+	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
+	// stateArgs are arguments that change where state lives.
+	stateArgs = regexp.MustCompile(`^--?(backend(-config)?|state(-out)?|backup|migrate-state|reconfigure|chdir)(=.*)?$`)
+)
+
+// Parameters checks what Terraform is given besides the module: environment variables, arguments and the entrypoint.
+func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, env := range params.Env {
+		if reservedEnv.MatchString(env.Name) {
+			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
+				"TF_*, LD_* and PATH belong to the provider; pass values to Terraform through vars or varmap"))
+		}
+	}
+	for name, args := range map[string][]string{
+		"initArgs": params.InitArgs, "planArgs": params.PlanArgs,
+		"applyArgs": params.ApplyArgs, "destroyArgs": params.DestroyArgs,
+	} {
+		for i, arg := range args {
+			if stateArgs.MatchString(arg) {
+				errs = append(errs, field.Forbidden(path.Child(name).Index(i),
+					"where state lives is set in the ProviderConfig, not by an argument; remove it"))
+			}
+		}
+	}
+	for _, part := range strings.Split(params.Entrypoint, "/") {
+		if part == ".." {
+			errs = append(errs, field.Invalid(path.Child("entrypoint"), params.Entrypoint,
+				"must stay within the module; remove \"..\""))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,149 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/capt-provider/capt/controllers"
+)
+
+// options of the manager; flags are named as in Cluster API's own managers.
+type options struct {
+	leaderElect    bool
+	leaseDuration  time.Duration
+	renewDeadline  time.Duration
+	retryPeriod    time.Duration
+	namespace      string
+	watchFilter    string
+	healthAddress  string
+	concurrency    int
+	syncPeriod     time.Duration
+	qps            float32
+	burst          int
+	profiler       string
+	managerOptions flags.ManagerOptions
+	logOptions     *logs.Options
+}
+
+func newOptions() *options { return &options{logOptions: logs.NewOptions()} }
+
+func (o *options) command() *cobra.Command {
+	command := &cobra.Command{
+		Use:           "manager",
+		Short:         "Runs CAPT's controllers",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(command.Context())
+		},
+	}
+	fs := command.Flags()
+	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active at a time.")
+	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the others wait before one takes over.")
+	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the active manager tries to renew its lease before it gives up.")
+	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries.")
+	fs.StringVar(&o.namespace, "namespace", "", "Watch this namespace only; the default is all of them.")
+	fs.StringVar(&o.watchFilter, "watch-filter", "", fmt.Sprintf("Watch only objects with this value of the label %s.", clusterv1.WatchLabel))
+	fs.StringVar(&o.healthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
+	fs.IntVar(&o.concurrency, "concurrency", 10, "Number of objects of a kind that are reconciled at the same time.")
+	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Hour, "How often everything is looked at although nothing happened.")
+	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests a second to the API server.")
+	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests in one burst to the API server.")
+	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060; off by default.")
+	logsv1.AddFlags(o.logOptions, fs)
+	flags.AddManagerOptions(fs, &o.managerOptions)
+	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
+	return command
+}
+
+func (o *options) validate() error {
+	if o.concurrency < 1 {
+		return errors.New("--concurrency must be at least 1")
+	}
+	return logsv1.ValidateAndApply(o.logOptions, nil)
+}
+
+func (o *options) run(ctx context.Context) error {
+	ctrl.SetLogger(klog.Background())
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = "capt-manager"
+
+	_, metrics, err := flags.GetManagerOptions(o.managerOptions)
+	if err != nil {
+		return err
+	}
+	cacheOptions := controllers.CacheOptions()
+	cacheOptions.SyncPeriod = &o.syncPeriod
+	if o.namespace != "" {
+		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
+	clientOptions := controllers.ClientOptions()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        controllers.Scheme(),
+		Cache:                         cacheOptions,
+		Client:                        clientOptions,
+		Metrics:                       *metrics,
+		HealthProbeBindAddress:        o.healthAddress,
+		PprofBindAddress:              o.profiler,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "capt-manager-leader-election",
+		LeaseDuration:                 &o.leaseDuration,
+		RenewDeadline:                 &o.renewDeadline,
+		RetryPeriod:                   &o.retryPeriod,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("caches", synced(mgr)); err != nil {
+		return err
+	}
+	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
+		WatchFilterValue: o.watchFilter, Concurrency: o.concurrency,
+	}); err != nil {
+		return err
+	}
+	ctrl.Log.Info("Starting the manager")
+	return mgr.Start(ctx)
+}

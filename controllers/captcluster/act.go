@@ -1,0 +1,76 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcluster
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
+	switch decide(captCluster, f) {
+	case Provision:
+		return r.provision(ctx, captCluster, f)
+	case Destroy:
+		// The policy may have changed a moment ago; it must reach the WorkspaceTemplateApply before the deletion does.
+		if err := f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager); err != nil {
+			return err
+		}
+		return f.Apply.Delete(ctx, r.Client)
+	case Release:
+		return r.patch(ctx, captCluster, func() {
+			controllerutil.RemoveFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
+		})
+	case Observe:
+	}
+	return nil
+}
+
+// provision writes down which WorkspaceTemplateApply is ours, and only then makes it: whatever happens between the two,
+// there is never a second one.
+func (r *Reconciler) provision(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
+	err := r.patch(ctx, captCluster, func() {
+		controllerutil.AddFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
+		if captCluster.Spec.WorkspaceTemplateApplyRef == nil {
+			captCluster.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager)
+}
+
+// patch writes metadata and spec, if change changes them. It is refused when our cache was behind.
+func (r *Reconciler) patch(ctx context.Context, captCluster *infrav1.CAPTCluster, change func()) error {
+	original := captCluster.DeepCopy()
+	if change(); equality.Semantic.DeepEqual(original, captCluster) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, captCluster, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing finalizer and workspaceTemplateApplyRef: %w", err)
+	}
+	return nil
+}

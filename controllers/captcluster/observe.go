@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcluster
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// Facts are everything a decision about a CAPTCluster rests on.
+type Facts struct {
+	// Cluster is nil until Cluster API made it the owner.
+	Cluster *clusterv1.Cluster
+	// Paused says why the object is paused; empty when it is not.
+	Paused string
+	// Apply is the WorkspaceTemplateApply of the VPC.
+	Apply owner.Facts
+	// ControlPlanes are those of the Cluster that still exist; looked up only while the CAPTCluster is being deleted.
+	ControlPlanes []string
+}
+
+func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster) (*Facts, error) {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, captCluster.ObjectMeta)
+	if err != nil && !engine.Absent(err) {
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, captCluster)}
+	if !captCluster.DeletionTimestamp.IsZero() {
+		if f.ControlPlanes, err = r.controlPlanes(ctx, captCluster, cluster); err != nil {
+			return nil, err
+		}
+	}
+	template := captCluster.Spec.VPC.Template
+	if template == nil {
+		return f, nil
+	}
+	name := naming.VPCWorkspaceTemplateApply(captCluster.Name)
+	f.Apply, err = owner.Observe(ctx, r.Client, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, name)
+	if err != nil || cluster == nil || len(f.Apply.Candidates) > 0 {
+		return f, err
+	}
+	if ref := captCluster.Spec.WorkspaceTemplateApplyRef; ref != nil {
+		name = ref.Name
+	}
+	return f, f.Apply.Desire(r.Client, owner.Want{
+		Owner: captCluster, Cluster: cluster, Name: name, Template: template.Ref,
+		Variables:        variables(captCluster, cluster),
+		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
+		DeletionPolicy:   template.DeletionPolicy,
+	})
+}
+
+// variables for the VPC template. Those CAPT sets take precedence over the user's.
+func variables(captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) map[string]string {
+	template := captCluster.Spec.VPC.Template
+	out := make(map[string]string, len(template.Variables)+3)
+	for name, value := range template.Variables {
+		out[name] = value
+	}
+	out[naming.ClusterVariable] = cluster.Name
+	out[naming.VPCVariable] = template.Name
+	if template.Name == "" {
+		out[naming.VPCVariable] = naming.VPC(captCluster.Name)
+	}
+	out["region"] = captCluster.Spec.Region
+	return out
+}
+
+// controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist: by the reference of the Cluster, and
+// by label, for the case that the Cluster is gone already. Control planes of other providers are left to Cluster API, which
+// deletes the infrastructure last.
+func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) ([]string, error) {
+	var list controlplanev1.CAPTControlPlaneList
+	if err := r.Client.List(ctx, &list, client.InNamespace(captCluster.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
+	}
+	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
+	var names []string
+	for i := range list.Items {
+		controlPlane := &list.Items[i]
+		referred := cluster != nil && cluster.Spec.ControlPlaneRef.Kind == "CAPTControlPlane" && cluster.Spec.ControlPlaneRef.Name == controlPlane.Name
+		labelled := clusterName != "" && controlPlane.Labels[clusterv1.ClusterNameLabel] == clusterName
+		if referred || labelled {
+			names = append(names, controlPlane.Name)
+		}
+	}
+	return names, nil
+}

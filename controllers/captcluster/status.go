@@ -1,0 +1,142 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// status computes the status from the facts.
+func status(captCluster *infrav1.CAPTCluster, f *Facts) {
+	s := &captCluster.Status
+	s.ObservedGeneration = captCluster.Generation
+	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
+		s.Endpoint = f.Cluster.Spec.ControlPlaneEndpoint.String()
+	}
+	if summary := f.Apply.Summary(naming.CAPTClusterFieldManager); summary != nil {
+		s.WorkspaceTemplateApply = summary
+	}
+	vpc := vpcReady(captCluster, f)
+	if vpc.Status == metav1.ConditionTrue {
+		s.VPC.ID = vpcID(captCluster, f)
+		if domains := failureDomains(f); len(domains) > 0 {
+			s.FailureDomains = domains
+		}
+		s.Initialization.Provisioned = ptr.To(true)
+	}
+	deleting := deletingCondition(captCluster, f)
+	engine.Set(captCluster,
+		engine.PausedCondition(f.Paused),
+		vpc,
+		f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition),
+		deleting,
+		ready(vpc, deleting),
+	)
+}
+
+func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
+	switch {
+	case f.Cluster == nil:
+		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason,
+			"no Cluster refers to this object yet; create one whose spec.infrastructureRef names it")
+	case captCluster.Spec.VPC.Template == nil:
+		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
+	case len(f.Apply.Candidates) > 0:
+		adoption := f.Apply.AdoptionCondition(infrav1.VPCReadyCondition)
+		return engine.False(infrav1.VPCReadyCondition, adoption.Reason, adoption.Message)
+	}
+	condition := f.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, naming.CAPTClusterFieldManager)
+	if condition.Status == metav1.ConditionTrue && vpcID(captCluster, f) == "" {
+		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, fmt.Sprintf(
+			"Terraform applied the template, but it has no output %q that is a string; add it to the module", terraform.OutputVPCID))
+	}
+	return condition
+}
+
+func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
+	if captCluster.Spec.VPC.Template == nil {
+		return captCluster.Spec.VPC.ExistingID
+	}
+	if f.Apply.Apply == nil {
+		return ""
+	}
+	return f.Apply.Apply.Status.Outputs[terraform.OutputVPCID]
+}
+
+// failureDomains reads the zones of the VPC from a list, or from a comma-separated string.
+func failureDomains(f *Facts) []clusterv1.FailureDomain {
+	if f.Apply.Apply == nil {
+		return nil
+	}
+	output := f.Apply.Apply.Status.Outputs[terraform.OutputAvailabilityZones]
+	var zones []string
+	if err := json.Unmarshal([]byte(output), &zones); err != nil {
+		zones = strings.Split(output, ",")
+	}
+	var domains []clusterv1.FailureDomain
+	for _, zone := range zones {
+		if zone = strings.TrimSpace(zone); zone != "" {
+			domains = append(domains, clusterv1.FailureDomain{Name: zone, ControlPlane: ptr.To(true)})
+		}
+	}
+	return domains
+}
+
+func ready(vpc, deleting engine.Condition) engine.Condition {
+	if deleting.Status == metav1.ConditionTrue {
+		return engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message)
+	}
+	if vpc.Status != metav1.ConditionTrue {
+		return engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
+	}
+	return engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+}
+
+func deletingCondition(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
+	switch {
+	case captCluster.DeletionTimestamp.IsZero():
+		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
+	case len(f.ControlPlanes) > 0:
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
+			fmt.Sprintf("the VPC stays until CAPTControlPlane %s is gone", strings.Join(f.ControlPlanes, ", ")))
+	case f.Apply.Apply != nil:
+		return f.Apply.DeletingCondition(infrav1.DeletingCondition)
+	}
+	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
+}
+
+// warning tells which transitions need a person.
+func warning(condition metav1.Condition) bool {
+	switch condition.Reason {
+	case infrav1.AdoptionRequiredReason, infrav1.VPCIDMissingReason, infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason,
+		infrav1.WorkspaceRejectedReason, infrav1.WorkspaceConflictReason, infrav1.ApplyFailedReason, infrav1.PlanFailedReason,
+		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason:
+		return true
+	}
+	return false
+}

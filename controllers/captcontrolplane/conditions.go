@@ -1,0 +1,138 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// parts are the conditions that the summaries derive from.
+type parts struct {
+	dependencies, workspace, endpoint, kubeconfig, deleting engine.Condition
+	// working is true while Terraform is at work and nothing is wrong.
+	working bool
+}
+
+func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
+	c := parts{
+		dependencies: engine.True(controlplanev1.DependenciesReadyCondition, controlplanev1.DependenciesReadyReason, ""),
+		workspace:    f.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason, manager),
+		endpoint:     endpointAvailable(controlPlane, f),
+		kubeconfig:   kubeconfigReady(f),
+		deleting:     deleting(controlPlane, f),
+	}
+	if blocked := blocked(controlPlane, f); blocked != nil {
+		c.dependencies = *blocked
+	}
+	c.working = c.workspace.Status != metav1.ConditionTrue && f.Apply.Working() && c.dependencies.Status == metav1.ConditionTrue
+	return c
+}
+
+// inOrder lists the conditions from the first that must be met to the last.
+func (c parts) inOrder() []engine.Condition {
+	return []engine.Condition{c.dependencies, c.workspace, c.endpoint, c.kubeconfig}
+}
+
+func (c parts) all() bool {
+	for _, condition := range c.inOrder() {
+		if condition.Status != metav1.ConditionTrue {
+			return false
+		}
+	}
+	return true
+}
+
+// worst is the first condition that is not met: what a person must look at.
+func (c parts) worst() engine.Condition {
+	for _, condition := range c.inOrder() {
+		if condition.Status != metav1.ConditionTrue {
+			return condition
+		}
+	}
+	return engine.Condition{}
+}
+
+func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
+	conditionType := controlplanev1.EndpointAvailableCondition
+	known := controlPlane.Spec.ControlPlaneEndpoint.IsValid()
+	if !f.Apply.Ready(manager) {
+		if known {
+			return engine.True(conditionType, controlplanev1.EndpointKnownReason, "")
+		}
+		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the endpoint is known when Terraform has made the control plane")
+	}
+	endpoint, err := f.endpoint()
+	switch {
+	case err != nil:
+		return engine.False(conditionType, controlplanev1.EndpointInvalidReason, fmt.Sprintf("output %q: %v", terraform.OutputClusterEndpoint, err))
+	case endpoint.IsZero():
+		return engine.False(conditionType, controlplanev1.EndpointMissingReason, fmt.Sprintf(
+			"Terraform applied the template, but it has no output %q; add it to the module", terraform.OutputClusterEndpoint))
+	case known && endpoint != controlPlane.Spec.ControlPlaneEndpoint:
+		return engine.False(conditionType, controlplanev1.EndpointChangedReason, fmt.Sprintf(
+			"Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s; if the cluster was replaced on purpose, set spec.controlPlaneEndpoint anew",
+			endpoint.String(), controlPlane.Spec.ControlPlaneEndpoint.String()))
+	case !known:
+		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the endpoint is about to be written")
+	}
+	return engine.True(conditionType, controlplanev1.EndpointKnownReason, "")
+}
+
+func kubeconfigReady(f *Facts) engine.Condition {
+	conditionType := controlplanev1.KubeconfigReadyCondition
+	switch {
+	case !f.Apply.Ready(manager):
+		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the kubeconfig is made when Terraform has made the control plane")
+	case f.Kubeconfig.Problem != "":
+		return engine.False(conditionType, f.Kubeconfig.Reason, f.Kubeconfig.Problem)
+	case !f.Kubeconfig.Written:
+		return engine.False(conditionType, controlplanev1.KubeconfigMissingReason, fmt.Sprintf("Secret %s is about to be written", naming.KubeconfigSecret(f.Cluster.Name)))
+	}
+	return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "")
+}
+
+func deleting(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
+	switch {
+	case controlPlane.DeletionTimestamp.IsZero():
+		return engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, "")
+	case f.Apply.Apply != nil:
+		return f.Apply.DeletingCondition(controlplanev1.DeletingCondition)
+	}
+	return engine.True(controlplanev1.DeletingCondition, controlplanev1.DeletingReason, "")
+}
+
+// warning tells which transitions need a person.
+func warning(condition metav1.Condition) bool {
+	switch condition.Reason {
+	case controlplanev1.AdoptionRequiredReason, controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,
+		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
+		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
+		controlplanev1.DegradedReason,
+		infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason, infrav1.WorkspaceConflictReason,
+		infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package captcontrolplane gives a Cluster its EKS control plane, made with Terraform: the WorkspaceTemplateApply, the
+// endpoint, the kubeconfig, and the truth about all of them.
+package captcontrolplane
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Reconciler of CAPTControlPlanes.
+type Reconciler struct {
+	engine.Engine
+	// Uncached reads Secrets, which are never cached with their values.
+	Uncached client.Reader
+	// WatchFilterValue restricts the reconciler to objects with that value of Cluster API's watch label.
+	WatchFilterValue string
+}
+
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes/status,verbs=patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes/finalizers,verbs=update
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+
+// Reconcile one CAPTControlPlane.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	return engine.Reconcile(ctx, r.Engine, req, &controlplanev1.CAPTControlPlane{}, engine.Steps[*controlplanev1.CAPTControlPlane, Facts]{
+		Observe:  r.observe,
+		Act:      r.act,
+		Status:   status,
+		Warnings: warning,
+	})
+}

@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"fmt"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Action is what to do about a CAPTControlPlane.
+type Action string
+
+const (
+	// Observe: nothing to write, status says what is waited for.
+	Observe Action = "Observe"
+	// Provision: write the WorkspaceTemplateApply.
+	Provision Action = "Provision"
+	// Configure: write endpoint and kubeconfig.
+	Configure Action = "Configure"
+	// Destroy: delete the WorkspaceTemplateApply.
+	Destroy Action = "Destroy"
+	// Release: the CAPTControlPlane may go.
+	Release Action = "Release"
+)
+
+// decide is pure.
+func decide(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) Action {
+	switch {
+	case f.Paused != "":
+		return Observe
+	case !controlPlane.DeletionTimestamp.IsZero():
+		return decideDeletion(f)
+	case blocked(controlPlane, f) != nil:
+		return Observe
+	case f.Apply.Ready(manager):
+		return Configure
+	}
+	return Provision
+}
+
+func decideDeletion(f *Facts) Action {
+	switch {
+	case f.Apply.Apply == nil:
+		return Release
+	case f.Apply.Apply.DeletionTimestamp.IsZero():
+		return Destroy
+	}
+	return Observe
+}
+
+// blocked says what must be there before the WorkspaceTemplateApply is written, first time or changed; nil when all is. It
+// becomes the condition DependenciesReady.
+func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Condition {
+	no := func(reason, message string) *engine.Condition {
+		condition := engine.False(controlplanev1.DependenciesReadyCondition, reason, message)
+		return &condition
+	}
+	switch {
+	case f.Cluster == nil:
+		return no(controlplanev1.WaitingForOwnerReason, "no Cluster refers to this object yet; create one whose spec.controlPlaneRef names it")
+	case f.VersionError != nil:
+		return no(controlplanev1.InvalidVersionReason, "spec.version: "+f.VersionError.Error())
+	case len(f.Apply.Candidates) > 0:
+		adoption := f.Apply.AdoptionCondition(controlplanev1.DependenciesReadyCondition)
+		return no(adoption.Reason, adoption.Message)
+	case f.Infrastructure != nil && controlPlane.Spec.Region != "" && controlPlane.Spec.Region != f.Infrastructure.Spec.Region:
+		return no(controlplanev1.RegionConflictReason, fmt.Sprintf("spec.region is %s, but CAPTCluster %s is in %s; remove spec.region, or correct one of the two",
+			controlPlane.Spec.Region, f.Infrastructure.Name, f.Infrastructure.Spec.Region))
+	case !f.infrastructureReady():
+		return no(controlplanev1.WaitingForInfrastructureReason, fmt.Sprintf("waiting for the infrastructure of Cluster %s", f.Cluster.Name))
+	case f.region(controlPlane) == "":
+		return no(controlplanev1.RegionConflictReason, "spec.region is empty, and the infrastructure of the Cluster names none; set spec.region")
+	}
+	return nil
+}

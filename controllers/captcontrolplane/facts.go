@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// manager is the field manager of everything this controller applies.
+const manager = naming.CAPTControlPlaneFieldManager
+
+// Facts are everything a decision about a CAPTControlPlane rests on.
+type Facts struct {
+	// Cluster is nil until Cluster API made it the owner.
+	Cluster *clusterv1.Cluster
+	// Paused says why the object is paused; empty when it is not.
+	Paused string
+	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster has another provider's.
+	Infrastructure *infrav1.CAPTCluster
+	// Version is what spec.version means; VersionError says why it means nothing.
+	Version      validation.KubernetesVersion
+	VersionError error
+	// Apply is the WorkspaceTemplateApply of the control plane.
+	Apply owner.Facts
+	// Connection is the connection Secret; nil when it does not exist or is not needed yet.
+	Connection *corev1.Secret
+	// Kubeconfig and UserKubeconfig are what should be published, with what stands in the way of it.
+	Kubeconfig, UserKubeconfig Published
+}
+
+// Published is a kubeconfig Secret.
+type Published struct {
+	// Data is the kubeconfig it should hold; nil while there is none to publish.
+	Data []byte
+	// Reason and Problem say why there is none.
+	Reason, Problem string
+	// Live is the Secret as it is; nil when it does not exist.
+	Live *corev1.Secret
+	// Written is true once the Secret holds Data.
+	Written bool
+}
+
+// region is the one of the control plane, or that of its VPC.
+func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
+	if controlPlane.Spec.Region == "" && f.Infrastructure != nil {
+		return f.Infrastructure.Spec.Region
+	}
+	return controlPlane.Spec.Region
+}
+
+// infrastructureReady tells whether the VPC is there. Cluster API's word counts for other providers' infrastructure.
+func (f *Facts) infrastructureReady() bool {
+	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
+		return false
+	}
+	return !f.hasCAPTCluster() || (f.Infrastructure != nil && f.Infrastructure.Status.VPC.ID != "")
+}
+
+func (f *Facts) hasCAPTCluster() bool {
+	ref := f.Cluster.Spec.InfrastructureRef
+	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
+}
+
+// output of Terraform: published ones come from status, sensitive ones only from the connection Secret.
+func (f *Facts) output(name string) string {
+	if f.Apply.Apply != nil && f.Apply.Apply.Status.Outputs[name] != "" {
+		return f.Apply.Apply.Status.Outputs[name]
+	}
+	if f.Connection != nil {
+		return string(f.Connection.Data[name])
+	}
+	return ""
+}
+
+// endpoint is where the API server is, as Terraform says; the error says why that can not be told.
+func (f *Facts) endpoint() (clusterv1.APIEndpoint, error) {
+	text := f.output(terraform.OutputClusterEndpoint)
+	if text == "" {
+		return clusterv1.APIEndpoint{}, nil
+	}
+	host, port, err := terraform.ParseEndpoint(text)
+	return clusterv1.APIEndpoint{Host: host, Port: port}, err
+}

@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (*Facts, error) {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)
+	if err != nil && !engine.Absent(err) {
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, controlPlane)}
+	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
+
+	name := naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name)
+	f.Apply, err = owner.Observe(ctx, r.Client, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, name)
+	if err != nil || cluster == nil {
+		return f, err
+	}
+	if f.hasCAPTCluster() {
+		key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: cluster.Spec.InfrastructureRef.Name}
+		if f.Infrastructure, err = engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{}); err != nil {
+			return nil, fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
+		}
+	}
+	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref != nil {
+		name = ref.Name
+	}
+	if blocked(controlPlane, f) == nil {
+		if err := f.desire(r.Client, controlPlane, name); err != nil {
+			return nil, err
+		}
+	}
+	return f, r.observeSecrets(ctx, controlPlane, f)
+}
+
+// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane.
+func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	if !f.Apply.Ready(manager) || !controlPlane.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	secret := func(name string) (*corev1.Secret, error) {
+		key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: name}
+		found, err := engine.Get(ctx, r.Uncached, key, &corev1.Secret{})
+		if err != nil {
+			return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+		}
+		return found, nil
+	}
+	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
+		if f.Connection, err = secret(ref.Name); err != nil {
+			return err
+		}
+	}
+	if f.Kubeconfig.Live, err = secret(naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+		return err
+	}
+	if f.UserKubeconfig.Live, err = secret(naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+		return err
+	}
+	f.publish(controlPlane)
+	return nil
+}

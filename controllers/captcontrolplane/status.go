@@ -1,0 +1,151 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// status computes the status from the facts.
+func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	s := &controlPlane.Status
+	s.ObservedGeneration = controlPlane.Generation
+	s.ExternalManagedControlPlane = ptr.To(true)
+	if controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+		s.Endpoint = controlPlane.Spec.ControlPlaneEndpoint.String()
+	}
+	s.WorkspaceTemplateApply = summary(f)
+
+	c := conditions(controlPlane, f)
+	if c.workspace.Status == metav1.ConditionTrue {
+		s.Version = f.Version.Semantic
+		s.Versions = []clusterv1.StatusVersion{{Version: f.Version.Semantic}}
+	}
+	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue {
+		s.Initialization.ControlPlaneInitialized = ptr.To(true)
+	}
+	s.State = state(s, c)
+	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
+
+	engine.Set(controlPlane,
+		engine.PausedCondition(f.Paused),
+		c.dependencies, c.workspace, c.endpoint, c.kubeconfig, c.deleting,
+		f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition),
+		initialized(s),
+		available(s, c),
+		ready(s.State, c),
+		creating(s.Phase, c),
+		degraded(s.State, c),
+		engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, ""),
+	)
+}
+
+func summary(f *Facts) *controlplanev1.WorkspaceTemplateApplyStatus {
+	summary := f.Apply.Summary(manager)
+	if summary == nil {
+		return nil
+	}
+	return &controlplanev1.WorkspaceTemplateApplyStatus{
+		WorkspaceTemplateApplySummary: *summary,
+		State:                         f.Apply.State(),
+		Outputs:                       f.Apply.Apply.Status.Outputs,
+	}
+}
+
+// state is where the control plane is in its life; see docs/status.md for the table.
+func state(s *controlplanev1.CAPTControlPlaneStatus, c parts) controlplanev1.State {
+	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
+	switch {
+	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason && !initialized:
+		return controlplanev1.StatePending
+	case c.all():
+		return controlplanev1.StateReady
+	case initialized && !c.working:
+		return controlplanev1.StateDegraded
+	case c.dependencies.Status != metav1.ConditionTrue && !initialized:
+		return controlplanev1.StateValidating
+	case c.workspace.Status != metav1.ConditionTrue:
+		return controlplanev1.StateProvisioning
+	}
+	return controlplanev1.StateConfiguring
+}
+
+// phase is the coarse form of a state.
+func phase(state controlplanev1.State, initialized bool) controlplanev1.Phase {
+	switch state {
+	case controlplanev1.StateReady, controlplanev1.StateDegraded:
+		return controlplanev1.PhaseReady
+	case controlplanev1.StateFailed:
+		return controlplanev1.PhaseFailed
+	case controlplanev1.StateRecovering:
+		if initialized {
+			return controlplanev1.PhaseReady
+		}
+		return controlplanev1.PhaseCreating
+	case controlplanev1.StatePending, controlplanev1.StateValidating, controlplanev1.StateProvisioning, controlplanev1.StateConfiguring:
+	}
+	return controlplanev1.PhaseCreating
+}
+
+func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
+	if ptr.Deref(s.Initialization.ControlPlaneInitialized, false) {
+		return engine.True(controlplanev1.InitializedCondition, controlplanev1.InitializedReason, "")
+	}
+	return engine.False(controlplanev1.InitializedCondition, controlplanev1.NotInitializedReason, "")
+}
+
+// available stays True while the API server can be used, whatever Terraform does.
+func available(s *controlplanev1.CAPTControlPlaneStatus, c parts) engine.Condition {
+	if c.deleting.Status == metav1.ConditionTrue {
+		return engine.False(controlplanev1.AvailableCondition, controlplanev1.DeletingReason, c.deleting.Message)
+	}
+	if ptr.Deref(s.Initialization.ControlPlaneInitialized, false) {
+		return engine.True(controlplanev1.AvailableCondition, controlplanev1.AvailableReason, "")
+	}
+	worst := c.worst()
+	return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, worst.Message)
+}
+
+func ready(state controlplanev1.State, c parts) engine.Condition {
+	if c.deleting.Status == metav1.ConditionTrue {
+		return engine.False(controlplanev1.ReadyCondition, controlplanev1.DeletingReason, c.deleting.Message)
+	}
+	if state == controlplanev1.StateReady {
+		return engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
+	}
+	worst := c.worst()
+	return engine.False(controlplanev1.ReadyCondition, worst.Reason, worst.Message)
+}
+
+func creating(phase controlplanev1.Phase, c parts) engine.Condition {
+	if phase != controlplanev1.PhaseCreating {
+		return engine.False(controlplanev1.CreatingCondition, controlplanev1.NotCreatingReason, "")
+	}
+	return engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "")
+}
+
+func degraded(state controlplanev1.State, c parts) engine.Condition {
+	if state != controlplanev1.StateDegraded {
+		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
+	}
+	return engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.worst().Message)
+}

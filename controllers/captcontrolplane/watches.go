@@ -1,0 +1,109 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// secretIndex finds CAPTControlPlanes by the Secrets their kubeconfig is made from and written to.
+const secretIndex = "kubeconfigSecrets"
+
+// SetupWithManager registers the watches.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	scheme := mgr.GetScheme()
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys); err != nil {
+		return err
+	}
+	secrets := &metav1.PartialObjectMetadata{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&controlplanev1.CAPTControlPlane{}, builder.WithPredicates(
+			predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue),
+			predicates.ResourceIsNotExternallyManaged(scheme, log),
+		)).
+		Named("captcontrolplane").
+		WithOptions(options).
+		Owns(&infrav1.WorkspaceTemplateApply{}).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
+			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
+		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
+		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Complete(r)
+}
+
+func secretKeys(object client.Object) []string {
+	names := []string{naming.ControlPlaneConnectionSecret(object.GetName())}
+	if cluster := object.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
+		names = append(names, naming.KubeconfigSecret(cluster), naming.UserKubeconfigSecret(cluster))
+	}
+	for i := range names {
+		names[i] = object.GetNamespace() + "/" + names[i]
+	}
+	return names
+}
+
+func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
+	cluster, ok := object.(*clusterv1.Cluster)
+	if !ok || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}}}
+}
+
+// ofInfrastructure reconciles the control plane that stands in a VPC.
+func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
+	})
+	if err != nil || cluster == nil {
+		return nil
+	}
+	return ofCluster(ctx, cluster)
+}
+
+func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
+	var list controlplanev1.CAPTControlPlaneList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{secretIndex: client.ObjectKeyFromObject(object).String()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}

@@ -1,0 +1,141 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"bytes"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Differs tells whether server-side applying want, as a field manager, would change the live object. Asking is free, so
+// that nothing is written at rest. mapLists names the fields whose lists are merged by key; all other lists are atomic.
+func Differs(live, want *unstructured.Unstructured, manager string, mapLists ...string) bool {
+	return !contains(live.Object, want.Object, mapLists) || ownsMore(live, want, manager)
+}
+
+// Unstructured turns a typed object into what server-side apply sends: without status and other server-side fields.
+func Unstructured(object any) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(u.Object, "status")
+	return u, nil
+}
+
+// contains tells whether every field of want has the same value in have.
+func contains(have, want any, mapLists []string) bool {
+	wantMap, ok := want.(map[string]any)
+	if !ok {
+		return equality.Semantic.DeepEqual(have, want)
+	}
+	haveMap, ok := have.(map[string]any)
+	if !ok {
+		return false
+	}
+	for key, value := range wantMap {
+		if list, ok := value.([]any); ok && slices.Contains(mapLists, key) {
+			if !containsAll(haveMap[key], list, mapLists) {
+				return false
+			}
+			continue
+		}
+		if !contains(haveMap[key], value, mapLists) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsAll(have any, want []any, mapLists []string) bool {
+	list, ok := have.([]any)
+	if !ok {
+		return len(want) == 0
+	}
+	for _, item := range want {
+		if !slices.ContainsFunc(list, func(other any) bool { return contains(other, item, mapLists) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownsMore tells whether an earlier apply of the manager set fields that are no longer wanted, so that applying would
+// remove them.
+func ownsMore(live, want *unstructured.Unstructured, manager string) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager != manager || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+			return true // Applying once more rewrites what can not be read.
+		}
+		more := false
+		owned.Leaves().Iterate(func(path fieldpath.Path) { more = more || !has(want.Object, path) })
+		if more {
+			return true
+		}
+	}
+	return false
+}
+
+// has tells whether an object has a field.
+func has(node any, path fieldpath.Path) bool {
+	for _, element := range path {
+		switch {
+		case element.FieldName != nil:
+			fields, ok := node.(map[string]any)
+			if !ok {
+				return false
+			}
+			if node, ok = fields[*element.FieldName]; !ok {
+				return false
+			}
+		case element.Key != nil:
+			list, _ := node.([]any)
+			i := slices.IndexFunc(list, func(item any) bool { return hasKey(item, element) })
+			if i < 0 {
+				return false
+			}
+			node = list[i]
+		default: // An item of a set, or of a list by index: owned together with the list.
+			return true
+		}
+	}
+	return true
+}
+
+func hasKey(item any, element fieldpath.PathElement) bool {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, key := range *element.Key {
+		if !equality.Semantic.DeepEqual(fields[key.Name], key.Value.Unstructured()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Condition is a condition without its bookkeeping, which Set adds.
+type Condition struct {
+	Type    string
+	Status  metav1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+// True, False and Unknown make conditions of that status.
+func True(conditionType, reason, message string) Condition {
+	return Condition{conditionType, metav1.ConditionTrue, reason, message}
+}
+
+// False makes a condition of status False.
+func False(conditionType, reason, message string) Condition {
+	return Condition{conditionType, metav1.ConditionFalse, reason, message}
+}
+
+// Unknown makes a condition of status Unknown.
+func Unknown(conditionType, reason, message string) Condition {
+	return Condition{conditionType, metav1.ConditionUnknown, reason, message}
+}
+
+// Set puts conditions on an object. The time of the last transition moves only when the status does.
+func Set(obj Object, wanted ...Condition) {
+	for _, condition := range wanted {
+		conditions.Set(obj, metav1.Condition{
+			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
+			ObservedGeneration: obj.GetGeneration(),
+		})
+	}
+}
+
+// Paused says in words why an object is paused, by its Cluster or by its own annotation; empty means it is not. This
+// follows Cluster API's pause rule. Cluster API's own helper (util/paused) writes the condition by itself, which would be
+// a second status write in the same reconcile.
+func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
+	var why []string
+	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
+		why = append(why, "Cluster spec.paused is set to true")
+	}
+	if annotations.HasPaused(obj) {
+		why = append(why, "the object has the cluster.x-k8s.io/paused annotation")
+	}
+	return strings.Join(why, ", ")
+}
+
+// PausedCondition is the condition of Cluster API's pause rule; why is what Paused returned.
+func PausedCondition(why string) Condition {
+	if why == "" {
+		return False(clusterv1.PausedCondition, clusterv1.NotPausedReason, "")
+	}
+	return True(clusterv1.PausedCondition, clusterv1.PausedReason, why)
+}

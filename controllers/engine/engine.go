@@ -1,0 +1,133 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Object is a custom resource with conditions.
+type Object interface {
+	client.Object
+	conditions.Setter
+}
+
+// Steps are the parts of a reconcile that differ between kinds. F holds the facts that one reconcile decides on.
+type Steps[O Object, F any] struct {
+	// Observe reads everything the decision needs, once.
+	Observe func(ctx context.Context, obj O) (*F, error)
+	// Act decides on the facts, carries the decision out and adds what it learned from its own writes to the facts. It may
+	// end with Wait or Terminal.
+	Act func(ctx context.Context, obj O, facts *F) error
+	// Status computes the whole status from the facts. It is pure but for the status of obj, which it replaces.
+	Status func(obj O, facts *F)
+	// Warnings tells which conditions are worth a warning; other transitions are normal events.
+	Warnings func(condition metav1.Condition) bool
+}
+
+// Engine runs reconciles.
+type Engine struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+}
+
+// Reconcile runs the steps for the object of a request. Status is written at most once, and only when it changed; events
+// follow it.
+func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
+	if err := e.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	facts, err := steps.Observe(ctx, obj)
+	if err != nil {
+		return result(ctx, fmt.Errorf("observing: %w", err))
+	}
+	actErr := steps.Act(ctx, obj, facts)
+
+	if gone(obj) {
+		return result(ctx, actErr)
+	}
+	before := obj.DeepCopyObject().(O)
+	steps.Status(obj, facts)
+	if err := e.finish(ctx, before, obj, steps.Warnings); err != nil {
+		// The error of the action is the one a person needs; a status that could not be written is tried again with it.
+		if actErr != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
+			return result(ctx, actErr)
+		}
+		return result(ctx, fmt.Errorf("writing status: %w", err))
+	}
+	return result(ctx, actErr)
+}
+
+// gone tells whether the object disappeared when its last finalizer was removed.
+func gone(obj client.Object) bool {
+	return !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0
+}
+
+// finish writes status if it changed, and tells transitions as events. The write is refused by the API server when our
+// cache was behind, so that an old view never overwrites a newer one.
+func (e Engine) finish(ctx context.Context, before, after Object, warn func(metav1.Condition) bool) error {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	transitions := changed(before.GetConditions(), after.GetConditions())
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, condition := range transitions {
+		kind := corev1.EventTypeNormal
+		if warn != nil && warn(condition) {
+			kind = corev1.EventTypeWarning
+		}
+		note := condition.Message
+		if note == "" {
+			note = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
+		}
+		e.Recorder.Eventf(after, nil, kind, condition.Reason, condition.Type, "%s", note)
+	}
+	return nil
+}
+
+// changed returns the conditions whose status or reason differs from before, and that are worth telling: a condition
+// that appears in its resting state is not.
+func changed(before, after []metav1.Condition) []metav1.Condition {
+	old := make(map[string]metav1.Condition, len(before))
+	for _, condition := range before {
+		old[condition.Type] = condition
+	}
+	var transitions []metav1.Condition
+	for _, condition := range after {
+		was, existed := old[condition.Type]
+		if existed && (was.Status != condition.Status || was.Reason != condition.Reason) {
+			transitions = append(transitions, condition)
+		}
+		if !existed && condition.Message != "" {
+			transitions = append(transitions, condition)
+		}
+	}
+	return transitions
+}

@@ -1,0 +1,154 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package owner is the owner's side of a WorkspaceTemplateApply: how CAPTCluster and CAPTControlPlane find, write, delete
+// and report the one that belongs to them.
+package owner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Facts are what an owner knows about its WorkspaceTemplateApply.
+type Facts struct {
+	// Apply is nil when it does not exist.
+	Apply *infrav1.WorkspaceTemplateApply
+	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none.
+	Candidates []string
+	// Desired is what the owner wants to write; nil when it can not tell yet.
+	Desired *unstructured.Unstructured
+}
+
+// Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean.
+func Observe(ctx context.Context, c client.Client, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string) (Facts, error) {
+	if ref != nil {
+		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
+		apply, err := engine.Get(ctx, c, key, &infrav1.WorkspaceTemplateApply{})
+		if err != nil {
+			return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
+		}
+		return Facts{Apply: apply}, nil
+	}
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := c.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
+		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
+	}
+	return Facts{Candidates: adoption.Candidates(object, schemeName, applies.Items)}, nil
+}
+
+// mapLists are the lists of a WorkspaceTemplateApply that are merged by key.
+var mapLists = []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces"}
+
+// Differs tells whether the WorkspaceTemplateApply is not yet what the owner wants.
+func (f *Facts) Differs(manager string) bool {
+	if f.Desired == nil {
+		return false
+	}
+	if f.Apply == nil {
+		return true
+	}
+	live, err := engine.Unstructured(f.Apply)
+	if err != nil {
+		return true
+	}
+	return engine.Differs(live, f.Desired, manager, mapLists...)
+}
+
+// Ready tells whether the Workspace is what the owner wants: written, seen by the controller of WorkspaceTemplateApplies,
+// and applied by Terraform.
+func (f *Facts) Ready(manager string) bool {
+	return f.Apply != nil && !f.Differs(manager) && f.Apply.DeletionTimestamp.IsZero() &&
+		f.Apply.Status.ObservedGeneration == f.Apply.Generation && conditions.IsTrue(f.Apply, infrav1.ReadyCondition)
+}
+
+// Want describes a WorkspaceTemplateApply as its owner wants it.
+type Want struct {
+	Owner             client.Object
+	Cluster           *clusterv1.Cluster
+	Name              string
+	Template          infrav1.WorkspaceTemplateReference
+	Variables         map[string]string
+	ConnectionSecret  string
+	WaitForWorkspaces []infrav1.WorkspaceDependency
+	DeletionPolicy    infrav1.DeletionPolicy
+}
+
+// Desire computes what to write. Variables that are the identity of cloud resources keep the value they have.
+func (f *Facts) Desire(c client.Client, want Want) error {
+	apply := &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: want.Owner.GetNamespace(), Name: want.Name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: want.Cluster.Name},
+		},
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef:       want.Template,
+			Variables:         maps.Clone(want.Variables),
+			WaitForWorkspaces: want.WaitForWorkspaces,
+			DeletionPolicy:    want.DeletionPolicy,
+		},
+	}
+	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	if err := controllerutil.SetControllerReference(want.Owner, apply, c.Scheme()); err != nil {
+		return fmt.Errorf("owning WorkspaceTemplateApply %s: %w", want.Name, err)
+	}
+	if f.Apply != nil {
+		for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable} {
+			if value, ok := f.Apply.Spec.Variables[identity]; ok {
+				apply.Spec.Variables[identity] = value
+			}
+		}
+	}
+	apply.Spec.WriteConnectionSecretToRef = connectionSecret(want)
+	desired, err := engine.Unstructured(apply)
+	f.Desired = desired
+	return err
+}
+
+// Write makes the WorkspaceTemplateApply what the owner wants, if it differs.
+func (f *Facts) Write(ctx context.Context, c client.Client, manager string) error {
+	if !f.Differs(manager) {
+		return nil
+	}
+	config := client.ApplyConfigurationFromUnstructured(f.Desired.DeepCopy())
+	if err := c.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", f.Desired.GetName(), err)
+	}
+	return nil
+}
+
+// Delete asks for the WorkspaceTemplateApply to go, by UID, so that no other one of its name is meant.
+func (f *Facts) Delete(ctx context.Context, c client.Client) error {
+	err := c.Delete(ctx, f.Apply, client.Preconditions{UID: ptr.To(f.Apply.UID)})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting WorkspaceTemplateApply %s: %w", f.Apply.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package owner
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+func connectionSecret(want Want) *terraform.SecretReference {
+	if want.ConnectionSecret == "" {
+		return nil
+	}
+	return &terraform.SecretReference{Name: want.ConnectionSecret, Namespace: want.Owner.GetNamespace()}
+}
+
+// Summary of the WorkspaceTemplateApply for the status of its owner.
+func (f *Facts) Summary(manager string) *infrav1.WorkspaceTemplateApplySummary {
+	if f.Apply == nil {
+		return nil
+	}
+	s := f.Apply.Status
+	return &infrav1.WorkspaceTemplateApplySummary{
+		Name: f.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: ptr.To(f.Ready(manager)),
+		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
+		LastFailureMessage: s.LastFailureMessage, LastAppliedTime: s.LastAppliedTime,
+	}
+}
+
+// Condition tells in the words of the owner how far the WorkspaceTemplateApply is. While Terraform is at work it says just
+// that, so that each of Terraform's steps is not a status write of every owner.
+func (f *Facts) Condition(conditionType, readyReason, manager string) engine.Condition {
+	if f.Ready(manager) {
+		return engine.True(conditionType, readyReason, "")
+	}
+	if f.Apply == nil {
+		return engine.False(conditionType, infrav1.ProvisioningReason, "the WorkspaceTemplateApply is about to be created")
+	}
+	if !f.Apply.DeletionTimestamp.IsZero() {
+		return engine.False(conditionType, infrav1.DeletingReason, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted", f.Apply.Name))
+	}
+	cause := conditions.Get(f.Apply, infrav1.ReadyCondition)
+	if cause == nil || f.Working() || conditions.IsTrue(f.Apply, infrav1.ReadyCondition) {
+		return engine.False(conditionType, infrav1.ProvisioningReason,
+			fmt.Sprintf("Terraform is at work; see WorkspaceTemplateApply %s", f.Apply.Name))
+	}
+	return engine.False(conditionType, cause.Reason, fmt.Sprintf("WorkspaceTemplateApply %s: %s", f.Apply.Name, cause.Message))
+}
+
+// Working tells whether Terraform is at work, or about to be, and nothing is wrong.
+func (f *Facts) Working() bool {
+	if f.Apply == nil {
+		return true
+	}
+	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.UpToDateReason:
+		return true
+	}
+	return false
+}
+
+// AdoptionCondition says whether a person must decide which WorkspaceTemplateApply belongs to the owner.
+func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
+	if len(f.Candidates) == 0 {
+		return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
+	}
+	return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
+		"spec.workspaceTemplateApplyRef is empty, but %s may belong to this object. Set the reference to the right one; nothing is created before that",
+		strings.Join(f.Candidates, ", ")))
+}
+
+// DeletingCondition says what of the WorkspaceTemplateApply is waited for.
+func (f *Facts) DeletingCondition(conditionType string) engine.Condition {
+	cause := conditions.Get(f.Apply, infrav1.DeletingCondition)
+	if cause == nil || cause.Message == "" || cause.Reason == infrav1.NotDeletingReason {
+		return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason,
+			fmt.Sprintf("waiting for WorkspaceTemplateApply %s to be deleted", f.Apply.Name))
+	}
+	return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason,
+		fmt.Sprintf("waiting for WorkspaceTemplateApply %s: %s", f.Apply.Name, cause.Message))
+}
+
+// State is the reason of the WorkspaceTemplateApply's Ready condition.
+func (f *Facts) State() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }

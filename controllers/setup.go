@@ -1,0 +1,116 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package controllers wires CAPT's controllers to a manager.
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/captcluster"
+	"github.com/capt-provider/capt/controllers/captcontrolplane"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
+)
+
+// Scheme knows every typed kind that CAPT reads or writes.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(clusterv1.AddToScheme(scheme))
+	utilruntime.Must(infrav1.AddToScheme(scheme))
+	utilruntime.Must(controlplanev1.AddToScheme(scheme))
+	return scheme
+}
+
+// CacheOptions keep the cache small: managedFields are dropped, but for the kinds that CAPT applies, where they tell what
+// an earlier apply set. This can not be said kind by kind, since a cache refuses options for kinds that are not installed.
+func CacheOptions() cache.Options {
+	strip := cache.TransformStripManagedFields()
+	return cache.Options{DefaultTransform: func(object any) (any, error) {
+		switch object.(type) {
+		case *infrav1.WorkspaceTemplateApply, *unstructured.Unstructured:
+			return object, nil
+		}
+		return strip(object)
+	}}
+}
+
+// ClientOptions make Workspaces come from the cache although they are untyped, and Secrets never.
+func ClientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{Unstructured: true, DisableFor: []client.Object{&corev1.Secret{}}}}
+}
+
+// Options of all controllers.
+type Options struct {
+	// WatchFilterValue restricts CAPT to objects with that value of Cluster API's watch label.
+	WatchFilterValue string
+	// Concurrency is the number of objects of a kind that are reconciled at the same time.
+	Concurrency int
+}
+
+// SetupWithManager adds all controllers to a manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	engineFor := func(name string) engine.Engine {
+		return engine.Engine{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name)}
+	}
+	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
+
+	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller")}
+	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
+	}
+	applies := &workspacetemplateapply.Reconciler{
+		Engine:           engineFor("workspacetemplateapply-controller"),
+		Workspaces:       &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
+		Uncached:         mgr.GetAPIReader(),
+		Clock:            clock.RealClock{},
+		WatchFilterValue: options.WatchFilterValue,
+	}
+	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
+	}
+	clusters := &captcluster.Reconciler{Engine: engineFor("captcluster-controller"), WatchFilterValue: options.WatchFilterValue}
+	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up CAPTClusters: %w", err)
+	}
+	controlPlanes := &captcontrolplane.Reconciler{
+		Engine:           engineFor("captcontrolplane-controller"),
+		Uncached:         mgr.GetAPIReader(),
+		WatchFilterValue: options.WatchFilterValue,
+	}
+	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
+		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// ErrKindMissing means that provider-terraform's CRD of the scope is not installed.
+var ErrKindMissing = errors.New("the Workspace kind is not installed")
+
+// RejectedError means that the API server refused a Workspace, and will refuse it again.
+type RejectedError struct{ Err error }
+
+func (e *RejectedError) Error() string { return e.Err.Error() }
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+// Client reads and writes Workspaces. Reads come from the cache, but for the last look before one is created.
+type Client struct {
+	Client client.Client
+	// Uncached reads from the API server.
+	Uncached client.Reader
+	// Watch starts the watch of a scope's Workspaces, the first time one of them is read. The kinds come and go with
+	// provider-terraform, so they are not watched from the start.
+	Watch func(ctx context.Context, scope terraform.Scope) error
+}
+
+// Get returns the Workspace of a name, nil when there is none, or ErrKindMissing.
+func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name string) (*Live, error) {
+	gvk := scope.GroupVersionKind()
+	if _, err := c.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("%w: %s", ErrKindMissing, gvk)
+		}
+		return nil, fmt.Errorf("looking for the Workspace kind: %w", err)
+	}
+	if err := c.Watch(ctx, scope); err != nil {
+		return nil, fmt.Errorf("watching Workspaces: %w", err)
+	}
+	return get(ctx, c.Client, scope, namespace, name)
+}
+
+func get(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace, name string) (*Live, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(scope.GroupVersionKind())
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	if scope == terraform.ScopeCluster {
+		key.Namespace = ""
+	}
+	switch err := reader.Get(ctx, key, object); {
+	case meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("%w: %s", ErrKindMissing, scope.GroupVersionKind())
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Workspace %s: %w", name, err)
+	}
+	return newLive(object)
+}
+
+// Recorded returns the Workspace that status remembers, or the one of spec.workspaceName in either scope, or nil. It is
+// what deletion and dependents look for, and needs no template.
+func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Live, error) {
+	if apply.Spec.WorkspaceName == "" {
+		return nil, nil
+	}
+	for _, scope := range scopesOf(apply.Status.WorkspaceRef) {
+		live, err := c.Get(ctx, scope, apply.Namespace, apply.Spec.WorkspaceName)
+		if errors.Is(err, ErrKindMissing) && apply.Status.WorkspaceRef == nil {
+			continue
+		}
+		if err != nil || (live != nil && live.Owner(apply, nil) == Owned) {
+			return live, err
+		}
+	}
+	return nil, nil
+}
+
+func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
+	for _, scope := range terraform.Scopes() {
+		if ref != nil && scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
+			return []terraform.Scope{scope}
+		}
+	}
+	return terraform.Scopes()
+}
+
+// Create makes the Workspace. Before it does, it looks past the cache: a Workspace that is there already is returned as
+// it is, for the caller to decide whose it is.
+func (c *Client) Create(ctx context.Context, rendered *Rendered) (*Live, error) {
+	scope := scopeOf(rendered.Object)
+	there, err := get(ctx, c.Uncached, scope, rendered.Object.GetNamespace(), rendered.Object.GetName())
+	if err != nil || there != nil {
+		return there, err
+	}
+	return c.apply(ctx, rendered.Object.DeepCopy())
+}
+
+// Update makes the live Workspace what was rendered, by server-side apply. The caller knows that it differs, and whose it
+// is.
+func (c *Client) Update(ctx context.Context, live *Live, rendered *Rendered) (*Live, error) {
+	want := live.applicable(rendered)
+	// Should the Workspace have been replaced in the meantime, the API server refuses.
+	want.SetUID(live.UID())
+	return c.apply(ctx, want)
+}
+
+func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (*Live, error) {
+	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return nil, &RejectedError{Err: err}
+	case meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("%w: %s", ErrKindMissing, object.GroupVersionKind())
+	case err != nil:
+		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
+	}
+	return newLive(object)
+}
+
+// Delete asks the provider to destroy the cloud resources and the Workspace. Only this very Workspace is deleted, never
+// another one of its name.
+func (c *Client) Delete(ctx context.Context, live *Live) error {
+	err := c.Client.Delete(ctx, live.object, client.Preconditions{UID: ptr.To(live.UID())})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting Workspace %s: %w", live.object.GetName(), err)
+	}
+	return nil
+}
+
+func scopeOf(object *unstructured.Unstructured) terraform.Scope {
+	if object.GroupVersionKind().Group == terraform.ScopeCluster.GroupVersionKind().Group {
+		return terraform.ScopeCluster
+	}
+	return terraform.ScopeNamespaced
+}

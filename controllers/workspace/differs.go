@@ -1,0 +1,40 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Differs tells whether applying the rendered Workspace would change the live one. Asking is free; applying is not, since
+// any write to a Workspace makes the provider run a plan.
+func (l *Live) Differs(rendered *Rendered) bool {
+	return engine.Differs(l.object, l.applicable(rendered), naming.WorkspaceTemplateApplyFieldManager)
+}
+
+// applicable is what to apply to this Workspace. One that was adopted keeps its metadata: its external name is where its
+// state is.
+func (l *Live) applicable(rendered *Rendered) *unstructured.Unstructured {
+	want := rendered.Object.DeepCopy()
+	if l.object.GetAnnotations()[naming.ClaimAnnotation] != want.GetAnnotations()[naming.ClaimAnnotation] {
+		want.SetAnnotations(nil)
+	}
+	return want
+}

@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Live is a Workspace as the API server has it.
+type Live struct {
+	object *unstructured.Unstructured
+	typed  terraform.Workspace
+}
+
+func newLive(object *unstructured.Unstructured) (*Live, error) {
+	live := &Live{object: object}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &live.typed); err != nil {
+		return nil, fmt.Errorf("decoding Workspace %s: %w", object.GetName(), err)
+	}
+	return live, nil
+}
+
+// Reference to the Workspace, for status.
+func (l *Live) Reference() *infrav1.WorkspaceReference {
+	return &infrav1.WorkspaceReference{
+		APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(),
+		Name: l.object.GetName(), Namespace: l.object.GetNamespace(), UID: l.object.GetUID(),
+	}
+}
+
+// UID of the Workspace.
+func (l *Live) UID() types.UID { return l.object.GetUID() }
+
+// Deleting tells whether the Workspace is being deleted.
+func (l *Live) Deleting() bool { return !l.object.GetDeletionTimestamp().IsZero() }
+
+// ConnectionSecret is the name of the Secret that receives the outputs; empty when there is none.
+func (l *Live) ConnectionSecret() string {
+	if ref := l.typed.Spec.WriteConnectionSecretToRef; ref != nil {
+		return ref.Name
+	}
+	return ""
+}
+
+// Ownership says whose a Workspace is.
+type Ownership string
+
+const (
+	// Owned by the WorkspaceTemplateApply: it created or adopted it.
+	Owned Ownership = "Owned"
+	// Foreign: somebody else's, or nobody can tell.
+	Foreign Ownership = "Foreign"
+	// Replaced: the recorded Workspace is gone, and one of its name came that this WorkspaceTemplateApply did not make.
+	Replaced Ownership = "Replaced"
+)
+
+// Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides. A
+// Workspace without one was not created by this CAPT; it belongs to the WorkspaceTemplateApply when its UID was recorded,
+// or when rendering would not change anything in it, which is what adoption asks for.
+func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) Ownership {
+	recorded := types.UID("")
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		recorded = ref.UID
+	}
+	claim, claimed := l.object.GetAnnotations()[naming.ClaimAnnotation]
+	switch {
+	case claimed && claim == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}):
+		return Owned
+	case claimed:
+		return Foreign
+	case recorded != "" && recorded == l.UID():
+		return Owned
+	case rendered != nil && !l.Differs(rendered):
+		return Owned
+	case recorded != "":
+		return Replaced
+	}
+	return Foreign
+}

@@ -1,0 +1,129 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// Annotations of Crossplane that CAPT reads or writes.
+const (
+	externalNameAnnotation          = "crossplane.io/external-name"
+	externalCreatePendingAnnotation = "crossplane.io/external-create-pending"
+	defaultProviderConfigKind       = "ClusterProviderConfig"
+)
+
+// Input is all a Workspace is rendered from.
+type Input struct {
+	Apply    *infrav1.WorkspaceTemplateApply
+	Template *infrav1.WorkspaceTemplate
+	// Name of the Workspace, from the spec of the WorkspaceTemplateApply.
+	Name string
+}
+
+// Rendered is the Workspace as it should be.
+type Rendered struct {
+	// Object holds exactly the fields that CAPT wants to own.
+	Object *unstructured.Unstructured
+	// Revision is a hash of its spec: 12 hexadecimal digits.
+	Revision string
+}
+
+// Render makes the Workspace out of a template and variables. It is pure, and the same input always gives the same
+// output. The errors name fields of the WorkspaceTemplate.
+func Render(in Input) (*Rendered, field.ErrorList) {
+	path := field.NewPath("spec", "template", "spec")
+	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
+	for name, value := range in.Apply.Spec.Variables {
+		variables[name] = value
+	}
+	variables[workspaceNameVariable] = in.Name
+
+	spec, errs := substituteSpec(&in.Template.Spec.Template.Spec, variables, path)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	if ref := in.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
+		spec.WriteConnectionSecretToRef = ref.DeepCopy()
+	}
+	scope := in.Template.Spec.WorkspaceScope
+	if scope == terraform.ScopeCluster {
+		errs = intoClusterScope(spec, in, path)
+	} else {
+		errs = intoNamespace(spec, in.Apply.Namespace, path)
+	}
+	errs = append(errs, validation.Module(spec.ForProvider, path.Child("forProvider"))...)
+	errs = append(errs, validation.Parameters(spec.ForProvider, path.Child("forProvider"))...)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return assemble(spec, scope, in)
+}
+
+func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*Rendered, field.ErrorList) {
+	content, err := toMap(spec)
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
+	}
+	// Keys of JSON objects are sorted when they are marshalled, so the hash does not depend on the order of maps.
+	canonical, err := json.Marshal(content)
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
+	}
+	sum := sha256.Sum256(canonical)
+
+	key := client.ObjectKeyFromObject(in.Apply)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
+	object.SetGroupVersionKind(scope.GroupVersionKind())
+	object.SetName(in.Name)
+	if scope != terraform.ScopeCluster {
+		object.SetNamespace(in.Apply.Namespace)
+	}
+	object.SetAnnotations(map[string]string{
+		externalNameAnnotation: naming.ExternalName(key),
+		naming.ClaimAnnotation: naming.Claim(key),
+	})
+	return &Rendered{Object: object, Revision: hex.EncodeToString(sum[:])[:12]}, nil
+}
+
+// toMap gives the JSON form of a spec, with the defaults that the API server would fill in within lists: lists of the
+// Workspace are atomic, so a missing default would look like a difference for ever.
+func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
+	for i := range spec.ForProvider.VarFiles {
+		if spec.ForProvider.VarFiles[i].Format == "" {
+			spec.ForProvider.VarFiles[i].Format = terraform.FormatHCL
+		}
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the spec of the Workspace: %w", err)
+	}
+	content := map[string]any{}
+	return content, json.Unmarshal(data, &content)
+}

@@ -1,0 +1,123 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// reference is a place in a spec that names an object in a namespace.
+type reference struct {
+	namespace *string
+	path      *field.Path
+}
+
+// references lists every place of a spec that names a Secret or ConfigMap. The security rules are checked over this list,
+// so a new kind of reference must be added here.
+func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
+	var refs []reference
+	key := func(ref *terraform.KeyReference, path *field.Path) {
+		if ref != nil {
+			refs = append(refs, reference{&ref.Namespace, path})
+		}
+	}
+	params := path.Child("forProvider")
+	for i := range spec.ForProvider.VarFiles {
+		key(spec.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
+		key(spec.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
+	}
+	for i := range spec.ForProvider.Env {
+		key(spec.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
+		key(spec.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
+	}
+	if spec.WriteConnectionSecretToRef != nil {
+		refs = append(refs, reference{&spec.WriteConnectionSecretToRef.Namespace, path.Child("writeConnectionSecretToRef")})
+	}
+	return refs
+}
+
+// intoNamespace turns a spec into that of a namespaced Workspace: references lose their namespace, which must be the
+// Workspace's own, and fields that only the cluster scope has are translated or dropped.
+func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, ref := range references(spec, path) {
+		if *ref.namespace != "" && *ref.namespace != namespace {
+			errs = append(errs, otherNamespace(ref, namespace))
+		}
+		*ref.namespace = ""
+	}
+	if spec.DeletionPolicy == terraform.DeletionOrphan {
+		spec.ManagementPolicies = withoutDelete(spec.ManagementPolicies)
+	}
+	spec.DeletionPolicy = ""
+	spec.PublishConnectionDetailsTo = nil
+	if spec.ProviderConfigRef != nil {
+		spec.ProviderConfigRef.Policy = nil
+		if spec.ProviderConfigRef.Kind == "" {
+			spec.ProviderConfigRef.Kind = defaultProviderConfigKind
+		}
+	}
+	return errs
+}
+
+// intoClusterScope turns a spec into that of a cluster-wide Workspace. Such a Workspace could read any namespace, so
+// references are held to the one of the WorkspaceTemplateApply, or to what the template itself says literally about its
+// own.
+func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
+	literal := map[string]bool{}
+	for _, ref := range references(in.Template.Spec.Template.Spec.DeepCopy(), path) {
+		literal[ref.path.String()] = *ref.namespace == in.Template.Namespace
+	}
+	var errs field.ErrorList
+	for _, ref := range references(spec, path) {
+		switch *ref.namespace {
+		case "":
+			*ref.namespace = in.Apply.Namespace
+		case in.Apply.Namespace:
+		case in.Template.Namespace:
+			if !literal[ref.path.String()] {
+				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
+			}
+		default:
+			errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
+		}
+	}
+	if spec.ProviderConfigRef != nil {
+		spec.ProviderConfigRef.Kind = ""
+	}
+	return errs
+}
+
+func otherNamespace(ref reference, namespace string) *field.Error {
+	return field.Forbidden(ref.path.Child("namespace"), fmt.Sprintf(
+		"must be %q, the namespace of the WorkspaceTemplateApply; leave it out", namespace))
+}
+
+// withoutDelete is the namespaced scope's way to keep the cloud resources of a deleted Workspace.
+func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementAction {
+	if len(actions) == 0 || slices.Contains(actions, terraform.ManageAll) {
+		return []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}
+	}
+	return slices.DeleteFunc(slices.Clone(actions), func(action terraform.ManagementAction) bool {
+		return action == terraform.ManageDelete
+	})
+}

@@ -1,0 +1,113 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// workspaceNameVariable is the placeholder for the name of the Workspace, as the older CAPT called it.
+const workspaceNameVariable = "WORKSPACE_NAME"
+
+var (
+	placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
+	// an expression there.
+	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
+)
+
+// substituteSpec replaces ${name} in the strings of a template. It works on the strings themselves, never on serialized
+// text, so a value can not add or change fields. Placeholders without a variable stay: they are Terraform's own.
+func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
+	data, err := json.Marshal(template)
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	s := substitution{variables: variables, module: path.Child("forProvider", "module").String()}
+	tree = s.walk(tree, path)
+	if len(s.errs) > 0 {
+		return nil, s.errs
+	}
+	if data, err = json.Marshal(tree); err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	spec := &terraform.WorkspaceSpec{}
+	if err := json.Unmarshal(data, spec); err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	return spec, nil
+}
+
+type substitution struct {
+	variables map[string]string
+	module    string
+	errs      field.ErrorList
+}
+
+func (s *substitution) walk(node any, path *field.Path) any {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, child := range node {
+			node[key] = s.walk(child, path.Child(key))
+		}
+	case []any:
+		for i, child := range node {
+			node[i] = s.walk(child, path.Index(i))
+		}
+	case string:
+		return s.replace(node, path)
+	}
+	return node
+}
+
+func (s *substitution) replace(text string, path *field.Path) string {
+	inModule := path.String() == s.module
+	var refused []string
+	out := placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		name := match[2 : len(match)-1]
+		value, ok := s.variables[name]
+		if !ok {
+			return match
+		}
+		if inModule && !safeInModule.MatchString(value) {
+			if !slices.Contains(refused, name) {
+				refused = append(refused, name)
+			}
+			return match
+		}
+		return value
+	})
+	for _, name := range refused {
+		// The value itself may be a secret, so only its name is told.
+		s.errs = append(s.errs, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
+			"the value of variable %s has characters that could change the module; declare a Terraform variable and pass it through forProvider.vars or varmap",
+			strconv.Quote(name))))
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package workspacetemplate checks WorkspaceTemplates, counts their users, and keeps a template until the last is gone.
+package workspacetemplate
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Reconciler of WorkspaceTemplates.
+type Reconciler struct {
+	engine.Engine
+}
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch
+
+// Reconcile one WorkspaceTemplate.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	return engine.Reconcile(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Steps[*infrav1.WorkspaceTemplate, Facts]{
+		Observe:  r.observe,
+		Act:      r.act,
+		Status:   status,
+		Warnings: warning,
+	})
+}
+
+// userIndex finds the WorkspaceTemplateApplies of a template.
+const userIndex = "template.users"
+
+// SetupWithManager registers the watches.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, userIndex, func(object client.Object) []string {
+		return []string{templateKey(object).String()}
+	})
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.WorkspaceTemplate{}).
+		Named("workspacetemplate").
+		WithOptions(options).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
+			return []ctrl.Request{{NamespacedName: templateKey(object)}}
+		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(r)
+}
+
+func templateKey(object client.Object) client.ObjectKey {
+	ref := object.(*infrav1.WorkspaceTemplateApply).Spec.TemplateRef
+	if ref.Namespace == "" {
+		ref.Namespace = object.GetNamespace()
+	}
+	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+}

@@ -1,0 +1,154 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// namedUsers is how many users a message names; the number of the others is told.
+const namedUsers = 5
+
+// Facts are everything a decision about a WorkspaceTemplate rests on.
+type Facts struct {
+	// Users are the WorkspaceTemplateApplies that refer to the template, as namespace/name, sorted.
+	Users []string
+	// Errors say what is wrong with the template.
+	Errors field.ErrorList
+}
+
+func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
+	var users infrav1.WorkspaceTemplateApplyList
+	key := client.ObjectKeyFromObject(template).String()
+	if err := r.Client.List(ctx, &users, client.MatchingFields{userIndex: key}); err != nil {
+		return nil, fmt.Errorf("listing the users of the template: %w", err)
+	}
+	f := &Facts{Errors: validation.WorkspaceTemplate(&template.Spec)}
+	for i := range users.Items {
+		f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
+	}
+	slices.Sort(f.Users)
+	return f, nil
+}
+
+// Action is what to do about a WorkspaceTemplate.
+type Action string
+
+const (
+	// Observe: nothing to write.
+	Observe Action = "Observe"
+	// Hold: put the finalizer on, before anybody can come to need the template.
+	Hold Action = "Hold"
+	// Release: take the finalizer off.
+	Release Action = "Release"
+)
+
+// decide is pure.
+func decide(template *infrav1.WorkspaceTemplate, f *Facts) Action {
+	held := controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+	switch {
+	case template.DeletionTimestamp.IsZero() && !held:
+		return Hold
+	case !template.DeletionTimestamp.IsZero() && held && len(f.Users) == 0:
+		return Release
+	}
+	return Observe
+}
+
+func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts) error {
+	original := template.DeepCopy()
+	switch decide(template, f) {
+	case Hold:
+		controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+	case Release:
+		controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+	case Observe:
+		return nil
+	}
+	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Patch(ctx, template, patch))
+}
+
+// status computes the status from the facts.
+func status(template *infrav1.WorkspaceTemplate, f *Facts) {
+	s := &template.Status
+	s.ObservedGeneration = template.Generation
+	s.Users = ptr.To(int32(min(len(f.Users), 1<<31-1)))
+	s.Revision = revision(template)
+	engine.Set(template, valid(f), inUse(f), deleting(template, f))
+}
+
+// revision is a hash of what Workspaces are made from: 12 hexadecimal digits.
+func revision(template *infrav1.WorkspaceTemplate) string {
+	data, err := json.Marshal([]any{template.Spec.WorkspaceScope, template.Spec.Template.Spec})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:12]
+}
+
+func valid(f *Facts) engine.Condition {
+	if len(f.Errors) > 0 {
+		return engine.False(infrav1.ValidCondition, infrav1.TemplateInvalidReason, f.Errors.ToAggregate().Error())
+	}
+	return engine.True(infrav1.ValidCondition, infrav1.ValidReason, "")
+}
+
+func inUse(f *Facts) engine.Condition {
+	if len(f.Users) == 0 {
+		return engine.False(infrav1.InUseCondition, infrav1.NotUsedReason, "")
+	}
+	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "used by "+names(f.Users))
+}
+
+func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
+	switch {
+	case template.DeletionTimestamp.IsZero():
+		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
+	case len(f.Users) > 0:
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForUsersReason,
+			"the template stays until the last WorkspaceTemplateApply that uses it is gone: "+names(f.Users))
+	}
+	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
+}
+
+func names(users []string) string {
+	if len(users) <= namedUsers {
+		return strings.Join(users, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(users[:namedUsers], ", "), len(users)-namedUsers)
+}
+
+// warning tells which transitions need a person.
+func warning(condition metav1.Condition) bool { return condition.Reason == infrav1.TemplateInvalidReason }

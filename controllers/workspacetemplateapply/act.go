@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+)
+
+// kindInterval is how often to look for a CRD that is not installed.
+const kindInterval = 10 * time.Second
+
+func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	switch decide(apply, f) {
+	case Create:
+		return r.create(ctx, apply, f)
+	case Update:
+		return r.update(ctx, apply, f)
+	case AwaitKind:
+		return engine.Wait("the Workspace kind", kindInterval)
+	case Destroy:
+		return r.destroy(ctx, f)
+	case Release:
+		return r.release(ctx, apply, f)
+	case Observe, AwaitDestroyed:
+	}
+	return nil
+}
+
+// create writes down which Workspace is ours, and only then makes it: whatever happens between the two, the Workspace is
+// found again.
+func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if err := r.prepare(ctx, apply, f.Name); err != nil {
+		return err
+	}
+	live, err := r.Workspaces.Create(ctx, f.Rendered)
+	return r.written(apply, f, live, err)
+}
+
+func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if err := r.prepare(ctx, apply, f.Name); err != nil {
+		return err
+	}
+	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
+	return r.written(apply, f, live, err)
+}
+
+// written adds what became of a write to the facts. A refused Workspace is told in status and not sent again until
+// something changes.
+func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
+	var rejected *workspace.RejectedError
+	switch {
+	case errors.As(err, &rejected):
+		f.Rejected = rejected
+		return engine.Terminal(infrav1.WorkspaceRejectedReason, err)
+	case errors.Is(err, workspace.ErrKindMissing):
+		f.KindMissing = true
+		return engine.Wait("the Workspace kind", kindInterval)
+	case err != nil:
+		return err
+	}
+	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
+	return nil
+}
+
+// prepare sets the finalizer and spec.workspaceName, in one patch. The older CAPT's finalizer is exchanged for ours.
+func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) error {
+	original := apply.DeepCopy()
+	controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+	controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	apply.Spec.WorkspaceName = name
+	return r.patch(ctx, original, apply)
+}
+
+func (r *Reconciler) destroy(ctx context.Context, f *Facts) error {
+	return r.Workspaces.Delete(ctx, f.Live)
+}
+
+func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	original := apply.DeepCopy()
+	controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+	controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	if err := r.patch(ctx, original, apply); err != nil {
+		return err
+	}
+	if f.Live != nil {
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and what it made are left as they are", f.Name)
+	}
+	return nil
+}
+
+// patch writes metadata and spec, if they changed. It is refused when our cache was behind.
+func (r *Reconciler) patch(ctx context.Context, original, changed *infrav1.WorkspaceTemplateApply) error {
+	if equality.Semantic.DeepEqual(original, changed) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing finalizer and workspaceName: %w", client.IgnoreNotFound(err))
+	}
+	return nil
+}

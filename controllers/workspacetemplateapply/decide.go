@@ -1,0 +1,77 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspace"
+)
+
+// Action is what to do about a WorkspaceTemplateApply.
+type Action string
+
+const (
+	// Observe: nothing to write, status says what is waited for.
+	Observe Action = "Observe"
+	// Create the Workspace.
+	Create Action = "Create"
+	// Update the Workspace to what was rendered.
+	Update Action = "Update"
+	// AwaitKind: look again whether the Workspace CRD is installed; its absence can not be watched.
+	AwaitKind Action = "AwaitKind"
+	// Destroy: delete the Workspace, so that Terraform destroys what it made.
+	Destroy Action = "Destroy"
+	// AwaitDestroyed: the Workspace is being destroyed.
+	AwaitDestroyed Action = "AwaitDestroyed"
+	// Release: the WorkspaceTemplateApply may go, nothing of it is left or it is left on purpose.
+	Release Action = "Release"
+)
+
+// decide is pure.
+func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+	switch {
+	case f.Paused != "":
+		return Observe
+	case !apply.DeletionTimestamp.IsZero():
+		return decideDeletion(apply, f)
+	case f.KindMissing:
+		return AwaitKind
+	case f.Rendered == nil, f.Rival != "", len(f.Missing) > 0:
+		return Observe
+	case f.Live == nil:
+		return Create
+	case f.Ownership != workspace.Owned, f.Live.Deleting():
+		return Observe
+	case f.Differs():
+		return Update
+	}
+	return Observe
+}
+
+func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+	switch {
+	case apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+		return Release
+	case f.KindMissing:
+		return AwaitKind
+	case f.Live == nil, f.Ownership != workspace.Owned:
+		return Release
+	case f.Live.Deleting():
+		return AwaitDestroyed
+	}
+	return Destroy
+}

@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspace"
+)
+
+// Facts are everything a decision about a WorkspaceTemplateApply rests on.
+type Facts struct {
+	Now time.Time
+	// Paused says why the object is paused; empty when it is not.
+	Paused string
+	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.
+	Template *infrav1.WorkspaceTemplate
+	// Name of the Workspace: what spec says, else what the naming scheme gives.
+	Name string
+	// Rendered is nil when the template is missing or RenderErrors says what is wrong with it.
+	Rendered     *workspace.Rendered
+	RenderErrors field.ErrorList
+	// Missing lists what is waited for, one phrase each.
+	Missing []string
+	// KindMissing is true when provider-terraform's CRD is not installed.
+	KindMissing bool
+	// Live is nil when the Workspace does not exist. Ownership says whose it is.
+	Live      *workspace.Live
+	Ownership workspace.Ownership
+	// Rival is another WorkspaceTemplateApply that has the older claim to the same Workspace.
+	Rival string
+	// Rejected is why the API server refused the rendered Workspace.
+	Rejected error
+}
+
+// Differs tells whether the Workspace is not yet what was rendered.
+func (f *Facts) Differs() bool {
+	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
+}
+
+// Observation of the Workspace; the zero value when there is none of ours.
+func (f *Facts) Observation() workspace.Observation {
+	if f.Live == nil || f.Ownership != workspace.Owned {
+		return workspace.Observation{}
+	}
+	var published []string
+	if f.Template != nil {
+		published = f.Template.Spec.PublishOutputs
+	}
+	return workspace.Observe(f.Live, f.Differs(), published)
+}

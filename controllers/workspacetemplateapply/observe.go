@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+)
+
+func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
+	cluster, err := util.GetClusterFromMetadata(ctx, r.Client, apply.ObjectMeta)
+	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
+		return nil, fmt.Errorf("reading the Cluster: %w", err)
+	}
+	f := &Facts{Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Name: apply.Spec.WorkspaceName}
+	if f.Template, err = r.template(ctx, apply); err != nil {
+		return nil, err
+	}
+	if f.Name == "" && f.Template != nil {
+		f.Name = naming.Workspace(f.Template.Spec.WorkspaceScope, client.ObjectKeyFromObject(apply))
+	}
+	if f.Template != nil {
+		f.Rendered, f.RenderErrors = workspace.Render(workspace.Input{Apply: apply, Template: f.Template, Name: f.Name})
+	}
+	if f.Missing, err = r.missing(ctx, apply); err != nil {
+		return nil, err
+	}
+	if err := r.observeWorkspace(ctx, apply, f); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	if f.Template == nil || !apply.DeletionTimestamp.IsZero() {
+		f.Live, err = r.Workspaces.Recorded(ctx, apply)
+	} else {
+		f.Live, err = r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
+	}
+	if errors.Is(err, workspace.ErrKindMissing) {
+		f.KindMissing = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if f.Live != nil {
+		f.Ownership = f.Live.Owner(apply, f.Rendered)
+	}
+	f.Rival, err = r.rival(ctx, apply, f.Name)
+	return err
+}
+
+// rival returns another WorkspaceTemplateApply of the namespace that names the same Workspace and is older. The older one
+// wins, so that of two that were admitted at the same time exactly one goes on.
+func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	var others infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &others, client.InNamespace(apply.Namespace), client.MatchingFields{workspaceNameIndex: name}); err != nil {
+		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
+	}
+	for i := range others.Items {
+		other := &others.Items[i]
+		if other.UID != apply.UID && older(other, apply) {
+			return other.Name, nil
+		}
+	}
+	return "", nil
+}
+
+func older(a, b *infrav1.WorkspaceTemplateApply) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// missing lists what the WorkspaceTemplateApply waits for, one phrase each.
+func (r *Reconciler) missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
+	var missing []string
+	for _, dependency := range apply.Spec.WaitForSecrets {
+		lack, err := r.missingSecret(ctx, apply.Namespace, dependency)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, lack...)
+	}
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		lack, err := r.missingWorkspace(ctx, apply, dependency)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, lack...)
+	}
+	return missing, nil
+}
+
+// missingWorkspace asks the WorkspaceTemplateApply of the Workspace, which knows what it should look like. A Workspace
+// that has none is judged by its own conditions.
+func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) ([]string, error) {
+	namespace := dependency.Namespace
+	if namespace == "" {
+		namespace = apply.Namespace
+	}
+	var claimants infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &claimants, client.InNamespace(namespace), client.MatchingFields{workspaceNameIndex: dependency.Name}); err != nil {
+		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", dependency.Name, err)
+	}
+	for i := range claimants.Items {
+		claimant := &claimants.Items[i]
+		if meta.IsStatusConditionTrue(claimant.Status.Conditions, infrav1.ReadyCondition) && claimant.Status.ObservedGeneration == claimant.Generation {
+			return nil, nil
+		}
+	}
+	if len(claimants.Items) > 0 {
+		return []string{fmt.Sprintf("Workspace %s is not up to date", dependency.Name)}, nil
+	}
+	for _, scope := range terraform.Scopes() {
+		live, err := r.Workspaces.Get(ctx, scope, namespace, dependency.Name)
+		switch {
+		case errors.Is(err, workspace.ErrKindMissing):
+		case err != nil:
+			return nil, err
+		case live != nil && workspace.Observe(live, false, nil).UpToDate:
+			return nil, nil
+		case live != nil:
+			return []string{fmt.Sprintf("Workspace %s is not up to date", dependency.Name)}, nil
+		}
+	}
+	return []string{fmt.Sprintf("Workspace %s does not exist", dependency.Name)}, nil
+}

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// template returns the WorkspaceTemplate, or nil when there is none that this object may use. Permission is checked here
+// as well as at admission, since either object can change afterwards.
+func (r *Reconciler) template(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
+	template, err := engine.Get(ctx, r.Client, templateKey(apply), &infrav1.WorkspaceTemplate{})
+	if err != nil {
+		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", templateKey(apply), err)
+	}
+	if template == nil || template.Namespace == apply.Namespace {
+		return template, nil
+	}
+	allowed, err := r.allowed(ctx, template.Spec.AllowedNamespaces, apply.Namespace)
+	if err != nil || !allowed {
+		return nil, err
+	}
+	return template, nil
+}
+
+func (r *Reconciler) allowed(ctx context.Context, allowed *infrav1.AllowedNamespaces, namespace string) (bool, error) {
+	switch {
+	case allowed == nil:
+		return false, nil
+	case slices.Contains(allowed.Names, namespace), slices.Contains(allowed.Names, "*"):
+		return true, nil
+	case allowed.Selector == nil:
+		return false, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
+	if err != nil {
+		return false, nil //nolint:nilerr // A selector that can not be parsed permits nobody; the template's own status tells.
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	found, err := engine.Get(ctx, r.Client, client.ObjectKey{Name: namespace}, object)
+	if err != nil || found == nil {
+		return false, err
+	}
+	return selector.Matches(labels.Set(found.Labels)), nil
+}
+
+func templateKey(apply *infrav1.WorkspaceTemplateApply) client.ObjectKey {
+	key := client.ObjectKey{Namespace: apply.Spec.TemplateRef.Namespace, Name: apply.Spec.TemplateRef.Name}
+	if key.Namespace == "" {
+		key.Namespace = apply.Namespace
+	}
+	return key
+}
+
+// missingSecret says what a Secret lacks. Secrets of other namespaces are as good as missing.
+func (r *Reconciler) missingSecret(ctx context.Context, namespace string, dependency infrav1.SecretDependency) ([]string, error) {
+	if dependency.Namespace != "" && dependency.Namespace != namespace {
+		return []string{fmt.Sprintf("Secret %s must be in namespace %s", dependency.Name, namespace)}, nil
+	}
+	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: dependency.Name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
+	}
+	if secret == nil {
+		return []string{fmt.Sprintf("Secret %s does not exist", dependency.Name)}, nil
+	}
+	var missing []string
+	for _, key := range dependency.Keys {
+		if len(secret.Data[key]) == 0 {
+			missing = append(missing, fmt.Sprintf("Secret %s has no value for key %s", dependency.Name, key))
+		}
+	}
+	if len(dependency.Keys) == 0 && empty(secret) {
+		missing = append(missing, fmt.Sprintf("Secret %s is empty", dependency.Name))
+	}
+	return missing, nil
+}
+
+// empty tells whether a Secret has no value at all: provider-terraform creates connection Secrets before it fills them.
+func empty(secret *corev1.Secret) bool {
+	for _, value := range secret.Data {
+		if len(value) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,177 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+)
+
+// status computes the status from the facts. What the facts do not tell, because there is nothing to see at the moment,
+// stays as it was.
+func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	s := &apply.Status
+	s.ObservedGeneration = apply.Generation
+	if f.Name != "" {
+		s.WorkspaceName = f.Name
+	}
+	observation := f.Observation()
+	if f.Live != nil && f.Ownership == workspace.Owned {
+		s.WorkspaceRef = f.Live.Reference()
+		s.Outputs = observation.Outputs
+	}
+	if observation.Applied {
+		s.Applied = ptr.To(true)
+	}
+	revisions(s, f, observation)
+
+	engine.Set(apply,
+		engine.PausedCondition(f.Paused),
+		rendered(f),
+		dependencies(f),
+		conflict(f),
+		synced(f, observation),
+		ready(f, observation),
+		deleting(apply, f, observation),
+	)
+}
+
+func revisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) {
+	if f.Rendered == nil {
+		return
+	}
+	switch {
+	case o.UpToDate:
+		if s.LastAppliedRevision != f.Rendered.Revision {
+			s.LastAppliedRevision = f.Rendered.Revision
+			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
+		}
+		s.LastFailedRevision, s.LastFailureMessage = "", ""
+	case o.Failed:
+		s.LastFailedRevision, s.LastFailureMessage = f.Rendered.Revision, o.Message
+	case f.Rejected != nil:
+		s.LastFailedRevision, s.LastFailureMessage = f.Rendered.Revision, rejection(f)
+	}
+}
+
+func rendered(f *Facts) engine.Condition {
+	switch {
+	case f.Template == nil:
+		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
+			"the WorkspaceTemplate of spec.templateRef does not exist, or does not allow this namespace; create it, or add the namespace to its spec.allowedNamespaces")
+	case len(f.RenderErrors) > 0:
+		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
+			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))
+	case f.Rejected != nil:
+		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, rejection(f))
+	}
+	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
+}
+
+func rejection(f *Facts) string {
+	return "the API server refused the Workspace; correct the WorkspaceTemplate: " + workspace.Readable(f.Rejected.Error())
+}
+
+func dependencies(f *Facts) engine.Condition {
+	if len(f.Missing) > 0 {
+		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, strings.Join(f.Missing, "; "))
+	}
+	return engine.True(infrav1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, "")
+}
+
+func conflict(f *Facts) engine.Condition {
+	message := fmt.Sprintf("Workspace %s", f.Name)
+	switch {
+	case f.Rival != "":
+		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
+			fmt.Sprintf("%s is that of WorkspaceTemplateApply %s, which is older; delete this one, or make it anew under another name", message, f.Rival))
+	case f.Live != nil && f.Ownership == workspace.Replaced:
+		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceReplacedReason,
+			message+" was deleted and made anew by somebody else; nothing is written to it")
+	case f.Live != nil && f.Ownership == workspace.Foreign:
+		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
+			message+" exists already and belongs to somebody else; nothing is written to it. Delete this object, or make it anew under another name")
+	}
+	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")
+}
+
+func synced(f *Facts, o workspace.Observation) engine.Condition {
+	switch {
+	case o.Failed:
+		return engine.False(infrav1.SyncedCondition, o.Reason, o.Message)
+	case o.UpToDate:
+		return engine.True(infrav1.SyncedCondition, infrav1.UpToDateReason, "")
+	case f.KindMissing:
+		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceKindMissingReason, kindMissingMessage)
+	case o.Reason != "":
+		return engine.Unknown(infrav1.SyncedCondition, o.Reason, o.Message)
+	}
+	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
+}
+
+const kindMissingMessage = "the Workspace kind is not installed; install provider-terraform"
+
+// ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
+func ready(f *Facts, o workspace.Observation) engine.Condition {
+	for _, condition := range []engine.Condition{rendered(f), dependencies(f)} {
+		if condition.Status != metav1.ConditionTrue {
+			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
+		}
+	}
+	if c := conflict(f); c.Status == metav1.ConditionTrue {
+		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
+	}
+	if c := synced(f, o); c.Status != metav1.ConditionTrue {
+		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
+	}
+	return engine.True(infrav1.ReadyCondition, infrav1.UpToDateReason, "")
+}
+
+func deleting(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
+	switch {
+	case apply.DeletionTimestamp.IsZero():
+		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
+	case f.KindMissing:
+		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
+			kindMissingMessage+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+	case o.Failed:
+		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
+	case f.Live != nil:
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
+			fmt.Sprintf("Terraform destroys what Workspace %s made", f.Name))
+	}
+	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
+}
+
+// warning tells which transitions need a person.
+func warning(condition metav1.Condition) bool {
+	switch condition.Reason {
+	case infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason,
+		infrav1.WorkspaceConflictReason, infrav1.WorkspaceReplacedReason, infrav1.WorkspaceKindMissingReason,
+		infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.DestroyFailedReason,
+		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason:
+		return true
+	}
+	return false
+}

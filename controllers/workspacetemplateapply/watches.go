@@ -1,0 +1,152 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Indexes over WorkspaceTemplateApplies.
+const (
+	templateIndex         = "spec.templateRef"
+	workspaceNameIndex    = "spec.workspaceName"
+	waitForSecretIndex    = "spec.waitForSecrets.name"
+	waitForWorkspaceIndex = "spec.waitForWorkspaces.name"
+)
+
+// SetupWithManager registers indexes and watches. Everything a reconcile reads wakes it when it changes.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	if err := index(ctx, mgr); err != nil {
+		return err
+	}
+	log := ctrl.LoggerFrom(ctx)
+	secrets := &metav1.PartialObjectMetadata{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	namespaces := &metav1.PartialObjectMetadata{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.WorkspaceTemplateApply{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
+		Named("workspacetemplateapply").
+		WithOptions(options).
+		Watches(&infrav1.WorkspaceTemplate{}, r.wake(templateIndex, namespacedKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.dependents)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	tracker := &external.ObjectTracker{Controller: c, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	r.Workspaces.Watch = func(ctx context.Context, scope terraform.Scope) error {
+		workspaces := &unstructured.Unstructured{}
+		workspaces.SetGroupVersionKind(scope.GroupVersionKind())
+		return tracker.Watch(ctrl.LoggerFrom(ctx), workspaces, handler.EnqueueRequestsFromMapFunc(r.ofWorkspace))
+	}
+	return nil
+}
+
+func index(ctx context.Context, mgr ctrl.Manager) error {
+	for field, extract := range map[string]func(*infrav1.WorkspaceTemplateApply) []string{
+		templateIndex:      func(a *infrav1.WorkspaceTemplateApply) []string { return []string{templateKey(a).String()} },
+		workspaceNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.Spec.WorkspaceName} },
+		waitForSecretIndex: func(a *infrav1.WorkspaceTemplateApply) (keys []string) {
+			for _, secret := range a.Spec.WaitForSecrets {
+				keys = append(keys, a.Namespace+"/"+secret.Name)
+			}
+			return keys
+		},
+		waitForWorkspaceIndex: func(a *infrav1.WorkspaceTemplateApply) (names []string) {
+			for _, workspace := range a.Spec.WaitForWorkspaces {
+				names = append(names, workspace.Name)
+			}
+			return names
+		},
+	} {
+		err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, field, func(object client.Object) []string {
+			return extract(object.(*infrav1.WorkspaceTemplateApply))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func namespacedKey(object client.Object) string { return client.ObjectKeyFromObject(object).String() }
+
+// wake reconciles the WorkspaceTemplateApplies that an index finds for an object.
+func (r *Reconciler) wake(index string, key func(client.Object) string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []ctrl.Request {
+		return r.requests(ctx, client.MatchingFields{index: key(object)})
+	})
+}
+
+// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. The name is enough:
+// one too many costs a look at the cache.
+func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
+	requests := r.requests(ctx, client.MatchingFields{workspaceNameIndex: object.GetName()})
+	return append(requests, r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: object.GetName()})...)
+}
+
+// dependents reconciles those that wait for the Workspace of a WorkspaceTemplateApply.
+func (r *Reconciler) dependents(ctx context.Context, object client.Object) []ctrl.Request {
+	name := object.(*infrav1.WorkspaceTemplateApply).Spec.WorkspaceName
+	if name == "" {
+		return nil
+	}
+	return r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: name})
+}
+
+func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()})
+}
+
+func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.InNamespace(object.GetName()))
+}
+
+func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []ctrl.Request {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &applies, options...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(applies.Items))
+	for i := range applies.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies.Items[i])})
+	}
+	return requests
+}
