@@ -82,7 +82,7 @@ type Options struct {
 // SetupWithManager adds all controllers to a manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	engineFor := func(name string) engine.Engine {
-		return engine.Engine{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name)}
+		return engine.Engine{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), Written: &engine.Memory{}}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 

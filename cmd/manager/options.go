@@ -33,6 +33,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capt-provider/capt/controllers"
 )
@@ -51,6 +52,8 @@ type options struct {
 	qps            float32
 	burst          int
 	profiler       string
+	webhookPort    int
+	webhookCertDir string
 	managerOptions flags.ManagerOptions
 	logOptions     *logs.Options
 }
@@ -84,6 +87,8 @@ func (o *options) command() *cobra.Command {
 	fs.Float32Var(&o.qps, "kube-api-qps", 100, "Requests a second to the API server.")
 	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests in one burst to the API server.")
 	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060; off by default.")
+	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhooks.")
+	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Folder with the certificate of the webhooks: tls.crt and tls.key.")
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
@@ -106,7 +111,7 @@ func (o *options) run(ctx context.Context) error {
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "capt-manager"
 
-	_, metrics, err := flags.GetManagerOptions(o.managerOptions)
+	tlsOptions, metrics, err := flags.GetManagerOptions(o.managerOptions)
 	if err != nil {
 		return err
 	}
@@ -121,6 +126,7 @@ func (o *options) run(ctx context.Context) error {
 		Cache:                         cacheOptions,
 		Client:                        clientOptions,
 		Metrics:                       *metrics,
+		WebhookServer:                 webhook.NewServer(webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions}),
 		HealthProbeBindAddress:        o.healthAddress,
 		PprofBindAddress:              o.profiler,
 		LeaderElection:                o.leaderElect,

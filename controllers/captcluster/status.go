@@ -38,6 +38,12 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		s.Endpoint = f.Cluster.Spec.ControlPlaneEndpoint.String()
 	}
+	if !captCluster.DeletionTimestamp.IsZero() {
+		deleting := deletingCondition(f)
+		engine.Set(captCluster, engine.PausedCondition(f.Paused), deleting,
+			engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		return
+	}
 	if summary := f.Apply.Summary(naming.CAPTClusterFieldManager); summary != nil {
 		s.WorkspaceTemplateApply = summary
 	}
@@ -49,13 +55,12 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 		}
 		s.Initialization.Provisioned = ptr.To(true)
 	}
-	deleting := deletingCondition(captCluster, f)
 	engine.Set(captCluster,
 		engine.PausedCondition(f.Paused),
 		vpc,
 		f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition),
-		deleting,
-		ready(vpc, deleting),
+		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
+		ready(vpc),
 	)
 }
 
@@ -107,20 +112,16 @@ func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	return domains
 }
 
-func ready(vpc, deleting engine.Condition) engine.Condition {
-	if deleting.Status == metav1.ConditionTrue {
-		return engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message)
-	}
+func ready(vpc engine.Condition) engine.Condition {
 	if vpc.Status != metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
 	}
 	return engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
 }
 
-func deletingCondition(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
+// deletingCondition says what is waited for.
+func deletingCondition(f *Facts) engine.Condition {
 	switch {
-	case captCluster.DeletionTimestamp.IsZero():
-		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
 	case len(f.ControlPlanes) > 0:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
 			fmt.Sprintf("the VPC stays until CAPTControlPlane %s is gone", strings.Join(f.ControlPlanes, ", ")))

@@ -30,7 +30,7 @@ import (
 
 // parts are the conditions that the summaries derive from.
 type parts struct {
-	dependencies, workspace, endpoint, kubeconfig, deleting engine.Condition
+	dependencies, workspace, endpoint, kubeconfig engine.Condition
 	// working is true while Terraform is at work and nothing is wrong.
 	working bool
 }
@@ -41,7 +41,6 @@ func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
 		workspace:    f.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason, manager),
 		endpoint:     endpointAvailable(controlPlane, f),
 		kubeconfig:   kubeconfigReady(f),
-		deleting:     deleting(controlPlane, f),
 	}
 	if blocked := blocked(controlPlane, f); blocked != nil {
 		c.dependencies = *blocked
@@ -111,16 +110,6 @@ func kubeconfigReady(f *Facts) engine.Condition {
 		return engine.False(conditionType, controlplanev1.KubeconfigMissingReason, fmt.Sprintf("Secret %s is about to be written", naming.KubeconfigSecret(f.Cluster.Name)))
 	}
 	return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "")
-}
-
-func deleting(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
-	switch {
-	case controlPlane.DeletionTimestamp.IsZero():
-		return engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, "")
-	case f.Apply.Apply != nil:
-		return f.Apply.DeletingCondition(controlplanev1.DeletingCondition)
-	}
-	return engine.True(controlplanev1.DeletingCondition, controlplanev1.DeletingReason, "")
 }
 
 // warning tells which transitions need a person.

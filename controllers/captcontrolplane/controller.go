@@ -51,6 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe:  r.observe,
 		Act:      r.act,
 		Status:   status,
+		Told:     []string{controlplanev1.ReadyCondition, controlplanev1.InitializedCondition, controlplanev1.DeletingCondition, controlplanev1.DegradedCondition},
 		Warnings: warning,
 	})
 }

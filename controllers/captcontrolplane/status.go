@@ -33,6 +33,10 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	if controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		s.Endpoint = controlPlane.Spec.ControlPlaneEndpoint.String()
 	}
+	if !controlPlane.DeletionTimestamp.IsZero() {
+		deletionStatus(controlPlane, f)
+		return
+	}
 	s.WorkspaceTemplateApply = summary(f)
 
 	c := conditions(controlPlane, f)
@@ -48,7 +52,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 
 	engine.Set(controlPlane,
 		engine.PausedCondition(f.Paused),
-		c.dependencies, c.workspace, c.endpoint, c.kubeconfig, c.deleting,
+		c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
 		f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition),
 		initialized(s),
 		available(s, c),
@@ -56,6 +60,21 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		creating(s.Phase, c),
 		degraded(s.State, c),
 		engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, ""),
+		engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, ""),
+	)
+}
+
+// deletionStatus says what is waited for. The other conditions stay as they were: they tell what is being deleted.
+func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	deleting := engine.True(controlplanev1.DeletingCondition, controlplanev1.DeletingReason, "")
+	if f.Apply.Apply != nil {
+		deleting = f.Apply.DeletingCondition(controlplanev1.DeletingCondition)
+	}
+	engine.Set(controlPlane,
+		engine.PausedCondition(f.Paused),
+		deleting,
+		engine.False(controlplanev1.AvailableCondition, controlplanev1.DeletingReason, deleting.Message),
+		engine.False(controlplanev1.ReadyCondition, controlplanev1.DeletingReason, deleting.Message),
 	)
 }
 
@@ -115,9 +134,6 @@ func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
 
 // available stays True while the API server can be used, whatever Terraform does.
 func available(s *controlplanev1.CAPTControlPlaneStatus, c parts) engine.Condition {
-	if c.deleting.Status == metav1.ConditionTrue {
-		return engine.False(controlplanev1.AvailableCondition, controlplanev1.DeletingReason, c.deleting.Message)
-	}
 	if ptr.Deref(s.Initialization.ControlPlaneInitialized, false) {
 		return engine.True(controlplanev1.AvailableCondition, controlplanev1.AvailableReason, "")
 	}
@@ -126,9 +142,6 @@ func available(s *controlplanev1.CAPTControlPlaneStatus, c parts) engine.Conditi
 }
 
 func ready(state controlplanev1.State, c parts) engine.Condition {
-	if c.deleting.Status == metav1.ConditionTrue {
-		return engine.False(controlplanev1.ReadyCondition, controlplanev1.DeletingReason, c.deleting.Message)
-	}
 	if state == controlplanev1.StateReady {
 		return engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
 	}

@@ -19,6 +19,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,7 +45,9 @@ type Steps[O Object, F any] struct {
 	Act func(ctx context.Context, obj O, facts *F) error
 	// Status computes the whole status from the facts. It is pure but for the status of obj, which it replaces.
 	Status func(obj O, facts *F)
-	// Warnings tells which conditions are worth a warning; other transitions are normal events.
+	// Told lists the conditions whose transitions become events: those that tell the story, not each of its details.
+	Told []string
+	// Warnings tells which of them are worth a warning; other transitions are normal events.
 	Warnings func(condition metav1.Condition) bool
 }
 
@@ -52,14 +55,23 @@ type Steps[O Object, F any] struct {
 type Engine struct {
 	Client   client.Client
 	Recorder events.EventRecorder
+	// Written remembers what this process wrote last, see Memory.
+	Written *Memory
 }
 
 // Reconcile runs the steps for the object of a request. Status is written at most once, and only when it changed; events
 // follow it.
 func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
 	if err := e.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+		if Absent(err) {
+			e.Written.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if e.Written.newer(obj) {
+		return ctrl.Result{}, nil // The cache lags behind our own last write, whose event is on its way and wakes us again.
+	}
+	defer func() { e.Written.remember(obj) }()
 	facts, err := steps.Observe(ctx, obj)
 	if err != nil {
 		return result(ctx, fmt.Errorf("observing: %w", err))
@@ -71,7 +83,7 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	}
 	before := obj.DeepCopyObject().(O)
 	steps.Status(obj, facts)
-	if err := e.finish(ctx, before, obj, steps.Warnings); err != nil {
+	if err := e.finish(ctx, before, obj, steps.Told, steps.Warnings); err != nil {
 		// The error of the action is the one a person needs; a status that could not be written is tried again with it.
 		if actErr != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
@@ -89,11 +101,11 @@ func gone(obj client.Object) bool {
 
 // finish writes status if it changed, and tells transitions as events. The write is refused by the API server when our
 // cache was behind, so that an old view never overwrites a newer one.
-func (e Engine) finish(ctx context.Context, before, after Object, warn func(metav1.Condition) bool) error {
+func (e Engine) finish(ctx context.Context, before, after Object, told []string, warn func(metav1.Condition) bool) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	transitions := changed(before.GetConditions(), after.GetConditions())
+	transitions := changed(before.GetConditions(), after.GetConditions(), told)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(err)
@@ -112,15 +124,18 @@ func (e Engine) finish(ctx context.Context, before, after Object, warn func(meta
 	return nil
 }
 
-// changed returns the conditions whose status or reason differs from before, and that are worth telling: a condition
-// that appears in its resting state is not.
-func changed(before, after []metav1.Condition) []metav1.Condition {
+// changed returns the told conditions whose status or reason differs from before. One that appears in its resting state,
+// without a message, is nothing to tell.
+func changed(before, after []metav1.Condition, told []string) []metav1.Condition {
 	old := make(map[string]metav1.Condition, len(before))
 	for _, condition := range before {
 		old[condition.Type] = condition
 	}
 	var transitions []metav1.Condition
 	for _, condition := range after {
+		if !slices.Contains(told, condition.Type) {
+			continue
+		}
 		was, existed := old[condition.Type]
 		if existed && (was.Status != condition.Status || was.Reason != condition.Reason) {
 			transitions = append(transitions, condition)

@@ -25,6 +25,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -132,16 +133,18 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 	return err
 }
 
-// Write makes the WorkspaceTemplateApply what the owner wants, if it differs.
+// Write makes the WorkspaceTemplateApply what the owner wants, if it differs, and takes the result into the facts.
 func (f *Facts) Write(ctx context.Context, c client.Client, manager string) error {
 	if !f.Differs(manager) {
 		return nil
 	}
-	config := client.ApplyConfigurationFromUnstructured(f.Desired.DeepCopy())
+	written := f.Desired.DeepCopy()
+	config := client.ApplyConfigurationFromUnstructured(written)
 	if err := c.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", f.Desired.GetName(), err)
 	}
-	return nil
+	f.Apply = &infrav1.WorkspaceTemplateApply{}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, f.Apply)
 }
 
 // Delete asks for the WorkspaceTemplateApply to go, by UID, so that no other one of its name is meant.

@@ -58,7 +58,7 @@ func Observe(live *Live, differs bool, published []string) Observation {
 	o := Observation{Outputs: outputs(&live.typed, published)}
 	ready := meta.FindStatusCondition(live.typed.Status.Conditions, conditionReady)
 	synced := meta.FindStatusCondition(live.typed.Status.Conditions, conditionSynced)
-	o.Applied = isTrue(ready) || isTrue(synced)
+	o.Applied = isTrue(ready)
 
 	switch {
 	case live.Deleting():
@@ -101,14 +101,12 @@ func lastWrite(live *Live) (wrote time.Time) {
 
 func progress(live *Live, ready, synced *metav1.Condition) string {
 	switch {
-	case ready == nil && synced == nil && live.object.GetAnnotations()[externalCreatePendingAnnotation] != "":
-		return "Terraform applies the module for the first time"
-	case ready == nil && synced == nil && !slices.Contains(live.object.GetFinalizers(), finalizer):
-		return "waiting for provider-terraform to initialise and plan"
 	case isTrue(ready):
 		return "Terraform applies a change"
+	case synced == nil && !slices.Contains(live.object.GetFinalizers(), finalizer):
+		return "waiting for provider-terraform to initialise and plan"
 	}
-	return "Terraform applied the module; waiting for provider-terraform to confirm it"
+	return "Terraform applies the module for the first time"
 }
 
 // fail classifies the provider's error.

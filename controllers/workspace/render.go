@@ -32,11 +32,10 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// Annotations of Crossplane that CAPT reads or writes.
+// Words of Crossplane that CAPT writes.
 const (
-	externalNameAnnotation          = "crossplane.io/external-name"
-	externalCreatePendingAnnotation = "crossplane.io/external-create-pending"
-	defaultProviderConfigKind       = "ClusterProviderConfig"
+	externalNameAnnotation    = "crossplane.io/external-name"
+	defaultProviderConfigKind = "ClusterProviderConfig"
 )
 
 // Input is all a Workspace is rendered from.

@@ -46,6 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe:  r.observe,
 		Act:      r.act,
 		Status:   status,
+		Told:     []string{infrav1.ValidCondition, infrav1.DeletingCondition},
 		Warnings: warning,
 	})
 }

@@ -75,11 +75,10 @@ const (
 
 // decide is pure.
 func decide(template *infrav1.WorkspaceTemplate, f *Facts) Action {
-	held := controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
 	switch {
-	case template.DeletionTimestamp.IsZero() && !held:
+	case template.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer):
 		return Hold
-	case !template.DeletionTimestamp.IsZero() && held && len(f.Users) == 0:
+	case !template.DeletionTimestamp.IsZero() && len(f.Users) == 0:
 		return Release
 	}
 	return Observe
@@ -90,8 +89,10 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 	switch decide(template, f) {
 	case Hold:
 		controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+		controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
 	case Release:
 		controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+		controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
 	case Observe:
 		return nil
 	}
@@ -151,4 +152,6 @@ func names(users []string) string {
 }
 
 // warning tells which transitions need a person.
-func warning(condition metav1.Condition) bool { return condition.Reason == infrav1.TemplateInvalidReason }
+func warning(condition metav1.Condition) bool {
+	return condition.Reason == infrav1.TemplateInvalidReason
+}

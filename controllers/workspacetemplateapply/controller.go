@@ -55,6 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe:  r.observe,
 		Act:      r.act,
 		Status:   status,
+		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.WorkspaceConflictCondition},
 		Warnings: warning,
 	})
 }

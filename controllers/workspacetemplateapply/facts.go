@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
@@ -60,9 +61,9 @@ func (f *Facts) Observation() workspace.Observation {
 	if f.Live == nil || f.Ownership != workspace.Owned {
 		return workspace.Observation{}
 	}
-	var published []string
+	published := terraform.PublishedOutputs()
 	if f.Template != nil {
-		published = f.Template.Spec.PublishOutputs
+		published = append(published, f.Template.Spec.PublishOutputs...)
 	}
 	return workspace.Observe(f.Live, f.Differs(), published)
 }

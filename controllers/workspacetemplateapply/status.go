@@ -37,6 +37,12 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		s.WorkspaceName = f.Name
 	}
 	observation := f.Observation()
+	if !apply.DeletionTimestamp.IsZero() {
+		deleting := deleting(f, observation)
+		engine.Set(apply, engine.PausedCondition(f.Paused), deleting,
+			engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		return
+	}
 	if f.Live != nil && f.Ownership == workspace.Owned {
 		s.WorkspaceRef = f.Live.Reference()
 		s.Outputs = observation.Outputs
@@ -53,7 +59,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		conflict(f),
 		synced(f, observation),
 		ready(f, observation),
-		deleting(apply, f, observation),
+		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 	)
 }
 
@@ -148,10 +154,9 @@ func ready(f *Facts, o workspace.Observation) engine.Condition {
 	return engine.True(infrav1.ReadyCondition, infrav1.UpToDateReason, "")
 }
 
-func deleting(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
+// deleting says what is waited for. The other conditions stay as they were: they tell what is being deleted.
+func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
-	case apply.DeletionTimestamp.IsZero():
-		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			kindMissingMessage+", or set spec.deletionPolicy to Retain to leave what the Workspace made")

@@ -21,8 +21,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed, or left behind on purpose.
-const CAPTClusterFinalizer = "captcluster.infrastructure.cluster.x-k8s.io"
+// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed, or left behind on purpose. The older CAPT used the
+// same one.
+const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
 // CAPTClusterSpec describes the network of a cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another VPC",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden

@@ -22,8 +22,12 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is gone.
-const WorkspaceTemplateFinalizer = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io"
+const (
+	// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is gone.
+	WorkspaceTemplateFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplate"
+	// LegacyWorkspaceTemplateFinalizer is what the older CAPT put in its place.
+	LegacyWorkspaceTemplateFinalizer = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io"
+)
 
 // WorkspaceTemplateSpec is a Terraform module, and how to run it.
 type WorkspaceTemplateSpec struct {

@@ -25,7 +25,7 @@ import (
 
 const (
 	// WorkspaceTemplateApplyFinalizer keeps a WorkspaceTemplateApply until its Workspace is gone, or left behind on purpose.
-	WorkspaceTemplateApplyFinalizer = "workspacetemplateapply.infrastructure.cluster.x-k8s.io"
+	WorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplateapply"
 	// LegacyWorkspaceTemplateApplyFinalizer is what the older CAPT put in its place.
 	LegacyWorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/finalizer"
 )

@@ -1,0 +1,47 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Memory holds the resource version of each object after this process last wrote it. A reconcile that finds an older
+// one in the cache would decide on what it has already changed. Nothing is lost with the memory: writes are refused by the
+// API server when the cache was behind.
+type Memory struct {
+	versions sync.Map // client.ObjectKey to string
+}
+
+// newer tells whether this process wrote the object after the state that the cache shows.
+func (m *Memory) newer(obj client.Object) bool {
+	version, ok := m.versions.Load(client.ObjectKeyFromObject(obj))
+	if !ok {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), version.(string))
+	return err == nil && order < 0
+}
+
+func (m *Memory) remember(obj client.Object) {
+	m.versions.Store(client.ObjectKeyFromObject(obj), obj.GetResourceVersion())
+}
+
+func (m *Memory) forget(key client.ObjectKey) { m.versions.Delete(key) }
