@@ -36,6 +36,7 @@ const (
 	reasonPaused     = "ReconcilePaused"
 	finalizer        = "finalizer.managedresource.crossplane.io"
 	unknownOutcome   = "cannot determine creation result"
+	initFailed       = "cannot initialize Terraform"
 	maxMessageLength = 1024
 )
 
@@ -120,6 +121,9 @@ func (o *Observation) fail(synced *metav1.Condition) {
 	case strings.Contains(message, unknownOutcome):
 		o.Reason = infrav1.CreateInterruptedReason
 		message = "the provider died while Terraform applied for the first time, and does not go on by itself; check what exists in AWS and in the state, then remove the annotation crossplane.io/external-create-pending from the Workspace. " + message
+	case strings.HasPrefix(message, "connect failed") && strings.Contains(message, initFailed):
+		o.Reason = infrav1.PlanFailedReason
+		message = "Terraform could not initialise; correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig: " + message
 	case strings.HasPrefix(message, "connect failed"):
 		o.Reason = infrav1.ProviderConfigFailedReason
 		message = "create or correct the ProviderConfig that the WorkspaceTemplate names, and its credentials: " + message

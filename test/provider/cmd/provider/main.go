@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command provider runs the Workspace controllers of package provider with OpenTofu.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/capt-provider/capt/test/provider"
+	clusterv1beta1 "github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
+	namespacedv1beta1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
+	"github.com/capt-provider/capt/test/provider/executor/tofu"
+)
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "provider:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags. The names and defaults of --poll, --timeout and --max-reconcile-rate are the real
+// provider's.
+type options struct {
+	kubeconfig, tofu, workDir string
+	healthAddr, metricsAddr   string
+	poll, timeout             time.Duration
+	creationGrace             time.Duration
+	maxReconcileRate          int
+	emulateV0                 bool
+}
+
+func (o *options) parse(args []string) error {
+	flags := flag.NewFlagSet("provider", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig. Default: the Pod's service account.")
+	flags.StringVar(&o.tofu, "tofu", "tofu", "Path of the OpenTofu binary.")
+	flags.StringVar(&o.workDir, "work-dir", "", "Folder for one working directory a Workspace; keep it when modules have no remote backend. Default: a folder for temporary files.")
+	flags.StringVar(&o.healthAddr, "health-addr", "0", "Where /healthz and /readyz are served, host:port; 0 for nowhere.")
+	flags.StringVar(&o.metricsAddr, "metrics-addr", "0", "Where /metrics is served, host:port; 0 for nowhere.")
+	flags.DurationVar(&o.poll, "poll", provider.DefaultPollInterval, "How often a Workspace at rest is planned again.")
+	flags.DurationVar(&o.timeout, "timeout", provider.DefaultTimeout, "How long the commands of one reconcile may take together.")
+	flags.DurationVar(&o.creationGrace, "creation-grace", 0, "How long after a create the absence of resources is not believed; the real provider has 30s.")
+	flags.IntVar(&o.maxReconcileRate, "max-reconcile-rate", 1, "How many Workspaces of each scope are worked on at a time.")
+	flags.BoolVar(&o.emulateV0, "emulate-v0", false, "Behave like provider-terraform v0.18 to v0.21: conditions without observedGeneration.")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return nil
+}
+
+func run(ctx context.Context, args []string) error {
+	o := options{}
+	switch err := o.parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+
+	config, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, manager.Options{
+		HealthProbeBindAddress: o.healthAddr,
+		Metrics:                metricsserver.Options{BindAddress: o.metricsAddr},
+	})
+	if err != nil {
+		return fmt.Errorf("cannot make the manager: %w", err)
+	}
+	if err := addChecks(mgr); err != nil {
+		return err
+	}
+	err = provider.SetupWithManager(mgr, provider.Options{
+		Executors:               tofu.New(tofu.Options{Binary: o.tofu, WorkDir: o.workDir}),
+		PollInterval:            o.poll,
+		Timeout:                 o.timeout,
+		MaxConcurrentReconciles: o.maxReconcileRate,
+		CreationGracePeriod:     o.creationGrace,
+		EmulateV0:               o.emulateV0,
+	})
+	if err != nil {
+		return err
+	}
+	// Leaving waits for the reconciles that run, and those stop their commands first.
+	return mgr.Start(ctx)
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("cannot load the kubeconfig: %w", err)
+	}
+	// A local API server needs no protection from one controller.
+	config.QPS = -1
+	// The API server warns about the finalizer's name at each write; the name is not ours to choose.
+	config.WarningHandler = rest.NoWarnings{}
+	return config, nil
+}
+
+// addChecks makes the provider ready once its caches are filled: the manager starts what needs no cache before.
+func addChecks(mgr manager.Manager) error {
+	var synced atomic.Bool
+	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for _, kind := range []client.Object{&clusterv1beta1.Workspace{}, &namespacedv1beta1.Workspace{}} {
+			if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
+				return err
+			}
+		}
+		synced.Store(true)
+		return nil
+	}))
+	if err != nil {
+		return err
+	}
+	ready := func(*http.Request) error {
+		if !synced.Load() {
+			return errors.New("caches are not filled yet")
+		}
+		return nil
+	}
+	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", ready))
+}

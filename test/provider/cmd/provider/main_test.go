@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
+	"github.com/capt-provider/capt/test/provider/api/managed"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const patience = 2 * time.Minute
+
+const pending = "crossplane.io/external-create-pending"
+
+// slow says when its first resource is being made, and never gets any further.
+const slow = `
+variable "dir" { type = string }
+resource "terraform_data" "a" {
+  provisioner "local-exec" {
+    command = "touch ${var.dir}/applying; sleep 600"
+  }
+}
+`
+
+// A provider that ends in the middle of a create, by force or in good order, leaves a Workspace that nobody touches
+// any more, not even to delete it.
+func TestEndDuringTheFirstApply(t *testing.T) {
+	metrics := freeAddress(t)
+	sb, err := sandbox.Start(t.Context(), sandbox.Options{Provider: true, ProviderArgs: []string{"--metrics-addr=" + metrics}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, sb.Stop(context.WithoutCancel(t.Context()))) })
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1beta1.AddToScheme(scheme))
+	api, err := client.New(sb.Config(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+
+	for name, end := range map[string]func() error{
+		"killed":  func() error { return sb.Kill(sandbox.Provider) },
+		"stopped": func() error { return sb.StopComponent(t.Context(), sandbox.Provider) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := slowWorkspace(t, name)
+			require.NoError(t, api.Create(t.Context(), w))
+			requireFile(t, filepath.Join(w.Spec.ForProvider.Vars[0].Value, "applying"))
+			require.Contains(t, scrape(t, metrics), `capt_test_provider_runs_total{group="tf.upbound.io",name="`+name+`",namespace="",operation="apply"} 1`)
+
+			require.NoError(t, end())
+			require.NoError(t, sb.StartComponent(t.Context(), sandbox.Provider))
+
+			synced := waitForSynced(t, api, w)
+			require.Equal(t, managed.ReasonReconcileError, synced.Reason)
+			require.Equal(t, "cannot determine creation result - remove the "+pending+" annotation if it is safe to proceed", synced.Message)
+
+			require.NoError(t, api.Delete(t.Context(), w))
+			require.Eventually(t, func() bool {
+				require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(w), w))
+				return w.Status.Condition(managed.TypeSynced).ObservedGeneration == w.Generation
+			}, patience, 50*time.Millisecond, "the provider has seen the deletion")
+			require.NotEmpty(t, w.Annotations[pending])
+			require.NotEmpty(t, w.Finalizers)
+			require.NotContains(t, scrape(t, metrics), `name="`+name+`"`, "and ran nothing")
+		})
+	}
+}
+
+func TestUnknownArgumentsAreRefused(t *testing.T) {
+	require.ErrorContains(t, run(t.Context(), []string{"--poll=1m", "surplus"}), `unexpected argument "surplus"`)
+	require.NoError(t, run(t.Context(), []string{"--help"}))
+}
+
+func slowWorkspace(t *testing.T, name string) *v1beta1.Workspace {
+	t.Helper()
+	return &v1beta1.Workspace{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1beta1.WorkspaceSpec{
+			ProviderConfigReference: &managed.Reference{Name: sandbox.ProviderConfigName},
+			ForProvider: v1beta1.WorkspaceParameters{Module: managed.Module{
+				Source: managed.ModuleSourceInline, Module: slow, Vars: []managed.Var{{Key: "dir", Value: t.TempDir()}},
+			}},
+		},
+	}
+}
+
+func waitForSynced(t *testing.T, api client.Client, w *v1beta1.Workspace) *managed.Condition {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(w), w))
+		return w.Status.Condition(managed.TypeSynced) != nil
+	}, patience, 50*time.Millisecond, "no condition Synced")
+	return w.Status.Condition(managed.TypeSynced)
+}
+
+func requireFile(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}, patience, 20*time.Millisecond, "%s never came", filepath.Base(path))
+}
+
+func scrape(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/metrics") //nolint:noctx // one request to ourselves
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	var own []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "capt_test_provider_") {
+			own = append(own, line)
+		}
+	}
+	return strings.Join(own, "")
+}
+
+// freeAddress is an address nobody listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}

@@ -1,0 +1,65 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package provider
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/test/provider/api/managed"
+)
+
+func condition(t managed.ConditionType, s corev1.ConditionStatus, r managed.ConditionReason) managed.Condition {
+	return managed.Condition{Type: t, Status: s, Reason: r, LastTransitionTime: metav1.Now()}
+}
+
+func available() managed.Condition {
+	return condition(managed.TypeReady, corev1.ConditionTrue, managed.ReasonAvailable)
+}
+
+func creating() managed.Condition {
+	return condition(managed.TypeReady, corev1.ConditionFalse, managed.ReasonCreating)
+}
+
+func deleting() managed.Condition {
+	return condition(managed.TypeReady, corev1.ConditionFalse, managed.ReasonDeleting)
+}
+
+func reconcileSuccess() managed.Condition {
+	return condition(managed.TypeSynced, corev1.ConditionTrue, managed.ReasonReconcileSuccess)
+}
+
+func reconcilePaused() managed.Condition {
+	return condition(managed.TypeSynced, corev1.ConditionFalse, managed.ReasonReconcilePaused)
+}
+
+func reconcileError(err error) managed.Condition {
+	c := condition(managed.TypeSynced, corev1.ConditionFalse, managed.ReasonReconcileError)
+	c.Message = err.Error()
+	return c
+}
+
+// mark puts conditions into the status. Synced speaks about a generation; Ready never does, so that Ready of an older
+// generation cannot be told from Ready of this one.
+func (n *round) mark(conditions ...managed.Condition) {
+	for _, c := range conditions {
+		if c.Type == managed.TypeSynced && !n.options.EmulateV0 {
+			c.ObservedGeneration = n.object().GetGeneration()
+		}
+		n.status().SetConditions(c)
+	}
+}

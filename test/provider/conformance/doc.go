@@ -1,0 +1,20 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package conformance walks Workspaces of both scopes through their life with OpenTofu and holds what they show
+// against what provider-terraform v1.1 shows. It knows nothing but the API, so the real provider can be put in the
+// place of ours: SANDBOX_PROVIDER=none leaves ours out of the sandbox.
+package conformance

@@ -1,0 +1,123 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package executor is the border between the Workspace controller and what carries Terraform out. One
+// implementation runs OpenTofu (package tofu); tests may bring others.
+package executor
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Factory opens Executors. It is shared by all reconciles and must be safe for concurrent use.
+type Factory interface {
+	// Open makes the module's files available and returns the Executor of that Workspace. It starts nothing that
+	// outlives the call and does not touch the backend.
+	Open(ctx context.Context, m Module) (Executor, error)
+
+	// Forget drops what Open keeps for a Workspace, once that Workspace is gone and its state with it.
+	Forget(uid types.UID) error
+}
+
+// Executor carries the operations of one Workspace out, one at a time. A method that runs the CLI returns an error
+// made by Failure when the CLI failed, and an error that wraps ctx.Err() when it was stopped: a method returns soon
+// after ctx is done, and nothing it started goes on running.
+type Executor interface {
+	// Init prepares the working directory and connects it to the backend.
+	Init(ctx context.Context, args []string) error
+
+	// SelectWorkspace makes the Terraform workspace of that name current, creating it when it does not exist.
+	SelectWorkspace(ctx context.Context, name string) error
+
+	// Plan tells whether an apply would change anything.
+	Plan(ctx context.Context, o RunOptions) (bool, error)
+
+	// Apply makes the world match the configuration. It may fail half way, leaving resources in the state.
+	Apply(ctx context.Context, o RunOptions) error
+
+	// Destroy removes every resource in the state.
+	Destroy(ctx context.Context, o RunOptions) error
+
+	// Resources lists the addresses of the resources in the state.
+	Resources(ctx context.Context) ([]string, error)
+
+	// Outputs lists the outputs in the state, sorted by name.
+	Outputs(ctx context.Context) ([]Output, error)
+
+	// DeleteWorkspace deletes the current Terraform workspace with its state and makes the default one current; the
+	// default one itself is never deleted.
+	DeleteWorkspace(ctx context.Context) error
+
+	// Checksum is a fingerprint of the working directory: while it stays the same, Init need not run again.
+	Checksum(ctx context.Context) (string, error)
+}
+
+// Module is everything an Executor needs to know of a Workspace before it runs anything.
+type Module struct {
+	// UID, GroupKind, Key and Annotations identify the Workspace. The UID names the working directory.
+	UID         types.UID
+	GroupKind   schema.GroupKind
+	Key         types.NamespacedName
+	Annotations map[string]string
+
+	// Remote is the address of the module. Empty when Files hold it.
+	Remote string
+
+	// Files go into the root of the module, by base name.
+	Files map[string][]byte
+
+	// EntrypointFiles go into the folder the CLI runs in, by base name: credentials, provider configuration, backend
+	// settings.
+	EntrypointFiles map[string][]byte
+
+	// Entrypoint is the folder inside the module the CLI runs in; empty for its root.
+	Entrypoint string
+
+	// Env are variables for the CLI's environment, NAME=value; the last of a name wins.
+	Env []string
+}
+
+// VarFile is a file of variables.
+type VarFile struct {
+	Data []byte
+	JSON bool
+}
+
+// Var is one string variable.
+type Var struct {
+	Key, Value string
+}
+
+// RunOptions are the inputs of plan, apply and destroy, in the order in which they go on the command line: later
+// ones win.
+type RunOptions struct {
+	Vars     []Var
+	VarFiles []VarFile
+	Args     []string
+}
+
+// Output is one output of a module.
+type Output struct {
+	Name      string
+	Sensitive bool
+	// String tells that the output's type is string; Value then is a Go string.
+	String bool
+	// Value is the output as encoding/json decodes it.
+	Value any
+}

@@ -1,0 +1,118 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package tofu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/capt-provider/capt/test/provider/executor"
+)
+
+// errStopped is provider-terraform's word for a command that was stopped by its deadline or by the provider's end.
+const errStopped = "shutdown while running terraform command"
+
+// cli runs tofu in one folder.
+type cli struct {
+	binary    string
+	dir       string
+	env       []string
+	stopGrace time.Duration
+	inits     chan struct{}
+}
+
+// run runs one command to its end and returns what it printed. A non-zero exit is an *exitError.
+//
+// The command gets a process group of its own. When ctx is done, the whole group is asked to stop, so that
+// local-exec commands end and tofu still saves its state and unlocks it, and is killed after the grace period.
+func (c *cli) run(ctx context.Context, args ...string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", errStopped, err)
+	}
+	g, err := newGroup()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", args[0], err)
+	}
+	defer g.release()
+
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(c.binary, args...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.dir, c.env, &stdout, &stderr
+	// A process that stays behind on purpose may still hold our end of the pipes.
+	cmd.WaitDelay = c.stopGrace
+	g.add(cmd)
+
+	done, err := start(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", args[0], err)
+	}
+	select {
+	case err := <-done:
+		return result(&stdout, &stderr, err)
+	case <-ctx.Done():
+	}
+	g.stop()
+	select {
+	case <-done:
+		g.kill()
+	case <-time.After(c.stopGrace):
+		g.kill()
+		<-done
+	}
+	return nil, fmt.Errorf("%s: %w", errStopped, ctx.Err())
+}
+
+// start starts a command and returns where its end is told. The thread that started it waits for it: Linux sends the
+// parent-death signal when that thread ends, which must not happen before the provider does.
+func start(cmd *exec.Cmd) (<-chan error, error) {
+	started, done := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			done <- cmd.Wait()
+		}
+	}()
+	return done, <-started
+}
+
+// exitError is a command that ran and failed.
+type exitError struct {
+	code   int
+	stderr string
+}
+
+func (e *exitError) Error() string { return executor.Failure(e.stderr).Error() }
+
+func result(stdout, stderr *bytes.Buffer, err error) ([]byte, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return stdout.Bytes(), nil
+	case errors.As(err, &exit):
+		return stdout.Bytes(), &exitError{code: exit.ExitCode(), stderr: stderr.String()}
+	default:
+		return nil, err
+	}
+}

@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package provider
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/capt-provider/capt/test/provider/api/managed"
+)
+
+// policy is what the provider may do with a Workspace's resources.
+type policy struct {
+	actions managed.ManagementPolicies
+	// deletion is empty in the namespaced scope, which has no deletionPolicy.
+	deletion managed.DeletionPolicy
+}
+
+func (p policy) has(actions ...managed.ManagementAction) bool {
+	return slices.ContainsFunc(actions, func(a managed.ManagementAction) bool { return slices.Contains(p.actions, a) })
+}
+
+func (p policy) is(actions ...managed.ManagementAction) bool {
+	return p.has(actions...) && !slices.ContainsFunc(p.actions, func(a managed.ManagementAction) bool { return !slices.Contains(actions, a) })
+}
+
+func (p policy) paused() bool      { return len(p.actions) == 0 }
+func (p policy) mayCreate() bool   { return p.has(managed.ActionCreate, managed.ActionAll) }
+func (p policy) mayUpdate() bool   { return p.has(managed.ActionUpdate, managed.ActionAll) }
+func (p policy) observeOnly() bool { return p.is(managed.ActionObserve) }
+
+// mayDelete weighs deletionPolicy against managementPolicies: the one that is not the default wins.
+func (p policy) mayDelete() bool {
+	if p.deletion == managed.DeletionOrphan {
+		return p.has(managed.ActionDelete) && !p.is(managed.ActionAll)
+	}
+	return p.has(managed.ActionDelete, managed.ActionAll)
+}
+
+// validate allows the sets that crossplane-runtime supports: everything, Observe with or without Delete, and every
+// set that has both Observe and Create.
+func (p policy) validate() error {
+	switch {
+	case p.is(managed.ActionAll), p.is(managed.ActionObserve):
+		return nil
+	case p.has(managed.ActionAll):
+	case p.has(managed.ActionObserve) && p.has(managed.ActionCreate):
+		return nil
+	case p.has(managed.ActionObserve) && p.has(managed.ActionDelete) && p.is(managed.ActionObserve, managed.ActionDelete):
+		return nil
+	}
+	return fmt.Errorf("`spec.managementPolicies` is set to a non-supported value: %v", p.actions)
+}
