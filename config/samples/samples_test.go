@@ -1,0 +1,257 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package samples_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/workspace"
+	providerv1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
+)
+
+// sample is one object of a file, as it is written and as CAPT reads it.
+type sample struct {
+	file   string
+	raw    map[string]any
+	object client.Object
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, providerv1.AddToScheme,
+	} {
+		require.NoError(t, add(s))
+	}
+	return s
+}
+
+// load reads every sample. The folder of a file is its flavour: the files of one folder belong together.
+func load(t *testing.T) map[string][]sample {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("*", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	flavours := map[string][]sample{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, document := range strings.Split("\n"+string(data), "\n---\n") {
+			s := sample{file: file, raw: map[string]any{}}
+			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), file)
+			s.object = decode(t, s.raw, document)
+			flavours[filepath.Dir(file)] = append(flavours[filepath.Dir(file)], s)
+		}
+	}
+	return flavours
+}
+
+func decode(t *testing.T, raw map[string]any, document string) client.Object {
+	t.Helper()
+	apiVersion, _ := raw["apiVersion"].(string)
+	kind, _ := raw["kind"].(string)
+	object, err := scheme(t).New(schema.FromAPIVersionAndKind(apiVersion, kind))
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalStrict([]byte(document), object))
+	return object.(client.Object)
+}
+
+func TestSamplesHaveNoFieldThatCAPTDoesNotKnow(t *testing.T) {
+	for _, samples := range load(t) {
+		for _, s := range samples {
+			t.Run(s.file+"/"+s.object.GetName(), func(t *testing.T) {
+				data, err := json.Marshal(s.object)
+				require.NoError(t, err)
+				typed := map[string]any{}
+				require.NoError(t, json.Unmarshal(data, &typed))
+				requireContains(t, typed, s.raw, "")
+
+				template, ok := s.object.(*infrav1.WorkspaceTemplate)
+				if !ok {
+					return
+				}
+				// The spec of a Workspace keeps what it does not know, so that nothing is lost there. A sample uses none of that.
+				require.Empty(t, template.Spec.Template.Spec.Unknown)
+				require.Empty(t, template.Spec.Template.Spec.ForProvider.Unknown)
+			})
+		}
+	}
+}
+
+// requireContains tells which field of want is not in have, or has another value there.
+func requireContains(t *testing.T, have, want any, path string) {
+	t.Helper()
+	switch want := want.(type) {
+	case map[string]any:
+		fields, ok := have.(map[string]any)
+		require.True(t, ok, "%s is not an object", path)
+		for name, value := range want {
+			require.Contains(t, fields, name, "%s.%s is not known", path, name)
+			requireContains(t, fields[name], value, path+"."+name)
+		}
+	case []any:
+		list, ok := have.([]any)
+		require.True(t, ok, "%s is not a list", path)
+		require.Len(t, list, len(want), path)
+		for i := range want {
+			requireContains(t, list[i], want[i], path)
+		}
+	default:
+		require.EqualValues(t, want, have, path)
+	}
+}
+
+func TestSampleTemplatesAreValid(t *testing.T) {
+	for _, samples := range load(t) {
+		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
+			t.Run(template.Name, func(t *testing.T) {
+				require.Empty(t, validation.WorkspaceTemplate(&template.Spec))
+			})
+		}
+	}
+}
+
+func TestSampleTemplatesPassExactlyTheVariablesOfTheirModules(t *testing.T) {
+	for _, samples := range load(t) {
+		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
+			t.Run(template.Name, func(t *testing.T) {
+				var passed []string
+				for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
+					passed = append(passed, v.Key)
+				}
+				declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
+				for _, name := range required {
+					require.Contains(t, passed, name, "the module declares this variable without a default")
+				}
+				for _, name := range passed {
+					require.Contains(t, declared, name, "Terraform refuses variables that the module does not declare")
+				}
+			})
+		}
+	}
+}
+
+func variablesOf(t *testing.T, module string) (declared, required []string) {
+	t.Helper()
+	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
+	require.False(t, diags.HasErrors(), diags)
+	for _, block := range file.Body.(*hclsyntax.Body).Blocks {
+		if block.Type != "variable" {
+			continue
+		}
+		declared = append(declared, block.Labels[0])
+		if block.Body.Attributes["default"] == nil {
+			required = append(required, block.Labels[0])
+		}
+	}
+	return declared, required
+}
+
+// What CAPT gives to a template of each role; see docs/templates.md.
+var (
+	vpcVariables          = []string{"cluster_name", "vpc_name", "region"}
+	controlPlaneVariables = []string{
+		"cluster_name", "kubernetes_version", "region", "vpc_id", "endpoint_public_access", "endpoint_private_access",
+		"endpoint_public_access_cidrs", "addons", "tags",
+	}
+)
+
+// TestSampleClustersGiveTheirTemplatesEveryVariable renders each template as its user would. A placeholder that nobody
+// fills would reach Terraform as it is written.
+func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
+	for flavour, samples := range load(t) {
+		t.Run(flavour, func(t *testing.T) {
+			templates := map[string]*infrav1.WorkspaceTemplate{}
+			for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
+				templates[template.Name] = template
+			}
+			for _, c := range ofKind[*infrav1.CAPTCluster](samples) {
+				requireRendered(t, templates[c.Spec.VPC.Template.Ref.Name], vpcVariables, c.Spec.VPC.Template.Variables)
+			}
+			for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
+				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Variables)
+			}
+		})
+	}
+}
+
+func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []string, added map[string]string) {
+	t.Helper()
+	require.NotNil(t, template, "the sample names a template that is not beside it")
+	apply := &infrav1.WorkspaceTemplateApply{}
+	apply.Name, apply.Namespace = "demo", template.Namespace
+	apply.Spec.Variables = map[string]string{}
+	for _, name := range set {
+		apply.Spec.Variables[name] = "value"
+	}
+	for name, value := range added {
+		apply.Spec.Variables[name] = value
+	}
+	rendered, errs := workspace.Render(workspace.Input{Apply: apply, Template: template, Name: "demo"})
+	require.Empty(t, errs)
+	spec := terraform.Workspace{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &spec))
+	for _, v := range spec.Spec.ForProvider.Vars {
+		require.NotContains(t, v.Value, "${", "nobody fills the placeholder of variable %s", v.Key)
+	}
+}
+
+func TestSampleClustersReferToObjectsBesideThem(t *testing.T) {
+	for flavour, samples := range load(t) {
+		t.Run(flavour, func(t *testing.T) {
+			var names []string
+			for _, s := range samples {
+				names = append(names, s.raw["kind"].(string)+"/"+s.object.GetNamespace()+"/"+s.object.GetName())
+			}
+			clusters := ofKind[*clusterv1.Cluster](samples)
+			require.NotEmpty(t, clusters)
+			for _, cluster := range clusters {
+				for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
+					require.True(t, slices.Contains(names, ref.Kind+"/"+cluster.Namespace+"/"+ref.Name), "%s is missing", ref)
+				}
+			}
+		})
+	}
+}
+
+func ofKind[O client.Object](samples []sample) (objects []O) {
+	for _, s := range samples {
+		if object, ok := s.object.(O); ok {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}

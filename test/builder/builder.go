@@ -1,0 +1,170 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package builder makes objects for tests: complete by default, so that a test says only what it is about. Options change
+// them one by one:
+//
+//	builder.CAPTCluster("demo", builder.WithRegion("us-gov-west-1"), builder.Paused())
+package builder
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+const (
+	// Namespace of objects for which a test names no other.
+	Namespace = "default"
+	// Region of objects for which a test names no other.
+	Region = "ap-northeast-1"
+)
+
+// Created is when every object was created, unless a test says otherwise.
+var Created = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+
+// Option changes an object that a builder made.
+type Option func(client.Object)
+
+// With changes what no other option does. It panics when it meets an object of another type: that is a mistake in the
+// test.
+func With[O client.Object](change func(O)) Option {
+	return func(object client.Object) {
+		typed, ok := object.(O)
+		if !ok {
+			panic(fmt.Sprintf("builder: an option for %T was given to %T", *new(O), object))
+		}
+		change(typed)
+	}
+}
+
+// UID that the builders give to an object of a kind and name.
+func UID(kind, name string) types.UID { return types.UID(kind + "/" + name) }
+
+func metadata(kind, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: Namespace, Name: name, UID: UID(kind, name), Generation: 1, CreationTimestamp: metav1.NewTime(Created),
+	}
+}
+
+func apply[O client.Object](object O, options []Option) O {
+	for _, option := range options {
+		option(object)
+	}
+	return object
+}
+
+// WithNamespace puts an object into a namespace.
+func WithNamespace(namespace string) Option {
+	return func(object client.Object) { object.SetNamespace(namespace) }
+}
+
+// WithUID gives an object another UID.
+func WithUID(uid types.UID) Option {
+	return func(object client.Object) { object.SetUID(uid) }
+}
+
+// WithGeneration says how often the spec was changed.
+func WithGeneration(generation int64) Option {
+	return func(object client.Object) { object.SetGeneration(generation) }
+}
+
+// WithResourceVersion says which version of an object is meant.
+func WithResourceVersion(version string) Option {
+	return func(object client.Object) { object.SetResourceVersion(version) }
+}
+
+// WithCreation says when an object was created.
+func WithCreation(when time.Time) Option {
+	return func(object client.Object) { object.SetCreationTimestamp(metav1.NewTime(when)) }
+}
+
+// WithFinalizers puts finalizers on an object.
+func WithFinalizers(finalizers ...string) Option {
+	return func(object client.Object) { object.SetFinalizers(append(object.GetFinalizers(), finalizers...)) }
+}
+
+// WithLabel puts a label on an object.
+func WithLabel(key, value string) Option {
+	return func(object client.Object) {
+		object.SetLabels(with(object.GetLabels(), key, value))
+	}
+}
+
+// WithAnnotation puts an annotation on an object.
+func WithAnnotation(key, value string) Option {
+	return func(object client.Object) {
+		object.SetAnnotations(with(object.GetAnnotations(), key, value))
+	}
+}
+
+// Paused puts Cluster API's annotation on an object.
+func Paused() Option { return WithAnnotation(clusterv1.PausedAnnotation, "") }
+
+// Deleting says that an object was deleted and waits for its finalizers.
+func Deleting() Option {
+	return func(object client.Object) {
+		deleted := metav1.NewTime(Created.Add(time.Hour))
+		object.SetDeletionTimestamp(&deleted)
+	}
+}
+
+// OwnedBy makes an object the controller owner of another one.
+func OwnedBy(owner client.Object) Option {
+	return func(object client.Object) {
+		gvk := owner.GetObjectKind().GroupVersionKind()
+		object.SetOwnerReferences(append(object.GetOwnerReferences(), *metav1.NewControllerRef(owner, gvk)))
+	}
+}
+
+func with(in map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range in {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Scheme knows every kind that the builders make, but for Workspaces, which are untyped.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(clusterv1.AddToScheme(scheme))
+	utilruntime.Must(infrav1.AddToScheme(scheme))
+	utilruntime.Must(controlplanev1.AddToScheme(scheme))
+	return scheme
+}
+
+// Story tells conditions in short: the type, and "status reason".
+func Story(conditions []metav1.Condition) map[string]string {
+	story := make(map[string]string, len(conditions))
+	for _, condition := range conditions {
+		story[condition.Type] = fmt.Sprintf("%s %s", condition.Status, condition.Reason)
+	}
+	return story
+}

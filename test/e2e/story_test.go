@@ -1,0 +1,157 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/eks"
+)
+
+// maxWrites is how many writes CAPT may need to make a cluster, Events and leases aside.
+const maxWrites = 30
+
+// TestClusterFromCreationToDeletion is the main job: a cluster is declared, used, upgraded and deleted.
+func TestClusterFromCreationToDeletion(t *testing.T) {
+	w := newWorld(t)
+
+	// A user declares a cluster, and it becomes available in the eyes of Cluster API itself.
+	w.kubectl("apply", "-f", samples)
+	w.awaitTrue(&infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition)
+	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.ReadyCondition, controlplanev1.AvailableCondition)
+	w.awaitTrue(&clusterv1.Cluster{}, "demo", clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
+		clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
+	described := w.clusterctl("describe", "cluster", "demo")
+	require.Regexp(t, `CAPTCluster default/demo +True +Ready`, described)
+	require.Regexp(t, `CAPTControlPlane default/demo, v1.35.0 +True +Available`, described)
+	w.requireFewWrites()
+
+	// The kubeconfig works.
+	require.Contains(t, w.workload("get", "namespaces"), "kube-system")
+	require.Contains(t, w.workload("get", "--raw", "/version"), `"emulationMinor": "35"`)
+
+	// A new version restarts the API server in place.
+	before := w.endpoint()
+	w.kubectl("patch", "captcontrolplane", "demo", "--type=merge", "-p", `{"spec":{"version":"v1.36.0"}}`)
+	upgraded := &controlplanev1.CAPTControlPlane{}
+	w.await(upgraded, "demo", func() string {
+		if upgraded.Status.Version != "v1.36.0" || upgraded.Status.State != controlplanev1.StateReady {
+			return "version " + upgraded.Status.Version + ", state " + string(upgraded.Status.State)
+		}
+		return ""
+	})
+	require.Equal(t, before, w.endpoint())
+	require.Contains(t, w.workload("get", "--raw", "/version"), `"emulationMinor": "36"`)
+
+	// Deleting the Cluster destroys the control plane, then the VPC, and leaves nothing.
+	w.kubectl("delete", "cluster", "demo", "--timeout=4m")
+	for _, kind := range [][2]string{
+		{"cluster.x-k8s.io/v1beta2", "Cluster"},
+		{infrav1.GroupVersion.String(), "CAPTCluster"},
+		{controlplanev1.GroupVersion.String(), "CAPTControlPlane"},
+		{infrav1.GroupVersion.String(), "WorkspaceTemplateApply"},
+		{"tf.m.upbound.io/v1beta1", "Workspace"},
+	} {
+		require.Empty(t, w.names(kind[0], kind[1]), kind[1])
+	}
+	w.requireDestroyedInOrder()
+	w.requireNothingLeft()
+	w.requireNothingForbidden()
+}
+
+// workload runs kubectl against the new cluster, with the kubeconfig that users get.
+func (w *world) workload(args ...string) string {
+	w.Helper()
+	path := filepath.Join(w.TempDir(), "kubeconfig")
+	require.NoError(w, os.WriteFile(path, []byte(w.clusterctl("get", "kubeconfig", "demo")), 0o600))
+	return w.run(sandbox.Kubectl, append([]string{"--kubeconfig", path}, args...)...)
+}
+
+func (w *world) endpoint() clusterv1.APIEndpoint {
+	w.Helper()
+	cluster := &clusterv1.Cluster{}
+	w.await(cluster, "demo", func() string { return "" })
+	return cluster.Spec.ControlPlaneEndpoint
+}
+
+// requireFewWrites counts what the manager wrote for the cluster so far. Templates are not part of it: many clusters share
+// them.
+func (w *world) requireFewWrites() {
+	w.Helper()
+	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
+	require.NoError(w, err)
+	writes := 0
+	for _, event := range events {
+		switch event.ObjectRef.Resource {
+		case "events", "leases", "workspacetemplates":
+		default:
+			writes++
+		}
+		require.NotEqual(w, "clusters", event.ObjectRef.Resource, "CAPT never writes a Cluster")
+	}
+	w.Logf("writes of the manager from creation to Ready: %d", writes)
+	require.LessOrEqual(w, writes, maxWrites)
+}
+
+// requireDestroyedInOrder reads from the audit log that the Workspace of the VPC was deleted only when that of the control
+// plane was gone.
+func (w *world) requireDestroyedInOrder() {
+	w.Helper()
+	deletions, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
+	require.NoError(w, err)
+	var names []string
+	for _, event := range deletions {
+		names = append(names, event.ObjectRef.Name)
+	}
+	require.Equal(w, []string{"demo-eks-controlplane", "demo-vpc"}, names)
+	released, err := w.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: "demo-eks-controlplane", Verbs: audit.Writes})
+	require.NoError(w, err)
+	require.NotEmpty(w, released)
+	last := released[len(released)-1]
+	require.True(w, last.RequestReceivedTimestamp.Time.Before(deletions[1].RequestReceivedTimestamp.Time),
+		"the provider let go of the control plane before the VPC was deleted")
+}
+
+// requireNothingLeft looks for Terraform's state, Secrets and the API server of the cluster.
+func (w *world) requireNothingLeft() {
+	w.Helper()
+	for _, secret := range w.names("v1", "Secret") {
+		require.NotContains(w, secret, "demo")
+	}
+	servers, err := eks.List(w.Dir())
+	require.NoError(w, err)
+	require.Empty(w, servers, "the API server of the cluster is gone")
+}
+
+// requireNothingForbidden: the role that is shipped is enough.
+func (w *world) requireNothingForbidden() {
+	w.Helper()
+	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser})
+	require.NoError(w, err)
+	for _, event := range events {
+		require.NotEqual(w, int32(403), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
+	}
+}

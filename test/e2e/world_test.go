@@ -1,0 +1,136 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package e2e_test tells whole stories on a management cluster of its own, with the command lines that users have.
+package e2e_test
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const (
+	namespace = "default"
+	samples   = "../../config/samples/sandbox"
+	// patience is how long a story waits for one of its steps.
+	patience = 4 * time.Minute
+)
+
+// world is a management cluster of one test.
+type world struct {
+	*testing.T
+	client.Client
+	*sandbox.Sandbox
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s, err := sandbox.Start(t.Context(), sandbox.Options{
+		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.Logs(sandbox.Manager, 40))
+		}
+		require.NoError(t, s.Stop(context.Background()))
+	})
+	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
+	require.NoError(t, err)
+	return &world{T: t, Client: c, Sandbox: s}
+}
+
+// run runs one of the sandbox's command lines and returns what it printed.
+func (w *world) run(binary string, args ...string) string {
+	w.Helper()
+	out, err := exec.CommandContext(w.Context(), w.Binary(binary), args...).CombinedOutput()
+	require.NoError(w, err, "%s %s: %s", binary, strings.Join(args, " "), out)
+	return string(out)
+}
+
+func (w *world) kubectl(args ...string) string {
+	w.Helper()
+	return w.run(sandbox.Kubectl, append([]string{"--kubeconfig", w.Kubeconfig()}, args...)...)
+}
+
+func (w *world) clusterctl(args ...string) string {
+	w.Helper()
+	return w.run(sandbox.Clusterctl, append(args, "--kubeconfig", w.Kubeconfig())...)
+}
+
+// await waits until an object is as wanted; want says what is still missing.
+func (w *world) await(object client.Object, name string, want func() string) {
+	w.Helper()
+	lack := "it was not read yet"
+	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+			lack = err.Error()
+			return false, nil
+		}
+		lack = want()
+		return lack == "", nil
+	})
+	require.NoError(w, err, "%T %s: %s", object, name, lack)
+}
+
+// awaitTrue waits until conditions of an object are True.
+func (w *world) awaitTrue(object engine.Object, name string, types ...string) {
+	w.Helper()
+	w.await(object, name, func() string {
+		for _, conditionType := range types {
+			if condition := meta.FindStatusCondition(object.GetConditions(), conditionType); condition == nil || condition.Status != metav1.ConditionTrue {
+				return conditionType + " is not True"
+			}
+		}
+		return ""
+	})
+}
+
+func (w *world) awaitGone(object client.Object, name string) {
+	w.Helper()
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		return engine.Absent(w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)), nil
+	})
+	require.NoError(w, err, "%T %s still exists", object, name)
+}
+
+// names of the objects of a kind, as namespace/name.
+func (w *world) names(apiVersion, kind string) []string {
+	w.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(apiVersion)
+	list.SetKind(kind + "List")
+	require.NoError(w, w.List(w.Context(), list))
+	names := []string{}
+	for i := range list.Items {
+		names = append(names, list.Items[i].GetNamespace()+"/"+list.Items[i].GetName())
+	}
+	return names
+}

@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"fmt"
+	"path/filepath"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capt-provider/capt/test/sandbox/apiserver"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+// Dir is the sandbox's folder.
+func (s *Sandbox) Dir() string { return s.dir }
+
+// Config is a copy of the administrator's configuration, without a client-side rate limit.
+func (s *Sandbox) Config() *rest.Config { return rest.CopyConfig(s.config) }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (s *Sandbox) Kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+
+// KubeconfigOf is the path of a component's kubeconfig.
+func (s *Sandbox) KubeconfigOf(name string) string {
+	if name == admin {
+		return s.Kubeconfig()
+	}
+	return filepath.Join(s.dir, "kubeconfigs", name)
+}
+
+// ConfigOf is the configuration of a component, for tests that run it in their own process and yet want to see who
+// wrote what.
+func (s *Sandbox) ConfigOf(name string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", s.KubeconfigOf(name))
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", name, err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// Binary is the path of a program. It exists if the sandbox runs it, or after Build.
+func (s *Sandbox) Binary(name string) string { return s.state.Binaries[name] }
+
+// AuditEvents returns the requests that the API server has logged and that pass the filter. Options.AuditLog must
+// have been set.
+func (s *Sandbox) AuditEvents(filter audit.Filter) ([]auditv1.Event, error) {
+	if !s.options.AuditLog {
+		return nil, fmt.Errorf("the sandbox was started without Options.AuditLog")
+	}
+	return audit.Read(apiserver.Config{Dir: s.pkiDir()}.AuditLog(), filter)
+}
+
+// WebhookCertDir holds the certificate (tls.crt, tls.key) with which CAPT's webhooks are served.
+func (s *Sandbox) WebhookCertDir() string { return s.servingDir(Manager) }

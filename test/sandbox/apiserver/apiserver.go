@@ -1,0 +1,130 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package apiserver knows how a kube-apiserver is run on loopback: the sandbox's own, and the ones that stand for EKS.
+package apiserver
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/pki"
+	"github.com/capt-provider/capt/test/sandbox/process"
+)
+
+// Config says how to run one API server.
+type Config struct {
+	Port         int
+	EtcdEndpoint string
+	// EtcdPrefix keeps the keys of several API servers apart in one etcd.
+	EtcdPrefix string
+	// Dir holds the certificates (WritePKI) and, on demand, the audit policy and log.
+	Dir string
+	// EmulatedVersion, for example 1.35, makes the server behave as that version. Empty means its own.
+	EmulatedVersion string
+	// Audit switches the audit log on (AuditLog tells where).
+	Audit bool
+	// Extra arguments come last, where they win.
+	Extra []string
+}
+
+// WritePKI writes what the server needs to be trusted and to trust: its serving certificate, the authority for
+// clients, and the key pair for service account tokens.
+func WritePKI(dir string, authority *pki.Authority) error {
+	serving, err := authority.Server("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	if err := serving.Write(dir, "apiserver"); err != nil {
+		return err
+	}
+	private, public, err := pki.NewSigningKey()
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"ca.crt": authority.Bundle(), "sa.key": private, "sa.pub": public} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteAuditPolicy writes the audit policy, or the default one if none is given.
+func WriteAuditPolicy(dir string, policy []byte) error {
+	if len(policy) == 0 {
+		policy = []byte(audit.Policy)
+	}
+	return os.WriteFile(filepath.Join(dir, "audit-policy.yaml"), policy, 0o600)
+}
+
+// AuditLog is the path of the audit log.
+func (c Config) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
+
+// URL is where the server listens.
+func (c Config) URL() string { return "https://" + process.Loopback(c.Port) }
+
+// Args are the arguments of the server.
+func (c Config) Args() []string {
+	file := func(name string) string { return filepath.Join(c.Dir, name) }
+	args := []string{
+		"--etcd-servers=" + c.EtcdEndpoint,
+		"--etcd-prefix=" + c.EtcdPrefix,
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(c.Port),
+		// Without nodes there is no Service network whose endpoints would have to be kept.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--tls-cert-file=" + file("apiserver.crt"),
+		"--tls-private-key-file=" + file("apiserver.key"),
+		"--client-ca-file=" + file("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + file("sa.pub"),
+		"--service-account-signing-key-file=" + file("sa.key"),
+		"--authorization-mode=RBAC",
+		"--disable-admission-plugins=ServiceAccount",
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+		"--profiling=false",
+	}
+	if c.EmulatedVersion != "" {
+		args = append(args, "--emulated-version="+c.EmulatedVersion)
+	}
+	if c.Audit {
+		args = append(args,
+			"--audit-policy-file="+file("audit-policy.yaml"),
+			"--audit-log-path="+c.AuditLog(),
+			"--audit-log-mode=blocking",
+			// One file: a test counts lines, and a rotated log would hide some.
+			"--audit-log-maxsize=4096")
+	}
+	return append(args, c.Extra...)
+}
+
+// Client returns an HTTP client that trusts the server's authority. It has no identity: the health endpoints need none.
+func Client(bundle []byte) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+	}}
+}

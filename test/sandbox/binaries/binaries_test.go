@@ -1,0 +1,73 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package binaries
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := Root()
+	require.NoError(t, err)
+	return dir
+}
+
+func TestEveryPinnedBinaryHasAVersion(t *testing.T) {
+	for _, b := range catalogue() {
+		if b.pin == "" {
+			continue
+		}
+		version, err := b.version(root(t))
+		require.NoError(t, err, b.name)
+		require.Regexp(t, `^v\d+\.\d+\.\d+$`, version, b.name)
+	}
+}
+
+func TestKubernetesIsBuiltWithItsVersion(t *testing.T) {
+	b, err := lookup(KubeAPIServer)
+	require.NoError(t, err)
+	require.Equal(t, "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"+
+		" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36", b.linkFlags("v1.36.3"))
+}
+
+func TestAssetsAreUsedOnlyWhenComplete(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("KUBEBUILDER_ASSETS", dir)
+	for _, name := range []string{Etcd, KubeAPIServer, Kubectl} {
+		path, err := Path(root(t), Etcd)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(path, filepath.Join(root(t), "bin")), "an incomplete folder was used")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
+	}
+	path, err := Path(root(t), Etcd)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, Etcd), path)
+	path, err = Path(root(t), KubeControllerManager)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(path, filepath.Join(root(t), "bin")))
+}
+
+func TestUnknownBinaryIsRefused(t *testing.T) {
+	require.ErrorContains(t, Build(t.Context(), io.Discard, "kubelet"), `no binary called "kubelet"`)
+}

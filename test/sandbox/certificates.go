@@ -1,0 +1,102 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capt-provider/capt/test/sandbox/apiserver"
+	"github.com/capt-provider/capt/test/sandbox/pki"
+)
+
+// identities are who the components are. Groups are those a ServiceAccount of the namespace would be in.
+var identities = map[string]struct {
+	user   string
+	groups []string
+}{
+	admin:                 {AdminUser, []string{"system:masters"}},
+	KubeControllerManager: {"system:kube-controller-manager", nil},
+	ClusterAPI:            {ClusterAPIUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ClusterAPINamespace}},
+	Manager:               {ManagerUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ManagerNamespace}},
+	Provider:              {ProviderUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ProviderNamespace}},
+}
+
+// admin is the identity of the sandbox's owner.
+const admin = "admin"
+
+func (s *Sandbox) pkiDir() string { return filepath.Join(s.dir, "pki") }
+
+// servingDir is where the serving certificate of a component lies, under the names controller-runtime expects.
+func (s *Sandbox) servingDir(name string) string { return filepath.Join(s.pkiDir(), name) }
+
+// makeCertificates makes the authority and every serving certificate. Client certificates follow with the kubeconfigs,
+// once the API server's port is known.
+func (s *Sandbox) makeCertificates(context.Context) error {
+	authority, err := pki.NewAuthority("sandbox")
+	if err != nil {
+		return err
+	}
+	s.authority = authority
+	if err := os.MkdirAll(s.pkiDir(), 0o700); err != nil {
+		return err
+	}
+	if err := apiserver.WritePKI(s.pkiDir(), authority); err != nil {
+		return err
+	}
+	for _, name := range []string{KubeControllerManager, ClusterAPI, Manager} {
+		serving, err := authority.Server(name)
+		if err != nil {
+			return err
+		}
+		if err := serving.Write(s.servingDir(name), "tls"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKubeconfigs writes one for every identity and makes our own client.
+func (s *Sandbox) writeKubeconfigs(server string) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, "kubeconfigs"), 0o700); err != nil {
+		return err
+	}
+	for name, identity := range identities {
+		certificate, err := s.authority.Client(identity.user, identity.groups...)
+		if err != nil {
+			return err
+		}
+		kubeconfig, err := pki.Kubeconfig("sandbox", server, s.authority.Bundle(), identity.user, certificate)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(s.KubeconfigOf(name), kubeconfig, 0o600); err != nil {
+			return err
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	// The API server has its own fairness; a limit here only makes tests slow.
+	config.QPS = -1
+	s.config = config
+	return nil
+}

@@ -1,0 +1,74 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+const cluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: demo, namespace: default}
+spec:
+  clusterNetwork: {pods: {cidrBlocks: ["%s"]}}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: demo}
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: demo}
+`
+
+// kubectl runs kubectl as the administrator and returns what it printed.
+func kubectl(t *testing.T, s *sandbox.Sandbox, stdin string, args ...string) (string, error) {
+	t.Helper()
+	require.NoError(t, sandbox.Build(t.Context(), testLog{t}, sandbox.Kubectl))
+	cmd := exec.CommandContext(t.Context(), s.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", s.Kubeconfig()}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+func TestClusterAPIAcceptsAClusterThroughItsWebhooks(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{ClusterAPI: true, AuditLog: true})
+
+	output, err := kubectl(t, s, strings.ReplaceAll(cluster, "%s", "not a network"), "apply", "-f", "-")
+	require.Error(t, err, "the validating webhook was not asked")
+	require.Contains(t, output, "invalid CIDR")
+
+	output, err = kubectl(t, s, strings.ReplaceAll(cluster, "%s", "10.1.0.0/16"), "apply", "-f", "-")
+	require.NoError(t, err, output)
+
+	// The older version is served through the conversion webhook.
+	output, err = kubectl(t, s, "", "get", "clusters.v1beta1.cluster.x-k8s.io", "demo", "-o", "jsonpath={.spec.infrastructureRef.name}")
+	require.NoError(t, err, output)
+	require.True(t, strings.HasSuffix(output, "demo"), output)
+
+	// Core sees the Cluster and writes it under its own name.
+	require.Eventually(t, func() bool {
+		events, err := s.AuditEvents(audit.Filter{User: sandbox.ClusterAPIUser, Verbs: audit.Writes,
+			Group: clusterv1.GroupVersion.Group, Resource: "clusters", Name: "demo"})
+		require.NoError(t, err)
+		return len(events) > 0
+	}, wait, tick)
+}

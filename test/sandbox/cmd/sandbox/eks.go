@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/capt-provider/capt/test/sandbox/eks"
+)
+
+// eksPatience bounds how long a cluster may take to start or stop.
+const eksPatience = 2 * time.Minute
+
+// eksOptions are the options of eks start and eks stop.
+type eksOptions struct {
+	genericiooptions.IOStreams
+	server  eks.Server
+	version string
+	start   bool
+}
+
+func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "eks",
+		Short: "Clusters that stand in for Amazon EKS; called by the sandbox's Terraform module",
+	}
+	cmd.AddCommand(
+		newEKSVerb(streams, true, "start", "Start a cluster, or change its version"),
+		newEKSVerb(streams, false, "stop", "Stop a cluster and remove everything it had"),
+	)
+	return cmd
+}
+
+func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short string) *cobra.Command {
+	o := &eksOptions{IOStreams: streams, start: start}
+	cmd := &cobra.Command{
+		Use:   verb,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := prepare(o, args); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&o.server.Dir, "dir", defaultDir, "folder of the sandbox")
+	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
+	if start {
+		cmd.Flags().StringVar(&o.version, "version", "", "Kubernetes version, for example 1.35")
+	}
+	return cmd
+}
+
+// Complete makes the folder absolute: the server outlives the working directory.
+func (o *eksOptions) Complete([]string) (err error) {
+	o.server.Dir, err = filepath.Abs(o.server.Dir)
+	return err
+}
+
+// Validate checks what was given.
+func (o *eksOptions) Validate() error {
+	if o.start && o.version == "" {
+		return errors.New("--version is required")
+	}
+	return o.server.Validate()
+}
+
+// Run starts or stops the cluster.
+func (o *eksOptions) Run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, eksPatience)
+	defer cancel()
+	if !o.start {
+		if err := o.server.Stop(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "cluster %s is gone\n", o.server.Name)
+		return nil
+	}
+	if err := o.server.Start(ctx, o.version); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "cluster %s runs Kubernetes %s at %s\n", o.server.Name, o.server.Version(), o.server.Endpoint())
+	return nil
+}

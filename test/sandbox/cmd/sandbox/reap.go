@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/capt-provider/capt/test/sandbox/reaper"
+)
+
+// reapOptions are the options of the hidden verb reap (see package reaper).
+type reapOptions struct {
+	genericiooptions.IOStreams
+	dir    string
+	remove bool
+}
+
+func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &reapOptions{IOStreams: streams}
+	cmd := &cobra.Command{
+		Use:    reaper.Verb,
+		Short:  "Clean up after a sandbox when standard input is closed",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := prepare(o, args); err != nil {
+				return err
+			}
+			return o.Run()
+		},
+	}
+	cmd.Flags().StringVar(&o.dir, "dir", "", "folder of the sandbox")
+	cmd.Flags().BoolVar(&o.remove, "remove", false, "remove the folder in the end")
+	return cmd
+}
+
+// Complete has nothing to fill in.
+func (o *reapOptions) Complete([]string) error { return nil }
+
+// Validate checks what was given.
+func (o *reapOptions) Validate() error {
+	if o.dir == "" {
+		return errors.New("--dir is required")
+	}
+	return nil
+}
+
+// Run waits and cleans up. The signals that end its owner must not end it too.
+func (o *reapOptions) Run() error {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	return reaper.Run(o.In, o.Out, o.dir, o.remove)
+}

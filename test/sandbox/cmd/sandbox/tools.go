@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+// tools runs kubectl and clusterctl for the user and shows what was run.
+type tools struct {
+	genericiooptions.IOStreams
+	dir   string
+	state *state.State
+}
+
+func newTools(streams genericiooptions.IOStreams, dir string) (*tools, error) {
+	recorded, err := state.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &tools{IOStreams: streams, dir: dir, state: recorded}, nil
+}
+
+// client talks to the sandbox's API server as its administrator.
+func (t *tools) client() (client.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", t.state.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return client.New(config, client.Options{})
+}
+
+// show prints a command line and what the command prints.
+func (t *tools) show(ctx context.Context, name string, args ...string) error {
+	fmt.Fprintf(t.Out, "\n$ %s %s\n", name, strings.Join(args, " "))
+	cmd := t.command(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = t.Out, t.ErrOut
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// output returns what the command prints.
+func (t *tools) output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	cmd := t.command(ctx, name, args...)
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	output, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errors.String()))
+	}
+	return output, nil
+}
+
+func (t *tools) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, t.state.Binaries[name], args...)
+	cmd.Env = append(os.Environ(),
+		"KUBECONFIG="+t.state.Kubeconfig,
+		// It would look for a newer release on the internet.
+		"CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	return cmd
+}
+
+// saveKubeconfig writes the kubeconfig of a cluster as clusterctl gives it, and returns the path.
+func (t *tools) saveKubeconfig(ctx context.Context, cluster string) (string, error) {
+	kubeconfig, err := t.output(ctx, binaries.Clusterctl, "get", "kubeconfig", cluster)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(t.dir, cluster+".kubeconfig")
+	return path, state.WriteFile(path, kubeconfig)
+}

@@ -1,0 +1,124 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+)
+
+// startControllers starts everything that is a client of the API server, at the same time.
+func (s *Sandbox) startControllers(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range []struct {
+		wanted bool
+		make   func() *component
+	}{
+		{s.options.KubeControllerManager, s.kubeControllerManager},
+		{s.options.ClusterAPI, s.clusterAPI},
+		{s.options.runProvider(), s.provider},
+		{s.options.runManager(), s.manager},
+	} {
+		if c.wanted {
+			group.Go(func() error { return s.launch(ctx, c.make()) })
+		}
+	}
+	return group.Wait()
+}
+
+// Names of ports, by component.
+const (
+	healthPort      = "-health"
+	webhookPort     = "-webhook"
+	diagnosticsPort = "-diagnostics"
+)
+
+// controller is what Cluster API core and CAPT's manager have in common: the flags of every Cluster API provider.
+func (s *Sandbox) controller(name, binary string, extra ...string) *component {
+	return &component{
+		name:   name,
+		binary: binary,
+		client: http.DefaultClient,
+		ports:  []string{name + healthPort, name + webhookPort, name + diagnosticsPort},
+		args: func() ([]string, error) {
+			health, err := s.address(name + healthPort)
+			if err != nil {
+				return nil, err
+			}
+			diagnostics, err := s.address(name + diagnosticsPort)
+			if err != nil {
+				return nil, err
+			}
+			webhook, err := s.port(name + webhookPort)
+			return append([]string{
+				"--kubeconfig=" + s.KubeconfigOf(name),
+				"--leader-elect=false",
+				"--health-addr=" + health,
+				"--diagnostics-address=" + diagnostics,
+				"--insecure-diagnostics=true",
+				"--webhook-port=" + strconv.Itoa(webhook),
+				"--webhook-cert-dir=" + s.servingDir(name),
+			}, extra...), err
+		},
+		health: s.healthURL("http", name+healthPort, "/readyz"),
+	}
+}
+
+func (s *Sandbox) clusterAPI() *component {
+	extra := append([]string{"--feature-gates=ClusterTopology=true"}, s.options.ClusterAPIArgs...)
+	c := s.controller(ClusterAPI, binaries.ClusterAPICore, extra...)
+	c.moved = s.installClusterAPI
+	return c
+}
+
+func (s *Sandbox) manager() *component {
+	extra := append([]string{"-v=2"}, s.options.ManagerArgs...)
+	c := s.controller(Manager, binaries.Manager, extra...)
+	c.moved = s.installCAPT
+	return c
+}
+
+func (s *Sandbox) provider() *component {
+	return &component{
+		name:   Provider,
+		binary: binaries.Provider,
+		client: http.DefaultClient,
+		ports:  []string{Provider + healthPort},
+		args: func() ([]string, error) {
+			health, err := s.address(Provider + healthPort)
+			return append([]string{
+				"--kubeconfig=" + s.KubeconfigOf(Provider),
+				"--tofu=" + s.Binary(binaries.Tofu),
+				"--work-dir=" + filepath.Join(s.dir, "workspaces"),
+				"--health-addr=" + health,
+			}, s.options.ProviderArgs...), err
+		},
+		health: s.healthURL("http", Provider+healthPort, "/readyz"),
+	}
+}
+
+// MetricsURL is where a component (ClusterAPI or Manager) serves its metrics, without authentication.
+func (s *Sandbox) MetricsURL(name string) (string, error) {
+	address, err := s.address(name + diagnosticsPort)
+	return "http://" + address + "/metrics", err
+}

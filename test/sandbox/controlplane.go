@@ -1,0 +1,167 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox/apiserver"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+)
+
+// startControlPlane starts etcd and the API server and makes the clients for it.
+func (s *Sandbox) startControlPlane(ctx context.Context) error {
+	if err := s.launch(ctx, s.etcd()); err != nil {
+		return err
+	}
+	endpoint, err := s.address("etcd-client")
+	if err != nil {
+		return err
+	}
+	s.lock.Lock()
+	s.state.EtcdEndpoint = "http://" + endpoint
+	s.lock.Unlock()
+	if s.options.AuditLog {
+		if err := apiserver.WriteAuditPolicy(s.pkiDir(), s.options.AuditPolicy); err != nil {
+			return err
+		}
+	}
+	if err := s.launch(ctx, s.apiServer()); err != nil {
+		return err
+	}
+	config, err := s.apiServerConfig()
+	if err != nil {
+		return err
+	}
+	if err := s.writeKubeconfigs(config.URL()); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	s.client, err = client.New(s.config, client.Options{Scheme: scheme})
+	return err
+}
+
+func (s *Sandbox) etcd() *component {
+	return &component{
+		name:   Etcd,
+		binary: binaries.Etcd,
+		client: http.DefaultClient,
+		ports:  []string{"etcd-client", "etcd-peer"},
+		args: func() ([]string, error) {
+			client, err := s.address("etcd-client")
+			if err != nil {
+				return nil, err
+			}
+			peer, err := s.address("etcd-peer")
+			if err != nil {
+				return nil, err
+			}
+			args := []string{
+				"--name=sandbox",
+				"--data-dir=" + filepath.Join(s.dir, "etcd"),
+				"--listen-client-urls=http://" + client,
+				"--advertise-client-urls=http://" + client,
+				"--listen-peer-urls=http://" + peer,
+				"--initial-advertise-peer-urls=http://" + peer,
+				"--initial-cluster=sandbox=http://" + peer,
+				"--log-level=warn",
+			}
+			if !s.options.Fsync {
+				args = append(args, "--unsafe-no-fsync")
+			}
+			return args, nil
+		},
+		health: s.healthURL("http", "etcd-client", "/health"),
+	}
+}
+
+func (s *Sandbox) apiServerConfig() (apiserver.Config, error) {
+	port, err := s.port("apiserver")
+	if err != nil {
+		return apiserver.Config{}, err
+	}
+	return apiserver.Config{
+		Port:         port,
+		EtcdEndpoint: s.state.EtcdEndpoint,
+		EtcdPrefix:   "/registry",
+		Dir:          s.pkiDir(),
+		Audit:        s.options.AuditLog,
+		Extra:        s.options.APIServerArgs,
+	}, nil
+}
+
+func (s *Sandbox) apiServer() *component {
+	return &component{
+		name:   APIServer,
+		binary: binaries.KubeAPIServer,
+		client: apiserver.Client(s.authority.Bundle()),
+		ports:  []string{"apiserver"},
+		args: func() ([]string, error) {
+			config, err := s.apiServerConfig()
+			return config.Args(), err
+		},
+		health: s.healthURL("https", "apiserver", "/readyz"),
+	}
+}
+
+// kubeControllerManager runs with a ServiceAccount for each controller, as in a real cluster: admission rules exempt
+// the garbage collector by that name.
+func (s *Sandbox) kubeControllerManager() *component {
+	return &component{
+		name:   KubeControllerManager,
+		binary: binaries.KubeControllerManager,
+		client: apiserver.Client(s.authority.Bundle()),
+		ports:  []string{KubeControllerManager},
+		args: func() ([]string, error) {
+			port, err := s.port(KubeControllerManager)
+			return []string{
+				"--kubeconfig=" + s.KubeconfigOf(KubeControllerManager),
+				"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller",
+				"--use-service-account-credentials=true",
+				"--service-account-private-key-file=" + filepath.Join(s.pkiDir(), "sa.key"),
+				"--leader-elect=false",
+				"--bind-address=127.0.0.1",
+				"--secure-port=" + strconv.Itoa(port),
+				"--tls-cert-file=" + filepath.Join(s.servingDir(KubeControllerManager), "tls.crt"),
+				"--tls-private-key-file=" + filepath.Join(s.servingDir(KubeControllerManager), "tls.key"),
+				"--profiling=false",
+			}, err
+		},
+		health: s.healthURL("https", KubeControllerManager, "/healthz"),
+	}
+}
+
+// healthURL makes the URL at each start, because the port may have changed.
+func (s *Sandbox) healthURL(scheme, port, path string) func() (string, error) {
+	return func() (string, error) {
+		address, err := s.address(port)
+		return scheme + "://" + address + path, err
+	}
+}

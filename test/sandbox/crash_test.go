@@ -1,0 +1,174 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+func TestTwoSandboxesRunAtOnceAndAuditTellsWritersApart(t *testing.T) {
+	t.Parallel()
+	var sandboxes [2]*sandbox.Sandbox
+	var group errgroup.Group
+	for i := range sandboxes {
+		group.Go(func() (err error) {
+			sandboxes[i], err = sandbox.Start(t.Context(), sandbox.Options{AuditLog: true, KubeControllerManager: i == 0})
+			return err
+		})
+	}
+	err := group.Wait()
+	for _, s := range sandboxes {
+		if s != nil {
+			t.Cleanup(func() { require.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
+		}
+	}
+	require.NoError(t, err)
+
+	// What is written to one is not in the other, and is in the log under its writer's name by the time it is written.
+	since := time.Now()
+	config := &corev1.ConfigMap{}
+	config.Namespace, config.Name = "default", "mine"
+	require.NoError(t, newClient(t, sandboxes[0]).Create(t.Context(), config))
+	require.Error(t, newClient(t, sandboxes[1]).Get(t.Context(), client.ObjectKeyFromObject(config), config))
+	filter := audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Resource: "configmaps", Name: "mine", Since: since}
+	for i, want := range []int{1, 0} {
+		events, err := sandboxes[i].AuditEvents(filter)
+		require.NoError(t, err)
+		require.Len(t, events, want)
+	}
+	filter.User = sandbox.ManagerUser
+	events, err := sandboxes[0].AuditEvents(filter)
+	require.NoError(t, err)
+	require.Empty(t, events, "somebody else's write is counted as the manager's")
+}
+
+func TestAPartThatDiesIsReportedWithItsLogAndCanBeStartedAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{Fsync: true})
+	recorded, err := state.Load(s.Dir())
+	require.NoError(t, err)
+	for _, p := range recorded.Processes {
+		if p.Name == sandbox.APIServer {
+			require.NoError(t, syscall.Kill(p.PID, syscall.SIGKILL))
+		}
+	}
+	select {
+	case err := <-s.Crashes():
+		require.ErrorContains(t, err, "kube-apiserver ended (signal: killed); the end of its log:\n    ")
+	case <-time.After(wait):
+		t.Fatal("the crash was not reported")
+	}
+
+	// It comes back at the same address, with what it had stored.
+	require.NoError(t, s.StartComponent(t.Context(), sandbox.APIServer))
+	require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
+
+	// A kill that was asked for is no crash.
+	require.NoError(t, s.Kill(sandbox.APIServer))
+	select {
+	case err := <-s.Crashes():
+		t.Fatal(err)
+	default:
+	}
+}
+
+func TestFailedStartNamesThePartAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "sandbox")
+	_, err := sandbox.Start(t.Context(), sandbox.Options{Dir: dir, APIServerArgs: []string{"--no-such-flag"}})
+	require.ErrorContains(t, err, "kube-apiserver ended (exit status 1)")
+	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
+	require.NoDirExists(t, dir)
+}
+
+func TestCancelledStartLeavesNothing(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, sandbox.Build(t.Context(), testLog{t}, "sandbox", "etcd", "kube-apiserver"))
+	dir := filepath.Join(t.TempDir(), "sandbox")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var recorded *state.State
+	go func() {
+		defer cancel()
+		for recorded == nil || len(recorded.Processes) < 2 {
+			recorded, _ = state.Load(dir)
+			time.Sleep(tick)
+		}
+	}()
+	_, err := sandbox.Start(ctx, sandbox.Options{Dir: dir})
+	require.ErrorIs(t, err, context.Canceled)
+	<-ctx.Done()
+	requireGone(t, recorded, dir)
+}
+
+// ownerEnv makes the test binary the owner of a sandbox that TestReaperCleansUpAfterAKilledOwner then kills.
+const ownerEnv = "SANDBOX_TEST_OWNER_DIR"
+
+func TestReaperCleansUpAfterAKilledOwner(t *testing.T) {
+	t.Parallel()
+	if dir := os.Getenv(ownerEnv); dir != "" {
+		_, err := sandbox.Start(t.Context(), sandbox.Options{Dir: dir})
+		require.NoError(t, err)
+		select {} // Until it is killed.
+	}
+	dir := filepath.Join(t.TempDir(), "sandbox")
+	owner := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	owner.Env = append(os.Environ(), ownerEnv+"="+dir)
+	require.NoError(t, owner.Start())
+	recorded := &state.State{}
+	require.Eventually(t, func() bool {
+		loaded, err := state.Load(dir)
+		if err == nil {
+			recorded = loaded
+		}
+		return recorded.Ready
+	}, wait, tick)
+
+	require.NoError(t, owner.Process.Kill())
+	_ = owner.Wait()
+
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	}, wait, tick, "the reaper did not remove the folder")
+	requireGone(t, recorded, dir)
+}
+
+func requireGone(t *testing.T, recorded *state.State, dir string) {
+	t.Helper()
+	require.NotNil(t, recorded)
+	require.Len(t, recorded.Processes, 2)
+	for _, p := range recorded.Processes {
+		require.False(t, p.Alive(), "%s still runs", p.Name)
+	}
+	require.NoDirExists(t, dir)
+}

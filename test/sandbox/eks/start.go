@@ -1,0 +1,184 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/capt-provider/capt/test/sandbox/apiserver"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/pki"
+	"github.com/capt-provider/capt/test/sandbox/process"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+// stopGrace is how long a server may take to end by itself. Open watches would hold it for a minute.
+const stopGrace = 3 * time.Second
+
+// attempts is how often a server is started when somebody else was faster to take its port.
+const attempts = 5
+
+// Start makes sure that the cluster runs with the given minor version: it does nothing if it already does, and
+// restarts it on the same port and with the same authority if the version differs.
+//
+// The version is emulated: the server has the APIs and feature gates of that version, and its /version says so in
+// emulationMajor and emulationMinor. The version of the binary stays in gitVersion, major and minor.
+func (s Server) Start(ctx context.Context, version string) error {
+	sandbox, wanted, err := s.check(ctx, version)
+	if err != nil {
+		return err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	id, err := s.Process()
+	if err != nil {
+		return err
+	}
+	if id.Alive() && s.Version() == wanted && s.Endpoint() != "" {
+		return nil
+	}
+	if err := id.Stop(stopGrace); err != nil {
+		return err
+	}
+	return s.launch(ctx, sandbox, wanted)
+}
+
+// launch runs the server, on another port if somebody else was faster to take the first.
+func (s Server) launch(ctx context.Context, sandbox *state.State, version string) error {
+	for attempt := 1; ; attempt++ {
+		err := s.run(ctx, sandbox, version)
+		// Once there is an endpoint, it is somebody's, and a server on another port would be no use to them.
+		if err == nil || attempt == attempts || !process.PortTaken(err) || s.Endpoint() != "" {
+			return err
+		}
+		if err := os.Remove(s.file("port")); err != nil {
+			return err
+		}
+	}
+}
+
+// check finds the sandbox and says what can not work, before anything is touched.
+func (s Server) check(ctx context.Context, version string) (sandbox *state.State, wanted string, err error) {
+	if err := s.Validate(); err != nil {
+		return nil, "", err
+	}
+	minor, err := minorVersion(version)
+	if err != nil {
+		return nil, "", err
+	}
+	sandbox, err = state.Load(s.Dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("no sandbox in %s: %w", s.Dir, err)
+	}
+	return sandbox, minor.String(), supported(ctx, sandbox.Binaries[binaries.KubeAPIServer], minor)
+}
+
+// run starts the server and returns when it is ready. The endpoint is written last: it says that there is a cluster.
+func (s Server) run(ctx context.Context, sandbox *state.State, version string) error {
+	authority, err := pki.LoadOrNewAuthority(s.Folder(), "eks-"+s.Name)
+	if err != nil {
+		return err
+	}
+	port, err := s.port()
+	if err != nil {
+		return err
+	}
+	config := apiserver.Config{
+		Port:            port,
+		EtcdEndpoint:    sandbox.EtcdEndpoint,
+		EtcdPrefix:      s.etcdPrefix(),
+		Dir:             s.Folder(),
+		EmulatedVersion: version,
+	}
+	if err := s.writeFiles(authority, config); err != nil {
+		return err
+	}
+	server, err := process.Start(process.Spec{
+		Name: "kube-apiserver of " + s.Name,
+		Path: sandbox.Binaries[binaries.KubeAPIServer],
+		Args: config.Args(),
+		Log:  s.Log(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.record(server.ID()); err != nil {
+		server.Kill()
+		return err
+	}
+	if err := process.WaitReady(ctx, apiserver.Client(authority.Bundle()), config.URL()+"/readyz", server); err != nil {
+		server.Kill()
+		return err
+	}
+	return errors.Join(
+		state.WriteFile(s.file("version"), []byte(version)),
+		state.WriteFile(s.file("endpoint"), []byte(config.URL())))
+}
+
+// writeFiles writes certificates and kubeconfig once: a restarted server must be trusted by those who trusted it before.
+func (s Server) writeFiles(authority *pki.Authority, config apiserver.Config) error {
+	if err := state.WriteFile(s.file("port"), []byte(strconv.Itoa(config.Port))); err != nil {
+		return err
+	}
+	if s.Endpoint() != "" {
+		return nil
+	}
+	if err := apiserver.WritePKI(s.Folder(), authority); err != nil {
+		return err
+	}
+	admin, err := authority.Client("admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := pki.Kubeconfig(s.Name, config.URL(), authority.Bundle(), "admin", admin)
+	if err != nil {
+		return err
+	}
+	return state.WriteFile(s.file("kubeconfig"), kubeconfig)
+}
+
+// lock keeps two commands for one cluster apart. The kernel lets go of it when the holder ends, however it ends.
+func (s Server) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(s.Folder(), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(s.Folder()+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		select {
+		case <-ctx.Done():
+			_ = file.Close()
+			return nil, fmt.Errorf("waiting for another command on %s: %w", s.Name, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

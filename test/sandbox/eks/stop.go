@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package eks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+// Stop stops the cluster and removes everything it had: its process, its keys in etcd, its folder. A cluster that is
+// not there is not an error, so that a destroy can be repeated.
+func (s Server) Stop(ctx context.Context) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.Folder()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	id, err := s.Process()
+	if err != nil {
+		return err
+	}
+	if err := id.Stop(stopGrace); err != nil {
+		return err
+	}
+	sandbox, err := state.Load(s.Dir)
+	if err != nil {
+		return fmt.Errorf("no sandbox in %s: %w", s.Dir, err)
+	}
+	if err := deletePrefix(ctx, sandbox.EtcdEndpoint, s.etcdPrefix()+"/"); err != nil {
+		return err
+	}
+	// The lock file stays: removing it would let a third command lock a new file while a second waits on this one.
+	return os.RemoveAll(s.Folder())
+}
+
+// StopAll kills the servers of a sandbox that is going away as a whole, and leaves etcd and folders to it.
+func StopAll(dir string) error {
+	servers, err := List(dir)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, server := range servers {
+		id, err := server.Process()
+		if err == nil {
+			err = id.Stop(0)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("cluster %s: %w", server.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// deletePrefix deletes the keys that begin with a prefix through etcd's JSON gateway, which spares a client library.
+func deletePrefix(ctx context.Context, endpoint, prefix string) error {
+	// The range ends before the first key that no longer has the prefix: the prefix with its last byte raised by one.
+	end := []byte(prefix)
+	end[len(end)-1]++
+	body, err := json.Marshal(map[string][]byte{"key": []byte(prefix), "range_end": end})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/v3/kv/deleterange", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("deleting %s from etcd: %w", prefix, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("deleting %s from etcd: %s", prefix, response.Status)
+	}
+	return nil
+}

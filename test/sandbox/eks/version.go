@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package eks
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// A kube-apiserver can behave as one of the three minor versions before its own, but none before 1.31, with which
+// emulation came.
+const (
+	emulatedMinors  = 3
+	firstEmulatable = 31
+)
+
+// minorVersion turns any of the spellings 1.35, v1.35, 1.35.2 and v1.35.2 into 1.35.
+func minorVersion(text string) (*version.Version, error) {
+	parsed, err := version.ParseGeneric(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a Kubernetes version: want one like 1.35", text)
+	}
+	return version.MajorMinor(parsed.Major(), parsed.Minor()), nil
+}
+
+// supported refuses a version that the binary can not behave as, before anything is started.
+func supported(ctx context.Context, binary string, wanted *version.Version) error {
+	output, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("asking %s for its version: %w", binary, err)
+	}
+	own, err := version.ParseGeneric(strings.TrimPrefix(strings.TrimSpace(string(output)), "Kubernetes "))
+	if err != nil {
+		return fmt.Errorf("asking %s for its version: %w", binary, err)
+	}
+	newest := version.MajorMinor(own.Major(), own.Minor())
+	oldest := version.MajorMinor(own.Major(), oldestMinor(own.Minor()))
+	if wanted.LessThan(oldest) || newest.LessThan(wanted) {
+		return fmt.Errorf("the sandbox runs kube-apiserver %s, which can be Kubernetes %s to %s, but not %s",
+			own, oldest, newest, wanted)
+	}
+	return nil
+}
+
+func oldestMinor(own uint) uint {
+	if own < firstEmulatable {
+		return own
+	}
+	return max(own-emulatedMinors, firstEmulatable)
+}

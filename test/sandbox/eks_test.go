@@ -1,0 +1,102 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/eks"
+)
+
+// clusterClient makes a client from the kubeconfig of a sandbox "EKS".
+func clusterClient(t *testing.T, server eks.Server) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", server.Folder()+"/kubeconfig")
+	require.NoError(t, err)
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+func TestSandboxEKSIsARealClusterThatCanBeUpgraded(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{})
+	server := eks.Server{Dir: s.Dir(), Name: "demo"}
+	ctx := t.Context()
+
+	require.NoError(t, server.Start(ctx, "v1.35.0"))
+	c := clusterClient(t, server)
+	info, err := c.ServerVersion()
+	require.NoError(t, err)
+	// The binary says what it is, and what it behaves as.
+	require.Equal(t, "35", info.EmulationMinor)
+	_, err = c.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	first, err := server.Process()
+	require.NoError(t, err)
+
+	// Again with the same version: nothing happens.
+	require.NoError(t, server.Start(ctx, "1.35"))
+	second, err := server.Process()
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+
+	// A newer one: another process, at the same endpoint, trusted by the same kubeconfig, with the same objects.
+	require.NoError(t, server.Start(ctx, "1.36"))
+	third, err := server.Process()
+	require.NoError(t, err)
+	require.NotEqual(t, first, third)
+	require.False(t, first.Alive())
+	info, err = c.ServerVersion()
+	require.NoError(t, err)
+	require.Equal(t, "36", info.EmulationMinor)
+	_, err = c.CoreV1().ConfigMaps("default").Get(ctx, "mine", metav1.GetOptions{})
+	require.NoError(t, err)
+
+	require.ErrorContains(t, server.Start(ctx, "1.20"), "can be Kubernetes 1.33 to 1.36, but not 1.20")
+
+	require.NoError(t, server.Stop(ctx))
+	require.False(t, third.Alive())
+	require.NoDirExists(t, server.Folder())
+	require.NoError(t, server.Stop(ctx), "stopping is not idempotent")
+
+	// Its keys are gone too: a cluster of the same name begins empty.
+	require.NoError(t, server.Start(ctx, "1.35"))
+	list, err := clusterClient(t, server).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	require.NotContains(t, names(list.Items), "mine")
+
+	// A cluster that nobody destroyed goes with the sandbox.
+	last, err := server.Process()
+	require.NoError(t, err)
+	require.NoError(t, s.Stop(ctx))
+	require.False(t, last.Alive())
+}
+
+func names(list []corev1.ConfigMap) []string {
+	var all []string
+	for _, item := range list {
+		all = append(all, item.Name)
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FieldManager owns what the sandbox installs.
+const FieldManager = "sandbox"
+
+// parallel is how many objects are applied at once. More only queue up in the API server.
+const parallel = 8
+
+// Apply applies the objects with server-side apply, several at once.
+func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, object := range objects {
+		group.Go(func() error {
+			// A copy, because the answer is written into what is given.
+			configuration := client.ApplyConfigurationFromUnstructured(object.DeepCopy())
+			if err := c.Apply(ctx, configuration, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+				return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// WaitEstablished returns when the API server serves all the definitions.
+func WaitEstablished(ctx context.Context, c client.Client, definitions []*unstructured.Unstructured) error {
+	for _, definition := range definitions {
+		name := definition.GetName()
+		err := wait.PollUntilContextCancel(ctx, 25*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+				return false, err
+			}
+			return established(crd), nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s to be served: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range crd.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package manifests_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+const documents = `
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.org}
+spec:
+  conversion:
+    strategy: Webhook
+    webhook: {clientConfig: {service: {namespace: system, name: webhook-service, path: /convert}}}
+---
+# Nothing here.
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- name: one.example.org
+  clientConfig: {service: {namespace: system, name: webhook-service, path: /validate-one}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: part, labels: {aggregate: "true"}}
+rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: whole}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {aggregate: "true"}}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: somewhere}
+`
+
+func decode(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := manifests.Decode([]byte(documents))
+	require.NoError(t, err)
+	require.Len(t, objects, 6)
+	return objects
+}
+
+func TestWebhooksAreCalledDirectly(t *testing.T) {
+	objects := decode(t)
+	server := manifests.WebhookServer{Address: "127.0.0.1:12345", Bundle: []byte("bundle")}
+	require.NoError(t, server.Point(objects))
+	set := manifests.Sort(objects)
+
+	config, _, err := unstructured.NestedMap(set.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"url": "https://127.0.0.1:12345/convert", "caBundle": "YnVuZGxl"}, config)
+
+	webhooks, _, err := unstructured.NestedSlice(set.Admission[0].Object, "webhooks")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"url": "https://127.0.0.1:12345/validate-one", "caBundle": "YnVuZGxl"},
+		webhooks[0].(map[string]any)["clientConfig"])
+
+	manifests.WithoutConversion(set.Definitions)
+	_, found, err := unstructured.NestedMap(set.Definitions[0].Object, "spec", "conversion")
+	require.NoError(t, err)
+	require.False(t, found)
+}
+
+func TestWhatOnlyAClusterCanRunIsLeftOut(t *testing.T) {
+	set := manifests.Sort(decode(t))
+	require.Len(t, set.Namespaces, 1)
+	require.Len(t, set.Definitions, 1)
+	require.Len(t, set.Access, 2)
+	require.Len(t, set.Admission, 1)
+}
+
+func TestAggregatedRolesGetTheRulesTheySelect(t *testing.T) {
+	objects := decode(t)
+	manifests.Aggregate(objects)
+	part, whole := objects[2], objects[3]
+	require.Equal(t, part.Object["rules"], whole.Object["rules"])
+	require.NotContains(t, whole.Object, "aggregationRule")
+}
+
+func TestLoadReadsFilesFoldersAndKustomizations(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "all.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(documents), 0o600))
+	for _, path := range []string{file, dir} {
+		objects, err := manifests.Load(path)
+		require.NoError(t, err)
+		require.Len(t, objects, 6)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"),
+		[]byte("namePrefix: my-\nresources: [all.yaml]\n"), 0o600))
+	objects, err := manifests.Load(dir)
+	require.NoError(t, err)
+	require.Len(t, objects, 6)
+	require.Contains(t, objects[1].GetName(), "my-")
+	_, err = manifests.Load(filepath.Join(dir, "absent"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

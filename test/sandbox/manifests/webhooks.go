@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package manifests
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// WebhookServer is where a component of the sandbox serves its webhooks.
+type WebhookServer struct {
+	// Address is host and port on loopback.
+	Address string
+	// Bundle is the certificate authority, in PEM, that signed its certificate.
+	Bundle []byte
+}
+
+// Point makes conversion, defaulting and validation call the server directly. The manifests name a Service, which a
+// control plane without nodes can not reach. Objects of other kinds are left alone.
+func (s WebhookServer) Point(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := s.point(object); err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (s WebhookServer) point(object *unstructured.Unstructured) error {
+	switch object.GetKind() {
+	case "CustomResourceDefinition":
+		config, found, err := unstructured.NestedMap(object.Object, "spec", "conversion", "webhook", "clientConfig")
+		if err != nil || !found {
+			return err
+		}
+		s.rewrite(config)
+		return unstructured.SetNestedMap(object.Object, config, "spec", "conversion", "webhook", "clientConfig")
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+		if err != nil {
+			return err
+		}
+		for _, item := range webhooks {
+			webhook, ok := item.(map[string]any)
+			if !ok {
+				return fmt.Errorf("a webhook is a %T", item)
+			}
+			config, ok := webhook["clientConfig"].(map[string]any)
+			if !ok {
+				return fmt.Errorf("webhook %v has no clientConfig", webhook["name"])
+			}
+			s.rewrite(config)
+		}
+		return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
+	default:
+		return nil
+	}
+}
+
+func (s WebhookServer) rewrite(config map[string]any) {
+	if service, ok := config["service"].(map[string]any); ok {
+		path, _ := service["path"].(string)
+		config["url"] = "https://" + s.Address + path
+		delete(config, "service")
+	}
+	config["caBundle"] = base64.StdEncoding.EncodeToString(s.Bundle)
+}
+
+// WithoutConversion makes the API server keep the stored version of each kind as it is. It is for a sandbox without
+// the component that converts: a definition that names a webhook nobody serves would fail every list.
+func WithoutConversion(definitions []*unstructured.Unstructured) {
+	for _, object := range definitions {
+		unstructured.RemoveNestedField(object.Object, "spec", "conversion")
+	}
+}

@@ -1,0 +1,62 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"io"
+
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+)
+
+// Names of the components.
+const (
+	Etcd                  = "etcd"
+	APIServer             = "kube-apiserver"
+	KubeControllerManager = "kube-controller-manager"
+	ClusterAPI            = "cluster-api"
+	Provider              = "provider"
+	Manager               = "manager"
+)
+
+// Namespaces of the components, as their installation in a cluster has them.
+const (
+	ClusterAPINamespace = "capi-system"
+	ManagerNamespace    = "capt-system"
+	ProviderNamespace   = "crossplane-system"
+)
+
+// Users as which the components talk to the API server: the names their ServiceAccounts have in a cluster, so that
+// role bindings and admission policies made for a cluster hold here too.
+const (
+	ClusterAPIUser = "system:serviceaccount:capi-system:capi-manager"
+	ManagerUser    = "system:serviceaccount:capt-system:capt-manager"
+	ProviderUser   = "system:serviceaccount:crossplane-system:provider-terraform"
+	AdminUser      = "sandbox-admin"
+)
+
+// Programs that a user of the sandbox may want (see Sandbox.Binary).
+const (
+	Kubectl    = binaries.Kubectl
+	Clusterctl = binaries.Clusterctl
+	Tofu       = binaries.Tofu
+)
+
+// Build builds what is missing of the named programs, or of all, and tells on out how it goes.
+func Build(ctx context.Context, out io.Writer, names ...string) error {
+	return binaries.Build(ctx, out, names...)
+}

@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package pki makes the certificates of one sandbox: a certificate authority, serving certificates for loopback and
+// client certificates that say who a component is.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/cluster-api/util/certs"
+)
+
+// Authority is a certificate authority. Keys are elliptic: making an RSA key for each component would take longer
+// than starting the component.
+type Authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// Pair is a certificate and its key, in PEM.
+type Pair struct {
+	Cert []byte
+	Key  []byte
+}
+
+// NewAuthority makes a certificate authority.
+func NewAuthority(name string) (*Authority, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, key)
+	if err != nil {
+		return nil, fmt.Errorf("making the certificate authority %s: %w", name, err)
+	}
+	return &Authority{cert: cert, key: key}, nil
+}
+
+// LoadOrNewAuthority reads a certificate authority from ca.crt and ca.key in dir, or makes one and writes it there.
+func LoadOrNewAuthority(dir, name string) (*Authority, error) {
+	if cert, err := certutil.CertsFromFile(filepath.Join(dir, "ca.crt")); err == nil {
+		key, err := keyutil.PrivateKeyFromFile(filepath.Join(dir, "ca.key"))
+		if err != nil {
+			return nil, fmt.Errorf("reading the key of the certificate authority %s: %w", name, err)
+		}
+		signer, ok := key.(crypto.Signer)
+		if !ok {
+			return nil, fmt.Errorf("the key of the certificate authority %s can not sign", name)
+		}
+		return &Authority{cert: cert[0], key: signer}, nil
+	}
+	authority, err := NewAuthority(name)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keyutil.MarshalPrivateKeyToPEM(authority.key)
+	if err != nil {
+		return nil, err
+	}
+	pair := Pair{Cert: authority.Bundle(), Key: key}
+	return authority, pair.Write(dir, "ca")
+}
+
+// Bundle is the authority's own certificate in PEM.
+func (a *Authority) Bundle() []byte { return certs.EncodeCertPEM(a.cert) }
+
+// Client makes a client certificate. The API server takes the common name as the user and the organizations as the
+// groups, so a component can be given the very name its ServiceAccount would have in a cluster.
+func (a *Authority) Client(user string, groups ...string) (Pair, error) {
+	return a.sign(&certs.Config{
+		CommonName:   user,
+		Organization: groups,
+		Usages:       []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+// Server makes a serving certificate for loopback.
+func (a *Authority) Server(name string) (Pair, error) {
+	return a.sign(&certs.Config{
+		CommonName: name,
+		Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		AltNames: certs.AltNames{
+			DNSNames: []string{"localhost", name},
+			IPs:      []net.IP{net.IPv4(127, 0, 0, 1)},
+		},
+	})
+}
+
+func (a *Authority) sign(config *certs.Config) (Pair, error) {
+	key, err := newKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	cert, err := config.NewSignedCert(key, a.cert, a.key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("signing a certificate for %s: %w", config.CommonName, err)
+	}
+	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{Cert: certs.EncodeCertPEM(cert), Key: encoded}, nil
+}
+
+// Write writes the pair as name.crt and name.key, readable by the owner only.
+func (p Pair) Write(dir, name string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o600)
+}
+
+// NewSigningKey makes a key pair for signing service account tokens: private and public key in PEM.
+func NewSigningKey() (private, public []byte, err error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	if private, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+		return nil, nil, err
+	}
+	public, err = certs.EncodePublicKeyPEMFromSigner(key.Public())
+	return private, public, err
+}
+
+func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }

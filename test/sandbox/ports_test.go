@@ -1,0 +1,56 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/sandbox/process"
+)
+
+// Between the moment a port is found free and the moment a component listens on it, another process may take it. That
+// is played here by taking the ports first and making the sandbox believe that they are free.
+func TestPortsTakenByOthersAreAvoided(t *testing.T) {
+	t.Parallel()
+	options := Options{}
+	options.complete()
+	require.NoError(t, Build(t.Context(), options.Log, options.binaries()...))
+	s, err := newSandbox(options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
+	taken := map[string]int{}
+	for _, name := range []string{"etcd-client", "apiserver"} {
+		port, err := s.port(name)
+		require.NoError(t, err)
+		listener, err := net.Listen("tcp", process.Loopback(port))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, listener.Close()) }()
+		taken[name] = port
+	}
+
+	require.NoError(t, s.start(t.Context()))
+
+	for name, port := range taken {
+		now, err := s.port(name)
+		require.NoError(t, err)
+		require.NotEqual(t, port, now)
+	}
+}

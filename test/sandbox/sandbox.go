@@ -1,0 +1,195 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/eks"
+	"github.com/capt-provider/capt/test/sandbox/pki"
+	"github.com/capt-provider/capt/test/sandbox/reaper"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+// Sandbox is a running control plane. Its methods may be called from several goroutines.
+type Sandbox struct {
+	options   Options
+	root      string
+	dir       string
+	authority *pki.Authority
+	guard     *reaper.Guard
+	config    *rest.Config
+	client    client.Client
+	crashes   chan error
+
+	// lock guards everything below.
+	lock       sync.Mutex
+	state      state.State
+	ports      map[string]int
+	components map[string]*component
+	stopped    bool
+}
+
+// Start starts a sandbox and returns when all of it is ready. When it fails, or the context ends before, nothing is
+// left behind.
+func Start(ctx context.Context, options Options) (*Sandbox, error) {
+	options.complete()
+	if err := binaries.Build(ctx, options.Log, options.binaries()...); err != nil {
+		return nil, err
+	}
+	s, err := newSandbox(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+func newSandbox(options Options) (*Sandbox, error) {
+	root, err := binaries.Root()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := makeDir(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sandbox{
+		options:    options,
+		root:       root,
+		dir:        dir,
+		crashes:    make(chan error, 64),
+		ports:      map[string]int{},
+		components: map[string]*component{},
+	}
+	s.state.Kubeconfig = s.Kubeconfig()
+	s.state.Binaries = map[string]string{}
+	for _, name := range binaries.Names() {
+		if s.state.Binaries[name], err = binaries.Path(root, name); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	if s.guard, err = reaper.Start(s.Binary(binaries.Sandbox), dir, !keepDir()); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// makeDir makes the sandbox's folder. One that holds something else is refused, because Stop removes it.
+func makeDir(dir string) (string, error) {
+	if dir == "" {
+		return os.MkdirTemp("", "capt-sandbox-")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if len(entries) > 0 {
+		return "", fmt.Errorf("%s is not empty: the sandbox needs a folder of its own", dir)
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+func keepDir() bool { return os.Getenv("SANDBOX_KEEP") != "" }
+
+// start is the order of things: each step needs the one before it.
+func (s *Sandbox) start(ctx context.Context) error {
+	began := time.Now()
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"certificates", s.makeCertificates},
+		{"etcd and kube-apiserver", s.startControlPlane},
+		{"definitions and access rules", s.installDefinitions},
+		{"controllers", s.startControllers},
+		{"webhooks", s.installAdmission},
+		{"provider configurations", s.configureProvider},
+	} {
+		stepBegan := time.Now()
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("starting the sandbox, %s: %w", step.name, err)
+		}
+		fmt.Fprintf(s.options.Log, "sandbox: %s (%s)\n", step.name, time.Since(stepBegan).Round(time.Millisecond))
+	}
+	fmt.Fprintf(s.options.Log, "sandbox: ready in %s in %s\n", s.dir, time.Since(began).Round(time.Millisecond))
+	if s.options.Manager && !s.options.runManager() {
+		fmt.Fprintf(s.options.Log, "sandbox: the manager is left to you: go run ./cmd/manager --kubeconfig=%s --leader-elect=false\n",
+			s.KubeconfigOf(Manager))
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.state.Ready = true
+	return s.state.Save(s.dir)
+}
+
+// Stop stops everything, in the order in which nothing hangs, and removes the folder. It may be called twice.
+func (s *Sandbox) Stop(ctx context.Context) error {
+	s.lock.Lock()
+	if s.stopped {
+		s.lock.Unlock()
+		return nil
+	}
+	s.stopped = true
+	s.lock.Unlock()
+
+	s.stopTogether(ctx, Manager, Provider, ClusterAPI, KubeControllerManager)
+	failed := eks.StopAll(s.dir)
+	// Nobody is left to be polite to, and what these two hold is about to be removed.
+	for _, name := range []string{APIServer, Etcd} {
+		if _, p, err := s.running(name); err == nil && p != nil {
+			p.Kill()
+		}
+	}
+	if failed != nil {
+		// The reaper tries again, with what is recorded.
+		return failed
+	}
+	err := s.guard.Release()
+	if !keepDir() {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+// Detach lets the sandbox go on without us: it is found again through its folder (state.Load).
+func (s *Sandbox) Detach() error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.stopped = true
+	return s.guard.Release()
+}
+
+func (s *Sandbox) logs() io.Writer { return s.options.Log }

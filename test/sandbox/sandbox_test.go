@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+// How long and how often a test waits for something that must happen.
+const (
+	wait = 30 * time.Second
+	tick = 50 * time.Millisecond
+)
+
+// start starts a sandbox that is stopped when the test ends.
+func start(t *testing.T, options sandbox.Options) *sandbox.Sandbox {
+	t.Helper()
+	options.Log = testLog{t}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s, err := sandbox.Start(ctx, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
+	return s
+}
+
+// testLog prints a sandbox's progress as the test's own.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(data []byte) (int, error) {
+	l.t.Logf("%s", data)
+	return len(data), nil
+}
+
+func newClient(t *testing.T, s *sandbox.Sandbox) client.Client {
+	t.Helper()
+	c, err := client.New(s.Config(), client.Options{})
+	require.NoError(t, err)
+	return c
+}
+
+func TestStoppedSandboxLeavesNoProcessAndNoFolder(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{KubeControllerManager: true})
+	require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
+	recorded, err := state.Load(s.Dir())
+	require.NoError(t, err)
+	require.Len(t, recorded.Processes, 3)
+
+	require.NoError(t, s.Stop(t.Context()))
+
+	for _, p := range recorded.Processes {
+		require.False(t, p.Alive(), "%s still runs", p.Name)
+	}
+	require.NoDirExists(t, s.Dir())
+}
