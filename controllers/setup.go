@@ -100,7 +100,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
-	clusters := &captcluster.Reconciler{Engine: engineFor("captcluster-controller"), WatchFilterValue: options.WatchFilterValue}
+	clusters := &captcluster.Reconciler{
+		Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), WatchFilterValue: options.WatchFilterValue,
+	}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}

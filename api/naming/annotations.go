@@ -35,9 +35,10 @@ const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 
-// ClusterVariable and VPCVariable name the identity of cloud resources. Once a WorkspaceTemplateApply has a value for
-// one of them, CAPT keeps it: another value would be another EKS cluster or VPC.
+// Variables that are the identity of cloud resources. Once a WorkspaceTemplateApply has a value for one of them, CAPT
+// keeps it: another value would be another EKS cluster or VPC, in place of the one that runs.
 const (
 	ClusterVariable = "cluster_name"
 	VPCVariable     = "vpc_name"
+	VPCIDVariable   = "vpc_id"
 )

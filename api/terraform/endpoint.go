@@ -41,7 +41,8 @@ func ParseEndpoint(text string) (host string, port int32, err error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("%q is not a URL and not host[:port]", text)
 	}
-	if parsed.Hostname() == "" || parsed.Scheme != "https" || parsed.User != nil || (parsed.Path != "" && parsed.Path != "/") {
+	bare := parsed.User == nil && (parsed.Path == "" || parsed.Path == "/") && parsed.RawQuery == "" && parsed.Fragment == ""
+	if parsed.Hostname() == "" || parsed.Scheme != "https" || !bare {
 		return "", 0, fmt.Errorf("%q is not an https URL of a host, and not host[:port]", text)
 	}
 	if parsed.Port() == "" {

@@ -18,6 +18,7 @@ package validation
 
 import (
 	"fmt"
+	"regexp"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -30,8 +31,14 @@ type KubernetesVersion struct {
 	EKS string
 }
 
+// kubernetesVersion is what the CRD of CAPTControlPlane accepts. The parser alone would take 1.31.x for 1.31.
+var kubernetesVersion = regexp.MustCompile(`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`)
+
 // ParseKubernetesVersion accepts 1.31, v1.31, 1.31.0 and v1.31.0.
 func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
+	if !kubernetesVersion.MatchString(text) {
+		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version; write for example v1.31.0", text)
+	}
 	parsed, err := version.ParseGeneric(text)
 	if err != nil {
 		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version; write for example v1.31.0: %w", text, err)

@@ -21,6 +21,7 @@ package validation
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -58,11 +59,21 @@ func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 		if diag.Subject != nil {
 			where = fmt.Sprintf("line %d, column %d: ", diag.Subject.Start.Line, diag.Subject.Start.Column)
 		}
-		// The detail of a diagnostic never quotes the text, so that the message can not leak a value from it.
-		errs = append(errs, field.Invalid(path.Child("module"), field.OmitValueType{},
-			fmt.Sprintf("%s%s: %s Correct the module in the WorkspaceTemplate", where, diag.Summary, diag.Detail)))
+		errs = append(errs, field.Invalid(path.Child("module"), field.OmitValueType{}, fmt.Sprintf(
+			"%s%s: %s Correct the module in the WorkspaceTemplate", where, diag.Summary, withoutQuotes(diag.Detail, params.Module))))
 	}
 	return errs
+}
+
+// withoutQuotes takes what the detail of a diagnostic quotes from the module out of it, so that the message can not leak
+// the value of a variable that became part of the text. Single characters stay: they say what is wrong.
+func withoutQuotes(detail, module string) string {
+	return quoted.ReplaceAllStringFunc(detail, func(quote string) string {
+		if text, err := strconv.Unquote(quote); err == nil && (len(text) < 2 || !strings.Contains(module, text)) {
+			return quote
+		}
+		return "…"
+	})
 }
 
 func parse(params terraform.WorkspaceParameters) (*hcl.File, hcl.Diagnostics) {
@@ -75,6 +86,7 @@ func parse(params terraform.WorkspaceParameters) (*hcl.File, hcl.Diagnostics) {
 
 var (
 	placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	quoted      = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
 	// stateArgs are arguments that change where state lives.
@@ -90,13 +102,17 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 				"TF_*, LD_* and PATH belong to the provider; pass values to Terraform through vars or varmap"))
 		}
 	}
-	for name, args := range map[string][]string{
-		"initArgs": params.InitArgs, "planArgs": params.PlanArgs,
-		"applyArgs": params.ApplyArgs, "destroyArgs": params.DestroyArgs,
+	// In order, since the errors become the message of a condition, and another order would be another message.
+	for _, phase := range []struct {
+		name string
+		args []string
+	}{
+		{"initArgs", params.InitArgs}, {"planArgs", params.PlanArgs},
+		{"applyArgs", params.ApplyArgs}, {"destroyArgs", params.DestroyArgs},
 	} {
-		for i, arg := range args {
+		for i, arg := range phase.args {
 			if stateArgs.MatchString(arg) {
-				errs = append(errs, field.Forbidden(path.Child(name).Index(i),
+				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
 					"where state lives is set in the ProviderConfig, not by an argument; remove it"))
 			}
 		}

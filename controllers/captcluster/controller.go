@@ -21,6 +21,7 @@ import (
 	"context"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -29,6 +30,8 @@ import (
 // Reconciler of CAPTClusters.
 type Reconciler struct {
 	engine.Engine
+	// Uncached reads what must not be missed during deletion.
+	Uncached client.Reader
 	// WatchFilterValue restricts the reconciler to objects with that value of Cluster API's watch label.
 	WatchFilterValue string
 }

@@ -59,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		return f, nil
 	}
 	name := naming.VPCWorkspaceTemplateApply(captCluster.Name)
-	f.Apply, err = owner.Observe(ctx, r.Client, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, name)
+	f.Apply, err = owner.Observe(ctx, r.reader(captCluster), captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, name)
 	if err != nil || cluster == nil || len(f.Apply.Candidates) > 0 {
 		return f, err
 	}
@@ -72,6 +72,14 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
 		DeletionPolicy:   template.DeletionPolicy,
 	})
+}
+
+// reader is the cache, but past it while the object is being deleted.
+func (r *Reconciler) reader(captCluster *infrav1.CAPTCluster) client.Reader {
+	if captCluster.DeletionTimestamp.IsZero() {
+		return r.Client
+	}
+	return r.Uncached
 }
 
 // variables for the VPC template. Those CAPT sets take precedence over the user's.
@@ -95,7 +103,7 @@ func variables(captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) map
 // deletes the infrastructure last.
 func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) ([]string, error) {
 	var list controlplanev1.CAPTControlPlaneList
-	if err := r.Client.List(ctx, &list, client.InNamespace(captCluster.Namespace)); err != nil {
+	if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
 	}
 	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]

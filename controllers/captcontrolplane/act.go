@@ -21,6 +21,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -88,6 +90,7 @@ func (r *Reconciler) writeKubeconfig(ctx context.Context, controlPlane *controlp
 	if published.Data == nil || published.Written {
 		return nil
 	}
+	ctrl.LoggerFrom(ctx).Info("Writing kubeconfig", "Secret", klog.KRef(controlPlane.Namespace, name))
 	config, err := engine.Unstructured(kubeconfigSecret(controlPlane, cluster, name, published.Data))
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ import (
 // Reconciler of CAPTControlPlanes.
 type Reconciler struct {
 	engine.Engine
-	// Uncached reads Secrets, which are never cached with their values.
+	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
 	Uncached client.Reader
 	// WatchFilterValue restricts the reconciler to objects with that value of Cluster API's watch label.
 	WatchFilterValue string

@@ -75,7 +75,7 @@ func (f *Facts) variables(controlPlane *controlplanev1.CAPTControlPlane) (map[st
 		out[name] = string(text)
 	}
 	if f.Infrastructure != nil && f.Infrastructure.Status.VPC.ID != "" {
-		out["vpc_id"] = f.Infrastructure.Status.VPC.ID
+		out[naming.VPCIDVariable] = f.Infrastructure.Status.VPC.ID
 	}
 	return out, nil
 }

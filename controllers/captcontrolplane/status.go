@@ -40,7 +40,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	s.WorkspaceTemplateApply = summary(f)
 
 	c := conditions(controlPlane, f)
-	if c.workspace.Status == metav1.ConditionTrue {
+	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
 		s.Version = f.Version.Semantic
 		s.Versions = []clusterv1.StatusVersion{{Version: f.Version.Semantic}}
 	}

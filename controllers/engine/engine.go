@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +74,9 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 		return ctrl.Result{}, nil // The cache lags behind our own last write, whose event is on its way and wakes us again.
 	}
 	defer func() { e.Written.remember(obj) }()
+	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
+		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
+	}
 	facts, err := steps.Observe(ctx, obj)
 	if err != nil {
 		return result(ctx, fmt.Errorf("observing: %w", err))

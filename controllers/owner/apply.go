@@ -26,9 +26,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -48,8 +50,10 @@ type Facts struct {
 	Desired *unstructured.Unstructured
 }
 
-// Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean.
-func Observe(ctx context.Context, c client.Client, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string) (Facts, error) {
+// Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean. While the
+// owner is being deleted the reader must not be a cache: a WorkspaceTemplateApply that was made a moment ago and is not
+// found would outlive its owner.
+func Observe(ctx context.Context, c client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string) (Facts, error) {
 	if ref != nil {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 		apply, err := engine.Get(ctx, c, key, &infrav1.WorkspaceTemplateApply{})
@@ -121,7 +125,7 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 		return fmt.Errorf("owning WorkspaceTemplateApply %s: %w", want.Name, err)
 	}
 	if f.Apply != nil {
-		for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable} {
+		for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable, naming.VPCIDVariable} {
 			if value, ok := f.Apply.Spec.Variables[identity]; ok {
 				apply.Spec.Variables[identity] = value
 			}
@@ -138,6 +142,7 @@ func (f *Facts) Write(ctx context.Context, c client.Client, manager string) erro
 	if !f.Differs(manager) {
 		return nil
 	}
+	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(f.Desired))
 	written := f.Desired.DeepCopy()
 	config := client.ApplyConfigurationFromUnstructured(written)
 	if err := c.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership); err != nil {
@@ -149,6 +154,7 @@ func (f *Facts) Write(ctx context.Context, c client.Client, manager string) erro
 
 // Delete asks for the WorkspaceTemplateApply to go, by UID, so that no other one of its name is meant.
 func (f *Facts) Delete(ctx context.Context, c client.Client) error {
+	ctrl.LoggerFrom(ctx).Info("Deleting WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(f.Apply))
 	err := c.Delete(ctx, f.Apply, client.Preconditions{UID: ptr.To(f.Apply.UID)})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting WorkspaceTemplateApply %s: %w", f.Apply.Name, err)

@@ -53,17 +53,25 @@ type Client struct {
 
 // Get returns the Workspace of a name, nil when there is none, or ErrKindMissing.
 func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name string) (*Live, error) {
+	if err := c.known(ctx, scope); err != nil {
+		return nil, err
+	}
+	return get(ctx, c.Client, scope, namespace, name)
+}
+
+// known checks that a scope's kind is installed, and watches it from then on.
+func (c *Client) known(ctx context.Context, scope terraform.Scope) error {
 	gvk := scope.GroupVersionKind()
 	if _, err := c.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
 		if meta.IsNoMatchError(err) {
-			return nil, fmt.Errorf("%w: %s", ErrKindMissing, gvk)
+			return fmt.Errorf("%w: %s", ErrKindMissing, gvk)
 		}
-		return nil, fmt.Errorf("looking for the Workspace kind: %w", err)
+		return fmt.Errorf("looking for the Workspace kind: %w", err)
 	}
 	if err := c.Watch(ctx, scope); err != nil {
-		return nil, fmt.Errorf("watching Workspaces: %w", err)
+		return fmt.Errorf("watching Workspaces: %w", err)
 	}
-	return get(ctx, c.Client, scope, namespace, name)
+	return nil
 }
 
 func get(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace, name string) (*Live, error) {
@@ -84,18 +92,23 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 	return newLive(object)
 }
 
-// Recorded returns the Workspace that status remembers, or the one of spec.workspaceName in either scope, or nil. It is
-// what deletion and dependents look for, and needs no template.
-func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Live, error) {
+// Recorded returns the Workspace that a WorkspaceTemplateApply owns: the one status remembers, or the one of
+// spec.workspaceName in either scope; nil when there is none. It needs no template; rendered may be nil. It looks past the
+// cache, since a Workspace that was made a moment ago and is not found would be left behind for ever.
+func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) (*Live, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
 	for _, scope := range scopesOf(apply.Status.WorkspaceRef) {
-		live, err := c.Get(ctx, scope, apply.Namespace, apply.Spec.WorkspaceName)
+		err := c.known(ctx, scope)
 		if errors.Is(err, ErrKindMissing) && apply.Status.WorkspaceRef == nil {
 			continue
 		}
-		if err != nil || (live != nil && live.Owner(apply, nil) == Owned) {
+		if err != nil {
+			return nil, err
+		}
+		live, err := get(ctx, c.Uncached, scope, apply.Namespace, apply.Spec.WorkspaceName)
+		if err != nil || (live != nil && live.Owner(apply, rendered) == Owned) {
 			return live, err
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,5 +125,6 @@ func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 		return nil, fmt.Errorf("encoding the spec of the Workspace: %w", err)
 	}
 	content := map[string]any{}
-	return content, json.Unmarshal(data, &content)
+	// Whole numbers become integers, as in what the API server returns: otherwise they would differ for ever.
+	return content, utiljson.Unmarshal(data, &content)
 }

@@ -87,6 +87,10 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 	for _, ref := range references(in.Template.Spec.Template.Spec.DeepCopy(), path) {
 		literal[ref.path.String()] = *ref.namespace == in.Template.Namespace
 	}
+	if in.Apply.Spec.WriteConnectionSecretToRef != nil {
+		// This one is the word of the WorkspaceTemplateApply, whatever the template says in its place.
+		delete(literal, path.Child("writeConnectionSecretToRef").String())
+	}
 	var errs field.ErrorList
 	for _, ref := range references(spec, path) {
 		switch *ref.namespace {

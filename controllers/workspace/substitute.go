@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
@@ -46,7 +47,7 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	var tree any
-	if err := json.Unmarshal(data, &tree); err != nil {
+	if err := utiljson.Unmarshal(data, &tree); err != nil { // Keeps whole numbers as they are.
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	s := substitution{variables: variables, module: path.Child("forProvider", "module").String()}

@@ -24,6 +24,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -44,7 +46,8 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	case AwaitKind:
 		return engine.Wait("the Workspace kind", kindInterval)
 	case Destroy:
-		return r.destroy(ctx, f)
+		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+		return r.Workspaces.Delete(ctx, f.Live)
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe, AwaitDestroyed:
@@ -58,6 +61,7 @@ func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	if err := r.prepare(ctx, apply, f.Name); err != nil {
 		return err
 	}
+	ctrl.LoggerFrom(ctx).Info("Creating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Create(ctx, f.Rendered)
 	return r.written(apply, f, live, err)
 }
@@ -66,6 +70,7 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	if err := r.prepare(ctx, apply, f.Name); err != nil {
 		return err
 	}
+	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
 	return r.written(apply, f, live, err)
 }
@@ -95,10 +100,6 @@ func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTempla
 	controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	apply.Spec.WorkspaceName = name
 	return r.patch(ctx, original, apply)
-}
-
-func (r *Reconciler) destroy(ctx context.Context, f *Facts) error {
-	return r.Workspaces.Delete(ctx, f.Live)
 }
 
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {

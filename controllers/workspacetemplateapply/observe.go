@@ -58,7 +58,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	if f.Template == nil || !apply.DeletionTimestamp.IsZero() {
-		f.Live, err = r.Workspaces.Recorded(ctx, apply)
+		f.Live, err = r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	} else {
 		f.Live, err = r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
 	}

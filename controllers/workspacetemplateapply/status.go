@@ -136,11 +136,24 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
 }
 
+// gates are what must be met before the Workspace can be written. A Workspace that is written already stays what it is
+// when a Secret it waited for, or its template, goes away.
+func gates(f *Facts) []engine.Condition {
+	written := f.Live != nil && f.Ownership == workspace.Owned && !f.Differs()
+	switch {
+	case written && len(f.RenderErrors) == 0 && f.Rejected == nil:
+		return nil
+	case written:
+		return []engine.Condition{rendered(f)}
+	}
+	return []engine.Condition{rendered(f), dependencies(f)}
+}
+
 const kindMissingMessage = "the Workspace kind is not installed; install provider-terraform"
 
 // ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
 func ready(f *Facts, o workspace.Observation) engine.Condition {
-	for _, condition := range []engine.Condition{rendered(f), dependencies(f)} {
+	for _, condition := range gates(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
 		}

@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package naming_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+func legal(namespace, name string) bool {
+	return len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
+}
+
+func addPairs(f *testing.F) {
+	long := strings.Repeat("n", 249)
+	for _, pair := range [][4]string{
+		{"a-b", "c", "a", "b-c"},
+		{"team", "x", "team", "x-apply"},
+		{"team", "x-apply", "team", "x-apply-apply"},
+		{"team", "a.b", "team", "a-b"},
+		{"one", "demo-vpc", "two", "demo-vpc"},
+		{"team", long + ".a", "team", long + ".b"},
+		{"team", long, "team", long + "-a"},
+		{strings.Repeat("s", 63), "a", strings.Repeat("s", 62), "s-a"},
+	} {
+		f.Add(pair[0], pair[1], pair[2], pair[3])
+	}
+}
+
+func FuzzWorkspacesOfTheClusterScopeAreUnique(f *testing.F) {
+	addPairs(f)
+	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
+		if !legal(namespace, name) || !legal(otherNamespace, otherName) || (namespace == otherNamespace && name == otherName) {
+			t.Skip()
+		}
+		one := naming.Workspace(terraform.ScopeCluster, key(namespace, name))
+		other := naming.Workspace(terraform.ScopeCluster, key(otherNamespace, otherName))
+		if one == other {
+			t.Errorf("%s/%s and %s/%s both get %s", namespace, name, otherNamespace, otherName, one)
+		}
+	})
+}
+
+func FuzzWorkspacesNeverShareState(f *testing.F) {
+	addPairs(f)
+	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
+		if !legal(namespace, name) || !legal(otherNamespace, otherName) || (namespace == otherNamespace && name == otherName) {
+			t.Skip()
+		}
+		one := naming.ExternalName(key(namespace, name))
+		if other := naming.ExternalName(key(otherNamespace, otherName)); one == other {
+			t.Errorf("%s/%s and %s/%s both get %s", namespace, name, otherNamespace, otherName, one)
+		}
+	})
+}
+
+func FuzzWorkspaceNamesAreLegal(f *testing.F) {
+	f.Add("team", "demo-vpc")
+	f.Add("team", "apply")
+	f.Add("team", "demo.with.dots-apply")
+	f.Add(strings.Repeat("s", 63), strings.Repeat("n", 253))
+	f.Add("team", strings.Repeat("n", 40)+"."+strings.Repeat("m", 63))
+	f.Fuzz(func(t *testing.T, namespace, name string) {
+		if !legal(namespace, name) {
+			t.Skip()
+		}
+		apply := key(namespace, name)
+		for _, scope := range terraform.Scopes() {
+			if made := naming.Workspace(scope, apply); len(validation.IsDNS1123Subdomain(made)) > 0 {
+				t.Errorf("the %s Workspace of %s is called %q", scope, apply, made)
+			}
+		}
+		if made := naming.ExternalName(apply); len(validation.IsDNS1123Label(made)) > 0 {
+			t.Errorf("the Terraform workspace of %s is called %q", apply, made)
+		}
+		for _, made := range []string{
+			naming.VPC(name), naming.VPCWorkspaceTemplateApply(name), naming.ControlPlaneWorkspaceTemplateApply(name),
+			naming.VPCConnectionSecret(name), naming.ControlPlaneConnectionSecret(name), naming.UserKubeconfigSecret(name),
+		} {
+			if len(validation.IsDNS1123Subdomain(made)) > 0 {
+				t.Errorf("a name made from %q is %q", name, made)
+			}
+		}
+	})
+}

@@ -1,0 +1,175 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package naming_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+func key(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func TestNamesFollowTheScheme(t *testing.T) {
+	for name, row := range map[string]struct{ got, want string }{
+		"WorkspaceTemplateApply of a VPC": {naming.VPCWorkspaceTemplateApply("demo"), "demo-vpc"},
+		"VPC":                             {naming.VPC("demo"), "demo-vpc"},
+		"WorkspaceTemplateApply of a control plane": {naming.ControlPlaneWorkspaceTemplateApply("demo"), "demo-eks-controlplane-apply"},
+		"connection Secret of a control plane":      {naming.ControlPlaneConnectionSecret("demo"), "demo-eks-connection"},
+		"connection Secret of a VPC":                {naming.VPCConnectionSecret("demo"), "demo-vpc-connection"},
+		"kubeconfig Secret of the contract":         {naming.KubeconfigSecret("demo"), "demo-kubeconfig"},
+		"kubeconfig Secret for people":              {naming.UserKubeconfigSecret("demo"), "demo-user-kubeconfig"},
+		"namespaced Workspace":                      {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-eks-controlplane-apply")), "demo-eks-controlplane"},
+		"namespaced Workspace without the suffix":   {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-vpc")), "demo-vpc"},
+		"Workspace of the default scope":            {naming.Workspace("", key("team", "demo-vpc")), "demo-vpc"},
+		"cluster-wide Workspace":                    {naming.Workspace(terraform.ScopeCluster, key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
+		"Terraform workspace":                       {naming.ExternalName(key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
+		"Terraform workspace of a dotted name":      {naming.ExternalName(key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
+		"claim":                                     {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
+	}
+}
+
+func TestNamesNeverExceedTheirLimit(t *testing.T) {
+	for _, length := range []int{1, 40, 46, 47, 62, 63, 64, 200, 230, 248, 249, 252, 253} {
+		name := strings.Repeat("n", length)
+		for what, made := range map[string]struct {
+			name  string
+			limit int
+		}{
+			"WorkspaceTemplateApply of a VPC":           {naming.VPCWorkspaceTemplateApply(name), 253},
+			"WorkspaceTemplateApply of a control plane": {naming.ControlPlaneWorkspaceTemplateApply(name), 253},
+			"connection Secret of a VPC":                {naming.VPCConnectionSecret(name), 253},
+			"connection Secret of a control plane":      {naming.ControlPlaneConnectionSecret(name), 253},
+			"kubeconfig Secret for people":              {naming.UserKubeconfigSecret(name), 253},
+			"namespaced Workspace":                      {naming.Workspace(terraform.ScopeNamespaced, key("team", name)), 253},
+			"cluster-wide Workspace":                    {naming.Workspace(terraform.ScopeCluster, key("team", name)), 253},
+			"Terraform workspace":                       {naming.ExternalName(key("team", name)), 63},
+		} {
+			assert.LessOrEqual(t, len(made.name), made.limit, "%s of a name of %d characters", what, length)
+		}
+	}
+}
+
+func TestTooLongNamesAreCutAndKeepTheirSuffix(t *testing.T) {
+	stem := strings.Repeat("n", 253)
+	made := naming.ControlPlaneWorkspaceTemplateApply(stem)
+	require.Len(t, made, 253)
+	assert.True(t, strings.HasSuffix(made, "-eks-controlplane-apply"), made)
+	assert.True(t, strings.HasPrefix(made, strings.Repeat("n", 200)), made)
+}
+
+func TestTooLongNamesThatDifferOnlyInWhatIsCutOffStayDifferent(t *testing.T) {
+	stem := strings.Repeat("n", 252)
+	assert.NotEqual(t, naming.VPCWorkspaceTemplateApply(stem+"a"), naming.VPCWorkspaceTemplateApply(stem+"b"))
+	assert.NotEqual(t, naming.ExternalName(key("team", stem+"a")), naming.ExternalName(key("team", stem+"b")))
+	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, key("team", stem+"a")), naming.Workspace(terraform.ScopeCluster, key("team", stem+"b")))
+}
+
+func TestNamesThatAreCutAtADashOrADotStayLegal(t *testing.T) {
+	for cut := 1; cut < 80; cut++ {
+		for _, separator := range []string{"-", "."} {
+			name := strings.Repeat("n", cut) + separator + strings.Repeat("m", 250-cut)
+			assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", name))))
+			assert.Empty(t, validation.IsDNS1123Subdomain(naming.VPCWorkspaceTemplateApply(name)))
+		}
+	}
+}
+
+// The older CAPT called a Workspace like its WorkspaceTemplateApply less "-apply". In a namespace this is still the rule,
+// so that names can be guessed; the controller and admission find the pair that collides.
+func TestWorkspacesOfXAndXApplyCollideInANamespaceByTheLegacyRule(t *testing.T) {
+	assert.Equal(t,
+		naming.Workspace(terraform.ScopeNamespaced, key("team", "x")),
+		naming.Workspace(terraform.ScopeNamespaced, key("team", "x-apply")))
+}
+
+func TestWorkspacesOfXAndXApplyDoNotCollideInTheClusterScope(t *testing.T) {
+	assert.NotEqual(t,
+		naming.Workspace(terraform.ScopeCluster, key("team", "x")),
+		naming.Workspace(terraform.ScopeCluster, key("team", "x-apply")))
+}
+
+func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
+	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
+}
+
+func TestADashBetweenNamespaceAndNameIsNoAmbiguity(t *testing.T) {
+	one, other := key("a-b", "c"), key("a", "b-c")
+	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, one), naming.Workspace(terraform.ScopeCluster, other))
+	assert.NotEqual(t, naming.ExternalName(one), naming.ExternalName(other))
+	assert.NotEqual(t, naming.Claim(one), naming.Claim(other))
+}
+
+func TestADotAndADashInANameAreNoAmbiguity(t *testing.T) {
+	assert.NotEqual(t, naming.ExternalName(key("team", "a.b")), naming.ExternalName(key("team", "a-b")))
+}
+
+func TestAWorkspaceTemplateApplyCalledApplyGivesANameToo(t *testing.T) {
+	assert.Equal(t, "apply", naming.Workspace(terraform.ScopeNamespaced, key("team", "apply")))
+	assert.Empty(t, validation.IsDNS1123Label(naming.ExternalName(key("team", "apply"))))
+}
+
+// Ten thousand pairs of look-alikes: parts that come again in another order, with and without "-apply", short and long.
+func TestTenThousandPairsNeverGetOneName(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	part := func() string {
+		parts := []string{"a", "b", "a-b", "a.b", "x", "x-apply", "apply", "vpc", "a-vpc", strings.Repeat("n", 40), strings.Repeat("n", 41)}
+		return parts[random.IntN(len(parts))]
+	}
+	name := func() string { return part() + "-" + part() + "-" + part() }
+	for range 10_000 {
+		one := key(strings.ReplaceAll(part(), ".", "-"), name())
+		other := key(strings.ReplaceAll(part(), ".", "-"), name())
+		if one == other {
+			continue
+		}
+		require.NotEqual(t, naming.Workspace(terraform.ScopeCluster, one), naming.Workspace(terraform.ScopeCluster, other), "%s and %s", one, other)
+		require.NotEqual(t, naming.ExternalName(one), naming.ExternalName(other), "%s and %s", one, other)
+		if one.Name != other.Name {
+			require.NotEqual(t, naming.VPCWorkspaceTemplateApply(one.Name), naming.VPCWorkspaceTemplateApply(other.Name))
+			require.NotEqual(t, naming.ControlPlaneWorkspaceTemplateApply(one.Name), naming.ControlPlaneWorkspaceTemplateApply(other.Name))
+		}
+	}
+}
+
+func TestNamesDoNotDependOnAnythingButTheirInput(t *testing.T) {
+	long := key(strings.Repeat("s", 63), strings.Repeat("n", 253))
+	want := fmt.Sprint(naming.Workspace(terraform.ScopeCluster, long), naming.ExternalName(long), naming.VPC(long.Name))
+	for range 100 {
+		require.Equal(t, want, fmt.Sprint(naming.Workspace(terraform.ScopeCluster, long), naming.ExternalName(long), naming.VPC(long.Name)))
+	}
+}
+
+func TestEachWriterHasAFieldManagerOfItsOwn(t *testing.T) {
+	managers := map[string]bool{
+		naming.CAPTClusterFieldManager: true, naming.CAPTControlPlaneFieldManager: true, naming.WorkspaceTemplateApplyFieldManager: true,
+	}
+	assert.Len(t, managers, 3)
+}

@@ -1,0 +1,129 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// future is a spec with fields at both levels that no provider-terraform has yet.
+const future = `{
+  "deletionPolicy": "Orphan",
+  "futureOfSpec": {"list": [1, "two", null], "on": true},
+  "forProvider": {
+    "source": "Inline",
+    "module": "",
+    "vars": [{"key": "a", "value": ""}],
+    "futureOfParameters": "kept",
+    "futureNumber": 12
+  }
+}`
+
+func decode(t *testing.T, text string) terraform.WorkspaceSpec {
+	t.Helper()
+	var spec terraform.WorkspaceSpec
+	require.NoError(t, json.Unmarshal([]byte(text), &spec))
+	return spec
+}
+
+func TestKnownFieldsAreReadAndTheOthersKeptAtBothLevels(t *testing.T) {
+	spec := decode(t, future)
+	assert.Equal(t, terraform.DeletionOrphan, spec.DeletionPolicy)
+	assert.Equal(t, []terraform.Var{{Key: "a"}}, spec.ForProvider.Vars)
+	assert.Len(t, spec.Unknown, 1)
+	assert.Contains(t, spec.Unknown, "futureOfSpec")
+	assert.Len(t, spec.ForProvider.Unknown, 2)
+}
+
+func TestUnknownFieldsSurviveJSON(t *testing.T) {
+	text, err := json.Marshal(decode(t, future))
+	require.NoError(t, err)
+	assert.JSONEq(t, future, string(text))
+}
+
+func TestUnknownFieldsSurviveTheUnstructuredConverterBothWays(t *testing.T) {
+	template := &infrav1.WorkspaceTemplate{}
+	template.Spec.Template.Spec = decode(t, future)
+
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+	require.NoError(t, err)
+	again := &infrav1.WorkspaceTemplate{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, again))
+
+	text, err := json.Marshal(again.Spec.Template.Spec)
+	require.NoError(t, err)
+	assert.JSONEq(t, future, string(text))
+}
+
+func TestADeepCopySharesNoUnknownField(t *testing.T) {
+	spec := decode(t, future)
+	copied := spec.DeepCopy()
+	copy(spec.Unknown["futureOfSpec"].Raw, "XXXX")
+	copy(spec.ForProvider.Unknown["futureOfParameters"].Raw, "XXXX")
+
+	text, err := json.Marshal(copied)
+	require.NoError(t, err)
+	assert.JSONEq(t, future, string(text))
+}
+
+func TestASpecWithoutUnknownFieldsRemembersNone(t *testing.T) {
+	spec := decode(t, `{"forProvider": {"source": "Remote", "module": "git::https://example.com"}}`)
+	assert.Nil(t, spec.Unknown)
+	assert.Nil(t, spec.ForProvider.Unknown)
+}
+
+func TestAFieldThatIsKnownNowWinsOverItsRawCopy(t *testing.T) {
+	spec := terraform.WorkspaceSpec{
+		DeletionPolicy: terraform.DeletionDelete,
+		Unknown:        terraform.UnknownFields{"deletionPolicy": runtime.RawExtension{Raw: []byte(`"Orphan"`)}},
+	}
+	text, err := json.Marshal(spec)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"deletionPolicy": "Delete", "forProvider": {"source": "", "module": ""}}`, string(text))
+}
+
+func TestReadingAgainForgetsTheUnknownFieldsOfBefore(t *testing.T) {
+	spec := decode(t, future)
+	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Remote", "module": "m"}}`), &spec))
+	assert.Empty(t, spec.Unknown)
+	assert.Empty(t, spec.ForProvider.Unknown)
+}
+
+func TestWhatIsNoObjectIsAnError(t *testing.T) {
+	for _, text := range []string{`[]`, `"text"`, `{"forProvider": []}`} {
+		require.Error(t, json.Unmarshal([]byte(text), &terraform.WorkspaceSpec{}), text)
+	}
+}
+
+func TestTheKindsOfBothScopes(t *testing.T) {
+	assert.Equal(t, "tf.m.upbound.io/v1beta1, Kind=Workspace", terraform.ScopeNamespaced.GroupVersionKind().String())
+	assert.Equal(t, "tf.upbound.io/v1beta1, Kind=Workspace", terraform.ScopeCluster.GroupVersionKind().String())
+	assert.Equal(t, terraform.ScopeNamespaced.GroupVersionKind(), terraform.Scope("").GroupVersionKind(), "the default is Namespaced")
+}
+
+func TestNoPublishedOutputIsASecretByItsMeaning(t *testing.T) {
+	assert.NotContains(t, terraform.PublishedOutputs(), terraform.OutputKubeconfig)
+	assert.NotContains(t, terraform.PublishedOutputs(), terraform.OutputClusterCA)
+}

@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestTheTimeOfATransitionMovesOnlyWithTheStatus(t *testing.T) {
+	long := metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
+	captCluster := builder.CAPTCluster("demo", builder.WithGeneration(7))
+	captCluster.Status.Conditions = []metav1.Condition{{
+		Type: "Ready", Status: metav1.ConditionFalse, Reason: "Provisioning", LastTransitionTime: long, ObservedGeneration: 6,
+	}}
+
+	Set(captCluster, False("Ready", "ApplyFailed", "VpcLimitExceeded"))
+	ready := conditions.Get(captCluster, "Ready")
+	require.NotNil(t, ready)
+	assert.Equal(t, long, ready.LastTransitionTime)
+	assert.Equal(t, "ApplyFailed", ready.Reason)
+	assert.Equal(t, int64(7), ready.ObservedGeneration)
+
+	Set(captCluster, True("Ready", "Ready", ""))
+	assert.True(t, conditions.Get(captCluster, "Ready").LastTransitionTime.After(long.Time))
+}
+
+func TestPaused(t *testing.T) {
+	paused := builder.Cluster("demo")
+	paused.Spec.Paused = ptr.To(true)
+	running := builder.Cluster("demo")
+	running.Spec.Paused = ptr.To(false)
+
+	const byCluster, byAnnotation = "Cluster spec.paused is set to true", "the object has the cluster.x-k8s.io/paused annotation"
+	for name, row := range map[string]struct {
+		cluster *clusterv1.Cluster
+		options []builder.Option
+		want    string
+	}{
+		"without a Cluster":     {nil, nil, ""},
+		"a running Cluster":     {running, nil, ""},
+		"a paused Cluster":      {paused, nil, byCluster},
+		"a paused object":       {running, []builder.Option{builder.Paused()}, byAnnotation},
+		"a paused object alone": {nil, []builder.Option{builder.Paused()}, byAnnotation},
+		"both":                  {paused, []builder.Option{builder.Paused()}, byCluster + ", " + byAnnotation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			why := Paused(row.cluster, builder.CAPTCluster("demo", row.options...))
+			assert.Equal(t, row.want, why)
+			condition := PausedCondition(why)
+			assert.Equal(t, row.want != "", condition.Status == metav1.ConditionTrue)
+			assert.Equal(t, row.want, condition.Message)
+			assert.NotEmpty(t, condition.Reason)
+		})
+	}
+}

@@ -1,0 +1,264 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// facts of the tests: the conditions that status shall set.
+type facts struct{ conditions []Condition }
+
+// stage is a reconciler of CAPTClusters with one object, which counts the writes of status.
+type stage struct {
+	*testing.T
+	engine   Engine
+	recorder *events.FakeRecorder
+	request  ctrl.Request
+	steps    Steps[*infrav1.CAPTCluster, facts]
+	// writes of status that were tried, and what the next of them fails with.
+	writes int
+	refuse error
+	// acted counts the reconciles that came as far as acting.
+	acted int
+}
+
+func newStage(t *testing.T, objects ...client.Object) *stage {
+	s := &stage{T: t, recorder: events.NewFakeRecorder(16)}
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&infrav1.CAPTCluster{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				s.writes++
+				if s.refuse != nil {
+					return s.refuse
+				}
+				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			},
+		}).Build()
+	s.engine = Engine{Client: c, Recorder: s.recorder, Written: &Memory{}}
+	s.request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
+	s.steps = Steps[*infrav1.CAPTCluster, facts]{
+		Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
+		Act: func(context.Context, *infrav1.CAPTCluster, *facts) error {
+			s.acted++
+			return nil
+		},
+		Status: func(obj *infrav1.CAPTCluster, f *facts) { Set(obj, f.conditions...) },
+		Told:   []string{"Ready"},
+	}
+	return s
+}
+
+// show makes the next reconciles set these conditions.
+func (s *stage) show(conditions ...Condition) {
+	s.steps.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{conditions}, nil }
+}
+
+func (s *stage) reconcile() (ctrl.Result, error) {
+	return Reconcile(context.Background(), s.engine, s.request, &infrav1.CAPTCluster{}, s.steps)
+}
+
+func (s *stage) mustReconcile() {
+	s.Helper()
+	got, err := s.reconcile()
+	require.NoError(s, err)
+	require.Equal(s, ctrl.Result{}, got)
+}
+
+func (s *stage) get() *infrav1.CAPTCluster {
+	s.Helper()
+	captCluster := &infrav1.CAPTCluster{}
+	require.NoError(s, s.engine.Client.Get(context.Background(), s.request.NamespacedName, captCluster))
+	return captCluster
+}
+
+// told returns the events since it was last asked.
+func (s *stage) told() []string {
+	var told []string
+	for {
+		select {
+		case event := <-s.recorder.Events:
+			told = append(told, event)
+		default:
+			return told
+		}
+	}
+}
+
+func TestStatusIsWrittenOnceWhenItChanged(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"), True("VPCReady", "VPCReady", ""))
+	s.mustReconcile()
+	assert.Equal(t, 1, s.writes)
+	assert.Equal(t, map[string]string{"Ready": "False Provisioning", "VPCReady": "True VPCReady"}, builder.Story(s.get().Status.Conditions))
+}
+
+func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	version := s.get().ResourceVersion
+	for range 3 {
+		s.mustReconcile()
+	}
+	assert.Equal(t, 1, s.writes)
+	assert.Equal(t, version, s.get().ResourceVersion)
+}
+
+func TestAnObjectThatDoesNotExistIsDone(t *testing.T) {
+	s := newStage(t)
+	s.mustReconcile()
+	assert.Zero(t, s.acted)
+	assert.Zero(t, s.writes)
+}
+
+func TestAConflictIsDoneWithoutAnErrorAndTellsNothing(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.refuse = apierrors.NewConflict(infrav1.GroupVersion.WithResource("captclusters").GroupResource(), "demo", errors.New("changed"))
+	s.mustReconcile()
+	assert.Equal(t, 1, s.writes)
+	assert.Empty(t, s.told())
+}
+
+func TestAnOldViewNeverOverwritesANewerStatus(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.steps.Act = func(ctx context.Context, _ *infrav1.CAPTCluster, _ *facts) error {
+		// Somebody else writes between our reading and our writing.
+		other := s.get()
+		other.Labels = map[string]string{"somebody": "else"}
+		return s.engine.Client.Update(ctx, other)
+	}
+	s.mustReconcile()
+	assert.Equal(t, 1, s.writes, "the write was tried")
+	assert.Empty(t, s.get().Status.Conditions, "and refused")
+}
+
+func TestAStatusThatCanNotBeWrittenIsTriedAgain(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.refuse = apierrors.NewServiceUnavailable("later")
+	_, err := s.reconcile()
+	require.ErrorIs(t, err, s.refuse)
+	assert.ErrorContains(t, err, "writing status")
+}
+
+func TestTheErrorOfTheActionWinsOverThatOfStatus(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	cause := errors.New("the API server is overloaded")
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return cause }
+	s.refuse = apierrors.NewServiceUnavailable("later")
+	_, err := s.reconcile()
+	require.ErrorIs(t, err, cause)
+}
+
+func TestStatusIsWrittenEvenWhenTheActionFails(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return Wait("the kind", time.Second) }
+	got, err := s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, ctrl.Result{RequeueAfter: time.Second}, got)
+	assert.Equal(t, 1, s.writes)
+}
+
+func TestWhatCanNotBeObservedIsNotActedUpon(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	cause := errors.New("no route to host")
+	s.steps.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, cause }
+	_, err := s.reconcile()
+	require.ErrorIs(t, err, cause)
+	assert.Zero(t, s.acted)
+	assert.Zero(t, s.writes)
+}
+
+func TestAnObjectThatWentWithItsFinalizerGetsNoStatus(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo", builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
+	s.show(True("Ready", "Ready", "never written"))
+	s.steps.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts) error {
+		original := obj.DeepCopy()
+		obj.Finalizers = nil
+		return s.engine.Client.Patch(ctx, obj, client.MergeFrom(original))
+	}
+	s.mustReconcile()
+	assert.Zero(t, s.writes)
+	assert.Empty(t, s.told())
+	s.mustReconcile() // The event of its deletion.
+}
+
+func TestAnObjectThatWentInTheMeantimeIsDone(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.steps.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts) error {
+		return s.engine.Client.Delete(ctx, obj.DeepCopy())
+	}
+	s.mustReconcile()
+	assert.Empty(t, s.told())
+}
+
+func TestEventsTellTransitionsOfTheToldConditions(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.steps.Warnings = func(condition metav1.Condition) bool { return condition.Reason == "ApplyFailed" }
+	for _, moment := range []struct {
+		name string
+		show []Condition
+		want []string
+	}{
+		{"it appears with something to say", []Condition{False("Ready", "Provisioning", "at work")}, []string{"Normal Provisioning at work"}},
+		{"only its message changes", []Condition{False("Ready", "Provisioning", "still at work")}, nil},
+		{"another condition appears", []Condition{False("Ready", "Provisioning", "still at work"), True("VPCReady", "VPCReady", "told to nobody")}, nil},
+		{"its reason changes, for the worse", []Condition{False("Ready", "ApplyFailed", "VpcLimitExceeded")}, []string{"Warning ApplyFailed VpcLimitExceeded"}},
+		{"it comes true, without a message", []Condition{True("Ready", "Ready", "")}, []string{"Normal Ready Ready is True"}},
+		{"nothing changes", []Condition{True("Ready", "Ready", "")}, nil},
+	} {
+		s.show(moment.show...)
+		s.mustReconcile()
+		assert.Equal(t, moment.want, s.told(), moment.name)
+	}
+}
+
+func TestAConditionThatAppearsInItsRestingStateIsNoEvent(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(True("Ready", "Ready", ""))
+	s.mustReconcile()
+	assert.Empty(t, s.told())
+}
+
+func TestAMessageIsNeverTakenForAFormat(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "ApplyFailed", "100%d of %s"))
+	s.mustReconcile()
+	assert.Equal(t, []string{"Normal ApplyFailed 100%d of %s"}, s.told())
+}

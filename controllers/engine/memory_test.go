@@ -1,0 +1,92 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// behind makes the cache show an object as it was.
+func (s *stage) behind(old *infrav1.CAPTCluster) {
+	s.engine.Client = interceptor.NewClient(s.engine.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			old.DeepCopyInto(obj.(*infrav1.CAPTCluster))
+			return nil
+		},
+	})
+}
+
+func TestACacheThatLagsBehindOurOwnWriteIsNotActedUpon(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	old := s.get()
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	require.Equal(t, 1, s.acted)
+
+	s.behind(old)
+	s.mustReconcile()
+	assert.Equal(t, 1, s.acted)
+	assert.Equal(t, 1, s.writes)
+}
+
+func TestACacheThatCaughtUpIsActedUponAgain(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	s.mustReconcile()
+	assert.Equal(t, 2, s.acted)
+}
+
+func TestMemory(t *testing.T) {
+	const (
+		nine = "9"
+		ten  = "10" // Compared as numbers: as text, 10 would be less than 9.
+	)
+	version := func(version string) client.Object {
+		return builder.CAPTCluster("demo", builder.WithResourceVersion(version))
+	}
+	memory := &Memory{}
+	assert.False(t, memory.newer(version(nine)), "nothing was written yet")
+
+	memory.remember(version(ten))
+	assert.True(t, memory.newer(version(nine)))
+	assert.False(t, memory.newer(version(ten)))
+	assert.False(t, memory.newer(version("11")))
+	assert.False(t, memory.newer(builder.CAPTCluster("other", builder.WithResourceVersion(nine))), "another object")
+	assert.False(t, memory.newer(builder.CAPTCluster("demo", builder.WithNamespace("other"), builder.WithResourceVersion(nine))), "another namespace")
+
+	memory.forget(client.ObjectKeyFromObject(version(ten)))
+	assert.False(t, memory.newer(version(nine)), "an object that was deleted is forgotten")
+}
+
+func TestADeletedObjectIsForgotten(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	require.NoError(t, s.engine.Client.Delete(context.Background(), s.get()))
+	s.mustReconcile()
+	assert.False(t, s.engine.Written.newer(builder.CAPTCluster("demo", builder.WithResourceVersion("1"))))
+}

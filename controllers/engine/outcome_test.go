@@ -1,0 +1,76 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+func TestOutcomesThatEndWithoutAnError(t *testing.T) {
+	for name, row := range map[string]struct {
+		err  error
+		want ctrl.Result
+	}{
+		"done":                     {nil, ctrl.Result{}},
+		"wait":                     {Wait("the Workspace kind", 10*time.Second), ctrl.Result{RequeueAfter: 10 * time.Second}},
+		"wait, wrapped":            {fmt.Errorf("act: %w", Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
+		"somebody else was faster": {apierrors.NewConflict(secrets, "demo", errors.New("changed")), ctrl.Result{}},
+		"the same, wrapped":        {fmt.Errorf("writing: %w", apierrors.NewConflict(secrets, "demo", errors.New("changed"))), ctrl.Result{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := result(context.Background(), row.err)
+			require.NoError(t, err)
+			assert.Equal(t, row.want, got)
+		})
+	}
+}
+
+func TestATerminalErrorIsNotRetried(t *testing.T) {
+	cause := errors.New("refused")
+	got, err := result(context.Background(), fmt.Errorf("act: %w", Terminal("WorkspaceRejected", cause)))
+	assert.Equal(t, ctrl.Result{}, got)
+	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	require.ErrorIs(t, err, cause)
+	assert.ErrorContains(t, err, "WorkspaceRejected: refused")
+}
+
+func TestAnyOtherErrorIsRetriedWithBackoff(t *testing.T) {
+	for _, cause := range []error{
+		errors.New("no route to host"),
+		apierrors.NewNotFound(secrets, "demo"),
+		apierrors.NewServiceUnavailable("later"),
+		context.DeadlineExceeded,
+	} {
+		got, err := result(context.Background(), cause)
+		assert.Equal(t, ctrl.Result{}, got)
+		require.ErrorIs(t, err, cause)
+		require.NotErrorIs(t, err, reconcile.TerminalError(nil))
+	}
+}

@@ -1,0 +1,152 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// legacyObjects reads objects that the older CAPT and provider-terraform left in a cluster. They are not part of CAPT.
+func legacyObjects(t *testing.T, file string) map[string]map[string]any {
+	t.Helper()
+	folder := os.Getenv("CAPT_REFERENCE")
+	if folder == "" {
+		folder = filepath.Join("..", "..", "..", "shared", "reference")
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "legacy", file))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("%s has no objects of the older CAPT; name a folder that has in CAPT_REFERENCE", folder)
+	}
+	require.NoError(t, err)
+	objects := map[string]map[string]any{}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		var object map[string]any
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		require.NoError(t, err)
+		name, _, _ := unstructured.NestedString(object, "metadata", "name")
+		objects[name] = object
+	}
+}
+
+// legacyTemplate is a v1beta1 template in the terms of v1beta2: only the scope is new.
+func legacyTemplate(t *testing.T, object map[string]any) *infrav1.WorkspaceTemplate {
+	t.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object, template))
+	template.Spec.WorkspaceScope = terraform.ScopeCluster
+	return template
+}
+
+// legacyApply is a v1beta1 WorkspaceTemplateApply in the terms of v1beta2: its spec is a part of the new one.
+func legacyApply(t *testing.T, object map[string]any) *infrav1.WorkspaceTemplateApply {
+	t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	// Conditions of the older CAPT have no message, which is no difference here.
+	unstructured.RemoveNestedField(object, "status", "conditions")
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object, apply))
+	return apply
+}
+
+// withDefaults fills in what the API server does for a cluster-wide Workspace.
+func withDefaults(spec map[string]any) map[string]any {
+	defaults := map[string]any{"deletionPolicy": "Delete", "managementPolicies": []any{"*"}}
+	for name, value := range defaults {
+		if _, ok := spec[name]; !ok {
+			spec[name] = value
+		}
+	}
+	forProvider := spec["forProvider"].(map[string]any)
+	if _, ok := forProvider["entrypoint"]; !ok {
+		forProvider["entrypoint"] = ""
+	}
+	return spec
+}
+
+func TestLegacyObjectsAreRenderedToWhatTheOlderCAPTMade(t *testing.T) {
+	templates := legacyObjects(t, "workspacetemplate.yaml")
+	applies := legacyObjects(t, "workspacetemplateapply.yaml")
+	workspaces := legacyObjects(t, "workspaces.yaml")
+
+	seen := 0
+	for name, object := range applies {
+		apply := legacyApply(t, object)
+		template, ok := templates[apply.Spec.TemplateRef.Name]
+		if !ok {
+			continue // The template was never there, and so no Workspace was made.
+		}
+		workspaceName, _, _ := unstructured.NestedString(object, "status", "workspaceName")
+		require.Contains(t, workspaces, workspaceName)
+		seen++
+
+		t.Run(name, func(t *testing.T) {
+			rendered, errs := Render(Input{Apply: apply, Template: legacyTemplate(t, template), Name: workspaceName})
+			require.Empty(t, errs)
+			assert.Equal(t, workspaces[workspaceName]["spec"], withDefaults(rendered.Object.DeepCopy().Object["spec"].(map[string]any)))
+		})
+	}
+	assert.Equal(t, len(workspaces), seen, "every Workspace was compared")
+}
+
+// This is what adoption asks for before it says that a Workspace belongs to a WorkspaceTemplateApply.
+func TestALegacyWorkspaceIsAdoptedWithoutAWrite(t *testing.T) {
+	templates := legacyObjects(t, "workspacetemplate.yaml")
+	applies := legacyObjects(t, "workspacetemplateapply.yaml")
+	workspaces := legacyObjects(t, "workspaces.yaml")
+
+	for _, name := range []string{"demo-cluster-vpc", "demo-cluster-eks-controlplane-apply", "demo-cluster-kubeconfig-apply", "demo-cluster-spot-role-check"} {
+		t.Run(name, func(t *testing.T) {
+			apply := legacyApply(t, applies[name])
+			rendered, errs := Render(Input{
+				Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: apply.Status.WorkspaceName,
+			})
+			require.Empty(t, errs)
+			live := mustLive(t, &unstructured.Unstructured{Object: workspaces[apply.Status.WorkspaceName]})
+
+			assert.False(t, live.Differs(rendered))
+			assert.Equal(t, Owned, live.Owner(apply, rendered))
+			assert.True(t, Observe(live, false, nil).UpToDate)
+
+			apply.Spec.Variables = map[string]string{"cluster_name": "another"}
+			apply.UID, apply.Status = "", infrav1.WorkspaceTemplateApplyStatus{}
+			apply.ObjectMeta = metav1.ObjectMeta{Namespace: apply.Namespace, Name: apply.Name}
+			other, errs := Render(Input{Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: live.object.GetName()})
+			require.Empty(t, errs)
+			if live.Differs(other) {
+				assert.Equal(t, Foreign, live.Owner(apply, other))
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestARenderedWorkspaceHoldsWhatCAPTWantsToOwnAndNothingElse(t *testing.T) {
+	rendered := rendering{}.must(t)
+	assert.Equal(t, map[string]any{
+		"apiVersion": "tf.m.upbound.io/v1beta1",
+		"kind":       "Workspace",
+		"metadata": map[string]any{
+			"name": "demo-vpc", "namespace": "default",
+			"annotations": map[string]any{
+				"crossplane.io/external-name":                    rendered.Object.GetAnnotations()["crossplane.io/external-name"],
+				"capt.cluster.x-k8s.io/workspace-template-apply": "default/demo-vpc",
+			},
+		},
+		"spec": map[string]any{
+			"providerConfigRef": map[string]any{"name": "aws", "kind": "ClusterProviderConfig"},
+			"forProvider": map[string]any{
+				"source": "Inline", "module": "variable \"cluster_name\" {}\n",
+				"vars": []any{map[string]any{"key": "cluster_name", "value": "demo"}},
+			},
+		},
+	}, rendered.Object.Object)
+	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", rendered.Object.GetAnnotations()["crossplane.io/external-name"])
+}
+
+func TestAClusterWideWorkspaceHasNoNamespace(t *testing.T) {
+	rendered := rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster)}}.must(t)
+	assert.Equal(t, "tf.upbound.io/v1beta1", rendered.Object.GetAPIVersion())
+	assert.Empty(t, rendered.Object.GetNamespace())
+}
+
+func TestRenderingIsTheSameEveryTime(t *testing.T) {
+	input := rendering{
+		apply: variables("a", "1", "b", "2", "c", "3", "d", "4", "e", "5"),
+		template: params(func(p *terraform.WorkspaceParameters) {
+			p.VarMap = varmap(`{"e": "${e}", "d": "${d}", "c": "${c}", "b": {"y": "${b}", "x": "${a}"}}`)
+		}),
+	}.input()
+	first, errs := Render(input)
+	require.Empty(t, errs)
+	want, err := json.Marshal(first.Object)
+	require.NoError(t, err)
+	for range 100 {
+		again, errs := Render(input)
+		require.Empty(t, errs)
+		got, err := json.Marshal(again.Object)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+		require.Equal(t, first.Revision, again.Revision)
+	}
+}
+
+func TestRenderingChangesNeitherTheApplyNorTheTemplate(t *testing.T) {
+	for _, scope := range terraform.Scopes() {
+		input := rendering{template: []builder.Option{builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			spec.DeletionPolicy = terraform.DeletionOrphan
+			spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "s", Key: "k", Namespace: "default"}}}
+		})}}.input()
+		input.Apply.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "default"}
+		apply, template := input.Apply.DeepCopy(), input.Template.DeepCopy()
+		_, errs := Render(input)
+		require.Empty(t, errs)
+		assert.Equal(t, apply, input.Apply)
+		assert.Equal(t, template, input.Template)
+	}
+}
+
+func TestTheRevision(t *testing.T) {
+	revision := func(options ...builder.Option) string { return rendering{template: options}.must(t).Revision }
+	base := revision()
+	assert.Regexp(t, "^[0-9a-f]{12}$", base)
+	assert.Equal(t, base, revision(builder.WithLabel("any", "thing"), builder.WithGeneration(9)), "metadata of the template does not count")
+	assert.NotEqual(t, base, revision(builder.WithModule("# another")))
+	assert.NotEqual(t, base, revision(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { spec.ProviderConfigRef.Name = "other" })))
+	assert.NotEqual(t, base, rendering{apply: variables("cluster_name", "other")}.must(t).Revision, "a variable that is used counts")
+	assert.Equal(t, base, rendering{apply: variables("cluster_name", "demo", "unused", "x")}.must(t).Revision, "one that is not does not")
+}
+
+func TestTheConnectionSecretOfTheApplyTakesThePlaceOfTheTemplates(t *testing.T) {
+	rendered := rendering{
+		apply: []builder.Option{builder.WithConnectionSecret("of-the-apply", "")},
+		template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "of-the-template"}
+		})},
+	}.must(t)
+	assert.Equal(t, map[string]any{"name": "of-the-apply"}, at(t, rendered, "spec", "writeConnectionSecretToRef"))
+}
+
+// The API server fills the format in, and lists of a Workspace are atomic: without the default the live Workspace would
+// differ for ever.
+func TestTheFormatOfAVarFileIsFilledIn(t *testing.T) {
+	rendered := rendering{template: params(func(p *terraform.WorkspaceParameters) {
+		ref := &terraform.KeyReference{Name: "s", Key: "k"}
+		p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: ref}, {Source: "SecretKey", SecretKeyRef: ref, Format: terraform.FormatJSON}}
+	})}.must(t)
+	files := at(t, rendered, "spec", "forProvider", "varFiles").([]any)
+	assert.Equal(t, "HCL", files[0].(map[string]any)["format"])
+	assert.Equal(t, "JSON", files[1].(map[string]any)["format"])
+}
+
+func TestFieldsThatCAPTDoesNotKnowReachTheWorkspace(t *testing.T) {
+	rendered := rendering{
+		apply: variables("name", "demo"),
+		template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			spec.Unknown = terraform.UnknownFields{"future": runtime.RawExtension{Raw: []byte(`{"a": "${name}"}`)}}
+			spec.ForProvider.Unknown = terraform.UnknownFields{"futureToo": runtime.RawExtension{Raw: []byte(`[1]`)}}
+			spec.ForProvider.Vars = nil
+		})},
+	}.must(t)
+	assert.Equal(t, map[string]any{"a": "demo"}, at(t, rendered, "spec", "future"))
+	assert.Equal(t, []any{int64(1)}, at(t, rendered, "spec", "forProvider", "futureToo"))
+}
+
+func TestNumbersOfAVarmapAreNotChanged(t *testing.T) {
+	rendered := rendering{template: params(func(p *terraform.WorkspaceParameters) {
+		p.VarMap = varmap(`{"large": 9007199254740993, "small": 2, "fraction": 0.5, "negative": -3}`)
+	})}.must(t)
+	assert.Equal(t, map[string]any{
+		"large": int64(9007199254740993), "small": int64(2), "fraction": 0.5, "negative": int64(-3),
+	}, at(t, rendered, "spec", "forProvider", "varmap"))
+}
+
+// Otherwise the Workspace would be written in every reconcile, and never be up to date.
+func TestWhatTheAPIServerReturnsDoesNotDifferFromWhatWasRendered(t *testing.T) {
+	for name, r := range map[string]rendering{
+		"plain": {},
+		"varmap with numbers": {template: params(func(p *terraform.WorkspaceParameters) {
+			p.VarMap = varmap(`{"count": 3, "list": [1, 2.5, true, null], "large": 9007199254740993}`)
+		})},
+		"unknown field with a number": {template: params(func(p *terraform.WorkspaceParameters) {
+			p.Unknown = terraform.UnknownFields{"retries": runtime.RawExtension{Raw: []byte(`3`)}}
+		})},
+		"text that JSON escapes": {template: params(func(p *terraform.WorkspaceParameters) {
+			p.Vars = []terraform.Var{{Key: "a", Value: "<a> & \u2028 \"b\""}}
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered := r.must(t)
+			assert.False(t, mustLive(t, asLive(t, rendered)).Differs(rendered))
+		})
+	}
+}
+
+func TestAModuleOrParametersThatAreNotLegalAreNotRendered(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*terraform.WorkspaceParameters)
+		field  string
+	}{
+		"module":                    {func(p *terraform.WorkspaceParameters) { p.Module = "}" }, "module"},
+		"environment":               {func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "PATH"}} }, "env[0].name"},
+		"environment by a variable": {func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "${evil}"}} }, "env[0].name"},
+		"argument by a variable":    {func(p *terraform.WorkspaceParameters) { p.InitArgs = []string{"-${backend}=x"} }, "initArgs[0]"},
+		"entrypoint by a variable":  {func(p *terraform.WorkspaceParameters) { p.Entrypoint = "${dots}/x" }, "entrypoint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered, errs := Render(rendering{
+				apply:    variables("evil", "TF_CLI_ARGS", "backend", "backend-config", "dots", ".."),
+				template: params(row.change),
+			}.input())
+			assert.Nil(t, rendered)
+			require.Len(t, errs, 1)
+			assert.Equal(t, "spec.template.spec.forProvider."+row.field, errs[0].Field)
+		})
+	}
+}

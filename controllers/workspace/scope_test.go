@@ -1,0 +1,213 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// referenceKinds lists every place of a template that names a Secret or ConfigMap: how to put a namespace there, where it
+// is reported, and where it is rendered to.
+var referenceKinds = map[string]struct {
+	set  func(spec *terraform.WorkspaceSpec, namespace string)
+	path string
+	get  func(spec *terraform.WorkspaceSpec) string
+}{
+	"varFiles, ConfigMap": {
+		func(s *terraform.WorkspaceSpec, ns string) {
+			s.ForProvider.VarFiles = []terraform.VarFile{{Source: "ConfigMapKey", ConfigMapKeyRef: key(ns)}}
+		}, "forProvider.varFiles[0].configMapKeyRef.namespace",
+		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.VarFiles[0].ConfigMapKeyRef.Namespace },
+	},
+	"varFiles, Secret": {
+		func(s *terraform.WorkspaceSpec, ns string) {
+			s.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key("")}, {Source: "SecretKey", SecretKeyRef: key(ns)}}
+		}, "forProvider.varFiles[1].secretKeyRef.namespace",
+		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.VarFiles[1].SecretKeyRef.Namespace },
+	},
+	"env, ConfigMap": {
+		func(s *terraform.WorkspaceSpec, ns string) {
+			s.ForProvider.Env = []terraform.EnvVar{{Name: "A", ConfigMapKeyRef: key(ns)}}
+		}, "forProvider.env[0].configMapKeyRef.namespace",
+		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.Env[0].ConfigMapKeyRef.Namespace },
+	},
+	"env, Secret": {
+		func(s *terraform.WorkspaceSpec, ns string) {
+			s.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: key(ns)}}
+		}, "forProvider.env[0].secretKeyRef.namespace",
+		func(s *terraform.WorkspaceSpec) string { return s.ForProvider.Env[0].SecretKeyRef.Namespace },
+	},
+	"writeConnectionSecretToRef": {
+		func(s *terraform.WorkspaceSpec, ns string) {
+			s.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: ns}
+		}, "writeConnectionSecretToRef.namespace",
+		func(s *terraform.WorkspaceSpec) string { return s.WriteConnectionSecretToRef.Namespace },
+	},
+}
+
+func key(namespace string) *terraform.KeyReference {
+	return &terraform.KeyReference{Name: "n", Key: "k", Namespace: namespace}
+}
+
+// renderReference renders, for the namespace "team", a template of the namespace "shared" whose reference names a namespace.
+func renderReference(scope terraform.Scope, set func(*terraform.WorkspaceSpec, string), namespace string) (*Rendered, []string) {
+	rendered, errs := Render(rendering{
+		apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
+			"cluster_name": "demo", "mine": "team", "theirs": "shared", "strangers": "other",
+		})},
+		template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			set(spec, namespace)
+		})},
+	}.input())
+	var fields []string
+	for _, err := range errs {
+		fields = append(fields, err.Field)
+	}
+	return rendered, fields
+}
+
+func typed(t *testing.T, rendered *Rendered) *terraform.WorkspaceSpec {
+	t.Helper()
+	return &mustLive(t, rendered.Object).typed.Spec
+}
+
+func TestANamespacedWorkspaceRefersToItsOwnNamespaceOnly(t *testing.T) {
+	for kind, reference := range referenceKinds {
+		for namespace, legal := range map[string]bool{
+			"": true, "team": true, "${mine}": true,
+			"shared": false, "other": false, "${theirs}": false, "${strangers}": false, "${unknown}": false,
+		} {
+			t.Run(kind+" in "+namespace, func(t *testing.T) {
+				rendered, fields := renderReference(terraform.ScopeNamespaced, reference.set, namespace)
+				if !legal {
+					assert.Equal(t, []string{"spec.template.spec." + reference.path}, fields)
+					return
+				}
+				require.Empty(t, fields)
+				assert.Empty(t, reference.get(typed(t, rendered)), "the namespace is implied")
+			})
+		}
+	}
+}
+
+func TestAClusterWideWorkspaceRefersToTheNamespaceOfItsApplyOrWhatTheTemplateSaysOfItsOwn(t *testing.T) {
+	for kind, reference := range referenceKinds {
+		for namespace, want := range map[string]string{
+			"": "team", "team": "team", "${mine}": "team", "shared": "shared",
+			"other": "", "${theirs}": "", "${strangers}": "", "${unknown}": "",
+		} {
+			t.Run(kind+" in "+namespace, func(t *testing.T) {
+				rendered, fields := renderReference(terraform.ScopeCluster, reference.set, namespace)
+				if want == "" {
+					assert.Equal(t, []string{"spec.template.spec." + reference.path}, fields)
+					return
+				}
+				require.Empty(t, fields)
+				assert.Equal(t, want, reference.get(typed(t, rendered)))
+			})
+		}
+	}
+}
+
+// Otherwise a tenant could have the outputs written over any Secret of the template's namespace.
+func TestTheApplysOwnConnectionSecretIsInItsOwnNamespace(t *testing.T) {
+	for _, scope := range terraform.Scopes() {
+		for namespace, legal := range map[string]bool{"": true, "team": true, "shared": false, "other": false} {
+			_, errs := Render(rendering{
+				apply: []builder.Option{builder.WithNamespace("team"), builder.WithConnectionSecret("any", namespace)},
+				template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+					// The template's own reference is of no consequence, even when it is one that would be permitted.
+					spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "shared"}
+				})},
+			}.input())
+			assert.Equal(t, legal, len(errs) == 0, "%s scope, namespace %q: %v", scope, namespace, errs)
+		}
+	}
+}
+
+func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {
+	_, errs := Render(rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "other"}
+		spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key("other")}}
+		spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: key("other")}}
+	})}}.input())
+	require.Len(t, errs, 3)
+	assert.Contains(t, errs[0].Detail, `must be "default", the namespace of the WorkspaceTemplateApply; leave it out`)
+}
+
+func TestWhatOnlyTheClusterScopeHasDoesNotReachANamespacedWorkspace(t *testing.T) {
+	spec := typed(t, rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.DeletionPolicy = terraform.DeletionDelete
+		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
+	})}}.must(t))
+	assert.Empty(t, spec.DeletionPolicy)
+	assert.Nil(t, spec.PublishConnectionDetailsTo)
+	assert.Nil(t, spec.ProviderConfigRef.Policy)
+	assert.Empty(t, spec.ManagementPolicies, "Delete is the default of both scopes")
+}
+
+func TestWhatOnlyTheClusterScopeHasReachesAClusterWideWorkspace(t *testing.T) {
+	spec := typed(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.DeletionPolicy = terraform.DeletionOrphan
+		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		spec.ProviderConfigRef.Policy = &terraform.ReferencePolicy{Resolve: "Always"}
+	})}}.must(t))
+	assert.Equal(t, terraform.DeletionOrphan, spec.DeletionPolicy)
+	assert.NotNil(t, spec.PublishConnectionDetailsTo)
+	assert.NotNil(t, spec.ProviderConfigRef.Policy)
+}
+
+func TestOrphanBecomesManagementWithoutDeleteInANamespace(t *testing.T) {
+	for name, row := range map[string]struct{ given, want []terraform.ManagementAction }{
+		"absent":     {nil, []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}},
+		"everything": {[]terraform.ManagementAction{"*"}, []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}},
+		"a few":      {[]terraform.ManagementAction{"Observe", "Delete", "Update"}, []terraform.ManagementAction{"Observe", "Update"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := typed(t, rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+				spec.DeletionPolicy, spec.ManagementPolicies = terraform.DeletionOrphan, row.given
+			})}}.must(t))
+			assert.Equal(t, row.want, spec.ManagementPolicies)
+			assert.Empty(t, spec.DeletionPolicy)
+		})
+	}
+}
+
+func TestTheKindOfTheProviderConfig(t *testing.T) {
+	for name, row := range map[string]struct {
+		scope       terraform.Scope
+		given, want string
+	}{
+		"namespaced, by default":       {terraform.ScopeNamespaced, "", "ClusterProviderConfig"},
+		"namespaced, as given":         {terraform.ScopeNamespaced, "ProviderConfig", "ProviderConfig"},
+		"cluster-wide, which has none": {terraform.ScopeCluster, "ProviderConfig", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := typed(t, rendering{template: []builder.Option{builder.WithScope(row.scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+				spec.ProviderConfigRef.Kind = row.given
+			})}}.must(t))
+			assert.Equal(t, row.want, spec.ProviderConfigRef.Kind)
+		})
+	}
+}

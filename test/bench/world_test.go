@@ -1,0 +1,165 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// watchReadiness sends, for each control plane, the time from its Workspace being up to date to it being Ready. Both
+// moments are those at which a watch tells of them.
+func watchReadiness(ctx context.Context, b *testing.B, c client.WithWatch) <-chan time.Duration {
+	var lock sync.Mutex
+	workspaces := map[string]time.Time{}
+	out := make(chan time.Duration, clusters)
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("tf.m.upbound.io/v1beta1")
+	list.SetKind("WorkspaceList")
+	follow(ctx, b, c, list, func(object any) {
+		workspace := object.(*unstructured.Unstructured)
+		found, err := conditions.UnstructuredGet(workspace, "Ready")
+		if err != nil || found == nil || found.Status != metav1.ConditionTrue {
+			return
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		if _, ok := workspaces[workspace.GetName()]; !ok {
+			workspaces[workspace.GetName()] = time.Now()
+		}
+	})
+	told := map[string]bool{}
+	follow(ctx, b, c, &controlplanev1.CAPTControlPlaneList{}, func(object any) {
+		controlPlane := object.(*controlplanev1.CAPTControlPlane)
+		if told[controlPlane.Name] || !meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.ReadyCondition) {
+			return
+		}
+		told[controlPlane.Name] = true
+		lock.Lock()
+		defer lock.Unlock()
+		out <- time.Since(workspaces[controlPlane.Name+"-eks-controlplane"])
+	})
+	return out
+}
+
+func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.ObjectList, tell func(any)) {
+	watcher, err := c.Watch(ctx, list)
+	require.NoError(b, err)
+	go func() {
+		defer watcher.Stop()
+		for event := range watcher.ResultChan() {
+			if event.Type == watch.Added || event.Type == watch.Modified {
+				tell(event.Object)
+			}
+		}
+	}()
+}
+
+func allEndpointsKnown(b *testing.B, c client.Client) bool {
+	var list infrav1.CAPTClusterList
+	require.NoError(b, c.List(b.Context(), &list))
+	for i := range list.Items {
+		if list.Items[i].Status.Endpoint == "" {
+			return false
+		}
+	}
+	return len(list.Items) == clusters
+}
+
+func applyAll(b *testing.B, c client.Client, documents ...string) {
+	for _, document := range documents {
+		object := &unstructured.Unstructured{}
+		require.NoError(b, yaml.Unmarshal([]byte(document), object))
+		object.SetNamespace("default")
+		require.NoError(b, c.Create(b.Context(), object))
+	}
+}
+
+func template(name, module, variable string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata: {name: %s}
+spec:
+  template:
+    spec:
+      providerConfigRef: {kind: ClusterProviderConfig, name: sandbox}
+      forProvider:
+        source: Inline
+        module: |%s
+        vars: [{key: %[3]s, value: "${%[3]s}"}]
+`, name, strings.ReplaceAll(module, "\n", "\n          "), variable)
+}
+
+func templates() []string {
+	return []string{
+		template("vpc", `
+variable "vpc_name" { type = string }
+resource "terraform_data" "vpc" { input = var.vpc_name }
+output "vpc_id" { value = "vpc-0${substr(md5(terraform_data.vpc.output), 0, 8)}" }`, "vpc_name"),
+		template("eks", `
+variable "cluster_name" { type = string }
+resource "terraform_data" "eks" { input = var.cluster_name }
+output "cluster_endpoint" { value = "https://127.0.0.1:1" }
+output "kubeconfig" {
+  sensitive = true
+  value = jsonencode({
+    apiVersion = "v1", kind = "Config", current-context = "eks"
+    contexts = [{ name = "eks", context = { cluster = "eks", user = "eks" } }]
+    clusters = [{ name = "eks", cluster = { server = "https://127.0.0.1:1" } }]
+    users = [{ name = "eks", user = { token = terraform_data.eks.output } }]
+  })
+}`, "cluster_name"),
+	}
+}
+
+func cluster(name string) []string {
+	return []string{fmt.Sprintf(`
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: %[1]s}
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: %[1]s}
+`, name), fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata: {name: %s}
+spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}
+`, name), fmt.Sprintf(`
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: %s}
+spec: {version: v1.35.0, workspaceTemplateRef: {name: eks}}
+`, name)}
+}
