@@ -1,0 +1,159 @@
+# CAPT is built and tested with Go and GNU make. Every other tool is built from Go modules into bin/.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# The steps of a test run compete for the same processors, and their output should stay readable.
+.NOTPARALLEL:
+
+export CGO_ENABLED := 0
+export GOWORK := off
+
+GO ?= go
+LINK_FLAGS := -s -w
+
+# How tests are run. Packages below test/ start servers, so they run one at a time: two processors are enough.
+UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
+SERVER_FLAGS ?= -count=1 -timeout 25m -p 1
+
+# Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so
+# that another version never takes the place of the one that is asked for.
+version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "$(2)" {print $$3}' tools/$(1)/go.mod)
+tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
+CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
+KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
+GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
+
+##@ Build
+
+.PHONY: build
+build: ## Build the manager, the provider for tests and the sandbox into bin/.
+	@mkdir -p bin
+	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./cmd/manager ./test/provider/cmd/provider ./test/sandbox/cmd/sandbox
+	@echo "bin/manager, bin/provider and bin/sandbox are built."
+
+.PHONY: bin/sandbox
+bin/sandbox:
+	@mkdir -p bin
+	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs and the ClusterRole from the Go types.
+	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
+	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
+	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
+	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
+	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
+
+.PHONY: format
+format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
+	@$(GOLANGCI_LINT) fmt
+
+##@ Check
+
+.PHONY: test
+test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e ## Run everything that a change must pass.
+	@echo "make test: everything passed."
+
+.PHONY: verify-generated
+verify-generated: ## Check that generated files are up to date.
+	@echo "== generated files"
+	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac test/provider/config/crd -name '*.yaml'; }; \
+	sums() { files | sort | xargs cksum; }; \
+	before=$$(sums); \
+	$(MAKE) --no-print-directory generate; \
+	if ! diff <(echo "$$before") <(sums); then \
+	  echo "Generated files were not up to date. They are now: look at them and commit them." >&2; exit 1; \
+	fi
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting and go.mod.
+	@echo "== golangci-lint"
+	@$(GOLANGCI_LINT) run ./...
+	@echo "== gofmt"
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "Not formatted (make format mends it):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	@echo "== go mod tidy"
+	@$(GO) mod tidy -diff
+	@echo "== go vet"
+	@$(GO) vet ./...
+
+.PHONY: test-unit
+test-unit: ## Run the tests that start no servers.
+	@echo "== unit tests"
+	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | awk '!/\[no test files\]/ {print; fflush()}'
+
+.PHONY: test-integration
+test-integration: sandbox-binaries ## Run the tests on a real API server.
+	@echo "== integration tests"
+	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|chaos|bench)(/|$$)') | awk '!/\[no test files\]/ {print; fflush()}'
+
+.PHONY: test-e2e
+test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
+	@echo "== end-to-end tests"
+	@$(GO) test $(SERVER_FLAGS) ./test/e2e/... | awk '!/\[no test files\]/ {print; fflush()}'
+
+.PHONY: bench
+bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> chooses among them.
+	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m -p 1 ./... | awk '!/\[no test files\]/ && !/^ok .*\[no tests to run\]/ && !/^PASS$$/ {print; fflush()}'
+
+##@ Try
+
+.PHONY: quickstart
+quickstart: bin/sandbox ## Start a management cluster on this machine and make a cluster in it.
+	@bin/sandbox quickstart
+
+.PHONY: quickstart-down
+quickstart-down: bin/sandbox ## Destroy what quickstart made, through Terraform, and remove everything.
+	@bin/sandbox quickstart-down
+
+.PHONY: sandbox-up
+sandbox-up: bin/sandbox ## Start a management cluster on this machine and leave it running.
+	@bin/sandbox up
+
+.PHONY: sandbox-down
+sandbox-down: bin/sandbox ## Stop the management cluster and remove it.
+	@bin/sandbox down
+
+##@ Tools
+
+.PHONY: sandbox-binaries
+sandbox-binaries: bin/sandbox ## Build what the sandbox runs, as far as it is missing; the first time takes minutes.
+	@bin/sandbox build
+
+.PHONY: tools
+tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools, as far as they are missing.
+
+# build_tool builds a tool under another name first: a path that exists means that the tool is complete.
+define build_tool
+@echo "building $@ (once a version)"
+@mkdir -p $(@D)
+@$(GO) build -C tools/$(@F) -trimpath -ldflags "$(LINK_FLAGS)" -o "$(CURDIR)/$@.part" $(1)
+@mv $@.part $@
+endef
+
+$(CONTROLLER_GEN):
+	$(call build_tool,sigs.k8s.io/controller-tools/cmd/controller-gen)
+
+$(KUSTOMIZE):
+	$(call build_tool,sigs.k8s.io/kustomize/kustomize/v5)
+
+$(GOLANGCI_LINT):
+	$(call build_tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+.PHONY: clean
+clean: ## Remove CAPT's own binaries. Tools stay, since building them takes minutes.
+	@rm -f bin/manager bin/provider bin/sandbox
+
+.PHONY: clean-all
+clean-all: clean ## Remove everything that was built, tools included.
+	@rm -rf bin
+
+##@ Help
+
+.PHONY: help
+help: ## Show this text.
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
