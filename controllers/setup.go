@@ -79,6 +79,10 @@ type Options struct {
 	Concurrency int
 }
 
+// Served metrics ask the API server who may read them.
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
 // SetupWithManager adds all controllers to a manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	engineFor := func(name string) engine.Engine {

@@ -30,19 +30,8 @@ const defaultPort = 443
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
 // nor brackets.
 func ParseEndpoint(text string) (host string, port int32, err error) {
-	address := strings.TrimSpace(text)
-	if !strings.Contains(address, "://") {
-		if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
-			address = "[" + address + "]"
-		}
-		address = "https://" + address
-	}
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return "", 0, fmt.Errorf("%q is not a URL and not host[:port]", text)
-	}
-	bare := parsed.User == nil && (parsed.Path == "" || parsed.Path == "/") && parsed.RawQuery == "" && parsed.Fragment == ""
-	if parsed.Hostname() == "" || parsed.Scheme != "https" || !bare {
+	parsed, err := url.Parse(withScheme(strings.TrimSpace(text)))
+	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" || !bare(parsed) {
 		return "", 0, fmt.Errorf("%q is not an https URL of a host, and not host[:port]", text)
 	}
 	if parsed.Port() == "" {
@@ -53,4 +42,20 @@ func ParseEndpoint(text string) (host string, port int32, err error) {
 		return "", 0, fmt.Errorf("%q has no valid port", text)
 	}
 	return parsed.Hostname(), int32(number), nil
+}
+
+// withScheme makes a URL of what may be just host[:port].
+func withScheme(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	if ip := net.ParseIP(address); ip != nil && ip.To4() == nil {
+		address = "[" + address + "]"
+	}
+	return "https://" + address
+}
+
+// bare tells whether a URL names a host and nothing within it.
+func bare(u *url.URL) bool {
+	return u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

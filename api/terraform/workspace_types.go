@@ -241,7 +241,7 @@ type WorkspaceParameters struct {
 	// +kubebuilder:validation:Type=object
 	VarMap *apiextensionsv1.JSON `json:"varmap,omitempty"`
 
-	// varFiles are files of variables; vars take precedence over them.
+	// varFiles are files of variables. Give each variable in one place only.
 	// +optional
 	// +listType=atomic
 	VarFiles []VarFile `json:"varFiles,omitempty"`

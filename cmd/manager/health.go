@@ -17,11 +17,11 @@ limitations under the License.
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
 
-	"context"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )

@@ -19,6 +19,7 @@ package captcluster
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +106,9 @@ func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	}
 	var domains []clusterv1.FailureDomain
 	for _, zone := range zones {
-		if zone = strings.TrimSpace(zone); zone != "" {
+		zone = strings.TrimSpace(zone)
+		listed := slices.ContainsFunc(domains, func(domain clusterv1.FailureDomain) bool { return domain.Name == zone })
+		if zone != "" && !listed { // Modules often list a zone once a subnet; in status names are unique.
 			domains = append(domains, clusterv1.FailureDomain{Name: zone, ControlPlane: ptr.To(true)})
 		}
 	}

@@ -67,6 +67,12 @@ func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1
 // configure publishes the kubeconfigs before the endpoint: Cluster API connects as soon as it knows the endpoint, and waits
 // half a minute when it finds no kubeconfig then.
 func (r *Reconciler) configure(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	// One that was adopted, or restored from a backup, did not come by here through provision.
+	if err := r.patch(ctx, controlPlane, func() {
+		controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
+	}); err != nil {
+		return err
+	}
 	for name, published := range map[string]*Published{
 		naming.KubeconfigSecret(f.Cluster.Name):     &f.Kubeconfig,
 		naming.UserKubeconfigSecret(f.Cluster.Name): &f.UserKubeconfig,

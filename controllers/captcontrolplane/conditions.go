@@ -33,6 +33,8 @@ type parts struct {
 	dependencies, workspace, endpoint, kubeconfig engine.Condition
 	// working is true while Terraform is at work and nothing is wrong.
 	working bool
+	// idle is true while nothing was begun, because the object is paused.
+	idle bool
 }
 
 func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
@@ -41,6 +43,7 @@ func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
 		workspace:    f.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason, manager),
 		endpoint:     endpointAvailable(controlPlane, f),
 		kubeconfig:   kubeconfigReady(f),
+		idle:         f.Paused != "" && f.Apply.Apply == nil,
 	}
 	if blocked := blocked(controlPlane, f); blocked != nil {
 		c.dependencies = *blocked
@@ -102,12 +105,15 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) 
 func kubeconfigReady(f *Facts) engine.Condition {
 	conditionType := controlplanev1.KubeconfigReadyCondition
 	switch {
-	case !f.Apply.Ready(manager):
+	case f.Cluster == nil, !f.Apply.Ready(manager):
 		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the kubeconfig is made when Terraform has made the control plane")
 	case f.Kubeconfig.Problem != "":
 		return engine.False(conditionType, f.Kubeconfig.Reason, f.Kubeconfig.Problem)
 	case !f.Kubeconfig.Written:
 		return engine.False(conditionType, controlplanev1.KubeconfigMissingReason, fmt.Sprintf("Secret %s is about to be written", naming.KubeconfigSecret(f.Cluster.Name)))
+	}
+	if f.UserKubeconfig.Problem != "" {
+		return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "there is no kubeconfig for people: "+f.UserKubeconfig.Problem)
 	}
 	return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "")
 }

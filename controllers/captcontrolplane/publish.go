@@ -54,30 +54,37 @@ func (p *Published) guard(controlPlane *controlplanev1.CAPTControlPlane) {
 	if p.Live == nil || p.Data == nil {
 		return
 	}
-	if controller := metav1.GetControllerOf(p.Live); controller != nil && controller.UID != controlPlane.UID {
-		p.Data, p.Written = nil, false
-		p.Reason = controlplanev1.KubeconfigConflictReason
-		p.Problem = fmt.Sprintf("Secret %s belongs to %s %s; it is not overwritten", p.Live.Name, controller.Kind, controller.Name)
+	owner := ""
+	switch controller := metav1.GetControllerOf(p.Live); {
+	case controller != nil && controller.UID != controlPlane.UID:
+		owner = controller.Kind + " " + controller.Name
+	case controller == nil && p.Live.Type != clusterv1.ClusterSecretType:
+		owner = "somebody else"
+	default:
+		return
 	}
+	p.Data, p.Written = nil, false
+	p.Reason = controlplanev1.KubeconfigConflictReason
+	p.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten; delete it, or rename the Cluster", p.Live.Name, owner)
 }
 
-// contractKubeconfig is the Terraform output when there is one, else one that asks AWS for credentials.
+// contractKubeconfig is the Terraform output when it can be used, else one that asks AWS for credentials.
 func (f *Facts) contractKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([]byte, string, error) {
 	output := []byte(nil)
 	if f.Connection != nil {
 		output = f.Connection.Data[terraform.OutputKubeconfig]
 	}
 	source := controlPlane.Spec.Kubeconfig.Source
+	unusable := kubeconfig.Check(output)
 	switch {
 	case source == controlplanev1.KubeconfigToken:
 		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("spec.kubeconfig.source is Token, but this manager has no AWS credentials to make tokens with; use Output or Exec")
-	case source == controlplanev1.KubeconfigExec, source != controlplanev1.KubeconfigOutput && len(output) == 0:
+	case source == controlplanev1.KubeconfigExec, source != controlplanev1.KubeconfigOutput && unusable != nil:
 		return f.execKubeconfig(controlPlane)
 	case len(output) == 0:
 		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
-	}
-	if err := kubeconfig.Check(output); err != nil {
-		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q can not be used: %w", terraform.OutputKubeconfig, err)
+	case unusable != nil:
+		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q can not be used: %w", terraform.OutputKubeconfig, unusable)
 	}
 	return output, "", nil
 }

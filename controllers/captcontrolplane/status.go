@@ -57,7 +57,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		initialized(s),
 		available(s, c),
 		ready(s.State, c),
-		creating(s.Phase, c),
+		creating(s.Phase),
 		degraded(s.State, c),
 		engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, ""),
 		engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, ""),
@@ -94,7 +94,7 @@ func summary(f *Facts) *controlplanev1.WorkspaceTemplateApplyStatus {
 func state(s *controlplanev1.CAPTControlPlaneStatus, c parts) controlplanev1.State {
 	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
 	switch {
-	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason && !initialized:
+	case (c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.idle) && !initialized:
 		return controlplanev1.StatePending
 	case c.all():
 		return controlplanev1.StateReady
@@ -149,7 +149,7 @@ func ready(state controlplanev1.State, c parts) engine.Condition {
 	return engine.False(controlplanev1.ReadyCondition, worst.Reason, worst.Message)
 }
 
-func creating(phase controlplanev1.Phase, c parts) engine.Condition {
+func creating(phase controlplanev1.Phase) engine.Condition {
 	if phase != controlplanev1.PhaseCreating {
 		return engine.False(controlplanev1.CreatingCondition, controlplanev1.NotCreatingReason, "")
 	}

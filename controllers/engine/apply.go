@@ -17,7 +17,6 @@ limitations under the License.
 package engine
 
 import (
-	"bytes"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -89,7 +88,7 @@ func ownsMore(live, want *unstructured.Unstructured, manager string) bool {
 			continue
 		}
 		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return true // Applying once more rewrites what can not be read.
 		}
 		more := false

@@ -35,7 +35,7 @@ type Condition struct {
 	Message string
 }
 
-// True, False and Unknown make conditions of that status.
+// True makes a condition of status True.
 func True(conditionType, reason, message string) Condition {
 	return Condition{conditionType, metav1.ConditionTrue, reason, message}
 }

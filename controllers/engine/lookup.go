@@ -19,7 +19,10 @@ package engine
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -35,3 +38,14 @@ func Get[O client.Object](ctx context.Context, reader client.Reader, key client.
 
 // Absent tells whether an error says that an object does not exist.
 func Absent(err error) bool { return apierrors.IsNotFound(err) }
+
+// NamespaceLabels reads the labels of a namespace; nil when it does not exist.
+func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (labels.Set, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	found, err := Get(ctx, reader, client.ObjectKey{Name: name}, object)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return labels.Merge(nil, found.Labels), nil
+}

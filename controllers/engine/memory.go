@@ -18,30 +18,40 @@ package engine
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// memorySpan is how long a write is remembered. A cache that lags more than that is no reason to stand still: versions also
+// go back when etcd is restored from a backup.
+const memorySpan = time.Minute
+
 // Memory holds the resource version of each object after this process last wrote it. A reconcile that finds an older
 // one in the cache would decide on what it has already changed. Nothing is lost with the memory: writes are refused by the
 // API server when the cache was behind.
 type Memory struct {
-	versions sync.Map // client.ObjectKey to string
+	versions sync.Map // client.ObjectKey to seen
+}
+
+type seen struct {
+	version string
+	at      time.Time
 }
 
 // newer tells whether this process wrote the object after the state that the cache shows.
 func (m *Memory) newer(obj client.Object) bool {
-	version, ok := m.versions.Load(client.ObjectKeyFromObject(obj))
-	if !ok {
+	found, ok := m.versions.Load(client.ObjectKeyFromObject(obj))
+	if !ok || time.Since(found.(seen).at) > memorySpan {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), version.(string))
+	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), found.(seen).version)
 	return err == nil && order < 0
 }
 
 func (m *Memory) remember(obj client.Object) {
-	m.versions.Store(client.ObjectKeyFromObject(obj), obj.GetResourceVersion())
+	m.versions.Store(client.ObjectKeyFromObject(obj), seen{version: obj.GetResourceVersion(), at: time.Now()})
 }
 
 func (m *Memory) forget(key client.ObjectKey) { m.versions.Delete(key) }

@@ -84,6 +84,7 @@ func (f *Facts) Differs(manager string) bool {
 	if err != nil {
 		return true
 	}
+	live.SetGroupVersionKind(f.Desired.GroupVersionKind()) // Clients leave it out of typed objects, caches do not.
 	return engine.Differs(live, f.Desired, manager, mapLists...)
 }
 
@@ -119,6 +120,9 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 			WaitForWorkspaces: want.WaitForWorkspaces,
 			DeletionPolicy:    want.DeletionPolicy,
 		},
+	}
+	if shard, ok := want.Owner.GetLabels()[clusterv1.WatchLabel]; ok {
+		apply.Labels[clusterv1.WatchLabel] = shard // The manager that sees the owner must see what it owns.
 	}
 	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
 	if err := controllerutil.SetControllerReference(want.Owner, apply, c.Scheme()); err != nil {

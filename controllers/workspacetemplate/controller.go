@@ -31,7 +31,8 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// Reconciler of WorkspaceTemplates.
+// Reconciler of WorkspaceTemplates. It takes no watch filter: templates are shared by all managers, which agree on their
+// status.
 type Reconciler struct {
 	engine.Engine
 }
@@ -39,6 +40,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // Reconcile one WorkspaceTemplate.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +56,17 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	}
 	f := &Facts{Errors: validation.WorkspaceTemplate(&template.Spec)}
 	for i := range users.Items {
+		namespace := users.Items[i].Namespace
+		// Those that may not use the template do not hold it, and are nobody's business here.
+		permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
+			return engine.NamespaceLabels(ctx, r.Client, namespace)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading namespace %s: %w", namespace, err)
+		}
+		if !permitted {
+			continue
+		}
 		f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
 	}
 	slices.Sort(f.Users)
@@ -104,7 +116,7 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 func status(template *infrav1.WorkspaceTemplate, f *Facts) {
 	s := &template.Status
 	s.ObservedGeneration = template.Generation
-	s.Users = ptr.To(int32(min(len(f.Users), 1<<31-1)))
+	s.Users = ptr.To(int32(len(f.Users))) //nolint:gosec // No cluster holds 2^31 objects.
 	s.Revision = revision(template)
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
 }

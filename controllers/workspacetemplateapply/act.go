@@ -43,6 +43,8 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 		return r.create(ctx, apply, f)
 	case Update:
 		return r.update(ctx, apply, f)
+	case Hold:
+		return r.prepare(ctx, apply, f.Name)
 	case AwaitKind:
 		return engine.Wait("the Workspace kind", kindInterval)
 	case Destroy:
@@ -120,8 +122,9 @@ func (r *Reconciler) patch(ctx context.Context, original, changed *infrav1.Works
 	if equality.Semantic.DeepEqual(original, changed) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing finalizer and workspaceName: %w", client.IgnoreNotFound(err))
+	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing finalizer and workspaceName: %w", err)
 	}
 	return nil
 }

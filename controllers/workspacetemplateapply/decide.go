@@ -17,8 +17,9 @@ limitations under the License.
 package workspacetemplateapply
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspace"
 )
 
 // Action is what to do about a WorkspaceTemplateApply.
@@ -29,6 +30,8 @@ const (
 	Observe Action = "Observe"
 	// Create the Workspace.
 	Create Action = "Create"
+	// Hold: put the finalizer on, since a Workspace of ours is there and must not be left behind.
+	Hold Action = "Hold"
 	// Update the Workspace to what was rendered.
 	Update Action = "Update"
 	// AwaitKind: look again whether the Workspace CRD is installed; its absence can not be watched.
@@ -50,11 +53,13 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return decideDeletion(apply, f)
 	case f.KindMissing:
 		return AwaitKind
+	case f.owned() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer):
+		return Hold
 	case f.Rendered == nil, f.Rival != "", len(f.Missing) > 0:
 		return Observe
 	case f.Live == nil:
 		return Create
-	case f.Ownership != workspace.Owned, f.Live.Deleting():
+	case !f.owned(), f.Live.Deleting():
 		return Observe
 	case f.Differs():
 		return Update
@@ -68,7 +73,7 @@ func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Release
 	case f.KindMissing:
 		return AwaitKind
-	case f.Live == nil, f.Ownership != workspace.Owned:
+	case !f.owned():
 		return Release
 	case f.Live.Deleting():
 		return AwaitDestroyed

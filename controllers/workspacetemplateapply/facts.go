@@ -56,9 +56,14 @@ func (f *Facts) Differs() bool {
 	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
 }
 
+// owned tells whether the Workspace is there and ours.
+func (f *Facts) owned() bool {
+	return f.Live != nil && f.Ownership == workspace.Owned
+}
+
 // Observation of the Workspace; the zero value when there is none of ours.
 func (f *Facts) Observation() workspace.Observation {
-	if f.Live == nil || f.Ownership != workspace.Owned {
+	if !f.owned() {
 		return workspace.Observation{}
 	}
 	published := terraform.PublishedOutputs()

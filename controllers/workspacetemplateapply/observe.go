@@ -69,11 +69,15 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if err != nil {
 		return err
 	}
-	if f.Live != nil {
-		f.Ownership = f.Live.Owner(apply, f.Rendered)
+	if f.Rival, err = r.rival(ctx, apply, f.Name); err != nil || f.Live == nil {
+		return err
 	}
-	f.Rival, err = r.rival(ctx, apply, f.Name)
-	return err
+	rendered := f.Rendered
+	if f.Rival != "" {
+		rendered = nil // A Workspace that both would render the same is the older one's.
+	}
+	f.Ownership = f.Live.Owner(apply, rendered)
+	return nil
 }
 
 // rival returns another WorkspaceTemplateApply of the namespace that names the same Workspace and is older. The older one
@@ -142,8 +146,13 @@ func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if len(claimants.Items) > 0 {
 		return []string{fmt.Sprintf("Workspace %s is not up to date", dependency.Name)}, nil
 	}
+	return r.missingUnclaimed(ctx, namespace, dependency.Name)
+}
+
+// missingUnclaimed judges a Workspace that no WorkspaceTemplateApply claims by its own conditions.
+func (r *Reconciler) missingUnclaimed(ctx context.Context, namespace, name string) ([]string, error) {
 	for _, scope := range terraform.Scopes() {
-		live, err := r.Workspaces.Get(ctx, scope, namespace, dependency.Name)
+		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
 		switch {
 		case errors.Is(err, workspace.ErrKindMissing):
 		case err != nil:
@@ -151,8 +160,8 @@ func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.Worksp
 		case live != nil && workspace.Observe(live, false, nil).UpToDate:
 			return nil, nil
 		case live != nil:
-			return []string{fmt.Sprintf("Workspace %s is not up to date", dependency.Name)}, nil
+			return []string{fmt.Sprintf("Workspace %s is not up to date", name)}, nil
 		}
 	}
-	return []string{fmt.Sprintf("Workspace %s does not exist", dependency.Name)}, nil
+	return []string{fmt.Sprintf("Workspace %s does not exist", name)}, nil
 }

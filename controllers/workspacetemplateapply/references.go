@@ -19,14 +19,13 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -37,36 +36,16 @@ func (r *Reconciler) template(ctx context.Context, apply *infrav1.WorkspaceTempl
 	if err != nil {
 		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", templateKey(apply), err)
 	}
-	if template == nil || template.Namespace == apply.Namespace {
-		return template, nil
+	if template == nil {
+		return nil, nil
 	}
-	allowed, err := r.allowed(ctx, template.Spec.AllowedNamespaces, apply.Namespace)
-	if err != nil || !allowed {
+	permitted, err := validation.PermitsNamespace(template, apply.Namespace, func() (labels.Set, error) {
+		return engine.NamespaceLabels(ctx, r.Client, apply.Namespace)
+	})
+	if err != nil || !permitted {
 		return nil, err
 	}
 	return template, nil
-}
-
-func (r *Reconciler) allowed(ctx context.Context, allowed *infrav1.AllowedNamespaces, namespace string) (bool, error) {
-	switch {
-	case allowed == nil:
-		return false, nil
-	case slices.Contains(allowed.Names, namespace), slices.Contains(allowed.Names, "*"):
-		return true, nil
-	case allowed.Selector == nil:
-		return false, nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
-	if err != nil {
-		return false, nil //nolint:nilerr // A selector that can not be parsed permits nobody; the template's own status tells.
-	}
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	found, err := engine.Get(ctx, r.Client, client.ObjectKey{Name: namespace}, object)
-	if err != nil || found == nil {
-		return false, err
-	}
-	return selector.Matches(labels.Set(found.Labels)), nil
 }
 
 func templateKey(apply *infrav1.WorkspaceTemplateApply) client.ObjectKey {

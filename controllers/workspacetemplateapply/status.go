@@ -43,7 +43,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 			engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
-	if f.Live != nil && f.Ownership == workspace.Owned {
+	if f.owned() {
 		s.WorkspaceRef = f.Live.Reference()
 		s.Outputs = observation.Outputs
 	}
@@ -139,7 +139,7 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 // gates are what must be met before the Workspace can be written. A Workspace that is written already stays what it is
 // when a Secret it waited for, or its template, goes away.
 func gates(f *Facts) []engine.Condition {
-	written := f.Live != nil && f.Ownership == workspace.Owned && !f.Differs()
+	written := f.owned() && !f.Differs()
 	switch {
 	case written && len(f.RenderErrors) == 0 && f.Rejected == nil:
 		return nil
@@ -173,7 +173,7 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			kindMissingMessage+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
-	case o.Failed:
+	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
@@ -188,7 +188,7 @@ func warning(condition metav1.Condition) bool {
 	case infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason,
 		infrav1.WorkspaceConflictReason, infrav1.WorkspaceReplacedReason, infrav1.WorkspaceKindMissingReason,
 		infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.DestroyFailedReason,
-		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason:
+		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason, infrav1.NamespaceTerminatingReason:
 		return true
 	}
 	return false

@@ -226,3 +226,24 @@ func condition(wta *infrav1.WorkspaceTemplateApply, status metav1.ConditionStatu
 		ObservedGeneration: wta.Generation, LastTransitionTime: metav1.NewTime(Created),
 	}}
 }
+
+// WithConnectionSecret says where the outputs of a WorkspaceTemplateApply go.
+func WithConnectionSecret(name, namespace string) Option {
+	return With(func(wta *infrav1.WorkspaceTemplateApply) {
+		wta.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: name, Namespace: namespace}
+	})
+}
+
+// WaitingForSecret makes a WorkspaceTemplateApply wait for keys of a Secret.
+func WaitingForSecret(name string, keys ...string) Option {
+	return With(func(wta *infrav1.WorkspaceTemplateApply) {
+		wta.Spec.WaitForSecrets = append(wta.Spec.WaitForSecrets, infrav1.SecretDependency{Name: name, Keys: keys})
+	})
+}
+
+// WaitingForWorkspace makes a WorkspaceTemplateApply wait for a Workspace.
+func WaitingForWorkspace(name, namespace string) Option {
+	return With(func(wta *infrav1.WorkspaceTemplateApply) {
+		wta.Spec.WaitForWorkspaces = append(wta.Spec.WaitForWorkspaces, infrav1.WorkspaceDependency{Name: name, Namespace: namespace})
+	})
+}

@@ -17,6 +17,7 @@ limitations under the License.
 package integration_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,4 +122,18 @@ func TestMissingOutputIsToldAndHeals(t *testing.T) {
 
 	w.apply(controlPlaneTemplate())
 	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+}
+
+func TestUnknownFieldIsToldAndHeals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(strings.Replace(vpcTemplate(), "source: Inline", "source: Inline\n        modul: misspelt", 1), cluster("demo"), captCluster("demo"))
+
+	w.awaitCondition(prompt, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse,
+		infrav1.WorkspaceRejectedReason, "modul", "correct the WorkspaceTemplate")
+	w.awaitCondition(prompt, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceRejectedReason, "modul")
+	require.Empty(t, w.workspaces())
+
+	w.apply(vpcTemplate())
+	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 }

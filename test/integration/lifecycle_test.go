@@ -18,11 +18,13 @@ package integration_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -300,4 +302,80 @@ func (w *world) workspace(name string) *unstructured.Unstructured {
 	}
 	require.Fail(w, "Workspace "+name+" does not exist")
 	return nil
+}
+
+// The provider can not destroy in a namespace that is being deleted: it fails to record its use of the ProviderConfig there
+// (crossplane-runtime issue 1150). A person must know.
+func TestDeletedNamespaceTellsWhyItHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(everything("demo", "v1.35.0")...)
+	w.awaitReady("demo")
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	require.NoError(t, w.Delete(t.Context(), namespace))
+	w.awaitCondition(time.Minute, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone")
+	w.awaitCondition(time.Minute, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.DeletingCondition, metav1.ConditionTrue,
+		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, "namespace that is being deleted")
+	w.awaitCondition(time.Minute, &infrav1.CAPTCluster{}, "demo", infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.WaitingForControlPlaneDeletionReason, "the VPC stays until")
+
+	// The way out that the message names.
+	for _, name := range []string{"demo-vpc", "demo-eks-controlplane"} {
+		workspace := w.workspace(name)
+		patch := client.MergeFrom(workspace.DeepCopy())
+		workspace.SetFinalizers(nil)
+		require.NoError(t, w.Patch(t.Context(), workspace, patch))
+	}
+	w.awaitGone(namespace, w.namespace)
+}
+
+func TestTemplateThatGoesAwayFreezesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(everything("demo", "v1.35.0")...)
+	w.awaitReady("demo")
+
+	// Somebody forces the template away, finalizer and all.
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "eks"}, template))
+	require.NoError(t, w.Delete(t.Context(), template))
+	w.awaitCondition(prompt, template, "eks", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForUsersReason, "demo-eks-controlplane-apply")
+	patch := client.MergeFrom(template.DeepCopy())
+	template.Finalizers = nil
+	require.NoError(t, w.Patch(t.Context(), template, patch))
+
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.awaitCondition(prompt, apply, "demo-eks-controlplane-apply", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+	w.awaitCondition(prompt, apply, "demo-eks-controlplane-apply", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	w.awaitCondition(prompt, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+
+	// And it can be deleted without it.
+	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}}))
+	w.awaitGone(&clusterv1.Cluster{}, "demo")
+	require.Empty(t, w.workspaces())
+}
+
+func TestStatusIsRebuiltWithoutTouchingTheWorkspace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(everything("demo", "v1.35.0")...)
+	w.awaitReady("demo")
+	before := w.workspace("demo-eks-controlplane")
+
+	apply := &infrav1.WorkspaceTemplateApply{}
+	wiped := client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))
+	for name, object := range map[string]client.Object{
+		"demo-eks-controlplane-apply": apply, "demo": &controlplanev1.CAPTControlPlane{},
+	} {
+		object.SetNamespace(w.namespace)
+		object.SetName(name)
+		require.NoError(t, w.Status().Patch(t.Context(), object, wiped))
+	}
+
+	w.awaitCondition(patience, apply, "demo-eks-controlplane-apply", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	w.awaitReady("demo")
+	require.Equal(t, before.GetUID(), apply.Status.WorkspaceRef.UID)
+	require.Equal(t, before.GetResourceVersion(), w.workspace("demo-eks-controlplane").GetResourceVersion())
 }

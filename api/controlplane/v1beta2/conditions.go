@@ -81,8 +81,6 @@ const (
 	InvalidVersionReason = "InvalidVersion"
 	// DependenciesReadyReason: everything the control plane needs is there.
 	DependenciesReadyReason = "DependenciesReady"
-	// WorkspaceNotReadyReason: Terraform is at work, or about to be.
-	WorkspaceNotReadyReason = "WorkspaceNotReady"
 	// WorkspaceReadyReason: the Workspace is up to date.
 	WorkspaceReadyReason = "WorkspaceReady"
 	// EndpointKnownReason: the endpoint is known.
@@ -117,6 +115,4 @@ const (
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the control plane is not being deleted.
 	NotDeletingReason = "NotDeleting"
-	// InternalErrorReason: the API server or CAPT failed; it is tried again.
-	InternalErrorReason = "InternalError"
 )

@@ -73,6 +73,7 @@ type VPC struct {
 }
 
 // VPCTemplate makes a VPC with Terraform.
+// +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)",message="name is immutable: another name would be another VPC",fieldPath=".name",reason=FieldValueForbidden
 type VPCTemplate struct {
 	// ref names the WorkspaceTemplate.
 	// +required

@@ -76,8 +76,6 @@ const (
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
 	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
 	WorkspaceKindMissingReason = "WorkspaceKindMissing"
-	// WorkspaceUnclaimedReason: provider-terraform has not looked at the Workspace yet.
-	WorkspaceUnclaimedReason = "WorkspaceUnclaimed"
 	// WorkspacePausedReason: the Workspace is paused, so Terraform does not run.
 	WorkspacePausedReason = "WorkspacePaused"
 	// WorkspaceConflictReason: the Workspace belongs to somebody else.
@@ -98,6 +96,8 @@ const (
 	ProviderConfigFailedReason = "ProviderConfigFailed"
 	// CreateInterruptedReason: the provider died during the first apply and does not retry by itself.
 	CreateInterruptedReason = "CreateInterrupted"
+	// NamespaceTerminatingReason: the namespace is being deleted, and the provider can not work in it.
+	NamespaceTerminatingReason = "NamespaceTerminating"
 	// UpToDateReason: Terraform has applied the Workspace as rendered.
 	UpToDateReason = "UpToDate"
 	// ValidReason: the template can be used.
@@ -128,6 +128,4 @@ const (
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the object is not being deleted.
 	NotDeletingReason = "NotDeleting"
-	// InternalErrorReason: the API server or CAPT failed; it is tried again.
-	InternalErrorReason = "InternalError"
 )

@@ -1,0 +1,263 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package owner
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const manager = naming.CAPTClusterFieldManager
+
+var ctx = context.Background()
+
+func newClient(objects ...client.Object) client.WithWatch {
+	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().Build()
+}
+
+func want() Want {
+	return Want{
+		Owner: builder.CAPTCluster("demo"), Cluster: builder.Cluster("demo-cluster"), Name: "demo-vpc",
+		Template:         infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
+		Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1"},
+		ConnectionSecret: "demo-vpc-connection",
+		DeletionPolicy:   infrav1.DeletionPolicyRetain,
+	}
+}
+
+// desired is what would be written, in types.
+func desired(t *testing.T, f *Facts) *infrav1.WorkspaceTemplateApply {
+	t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(f.Desired.Object, apply))
+	return apply
+}
+
+func TestWhatAnOwnerWrites(t *testing.T) {
+	f := &Facts{}
+	require.NoError(t, f.Desire(newClient(), want()))
+	apply := desired(t, f)
+	assert.Equal(t, "demo-vpc", apply.Name)
+	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster"}, apply.Labels)
+	controller := metav1.GetControllerOf(apply)
+	require.NotNil(t, controller)
+	assert.Equal(t, builder.UID("CAPTCluster", "demo"), controller.UID)
+	assert.Equal(t, infrav1.WorkspaceTemplateApplySpec{
+		TemplateRef:                infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
+		Variables:                  want().Variables,
+		WriteConnectionSecretToRef: &terraform.SecretReference{Name: "demo-vpc-connection", Namespace: "default"},
+		DeletionPolicy:             infrav1.DeletionPolicyRetain,
+	}, apply.Spec)
+}
+
+// Another value would be another EKS cluster or VPC, in place of the one that runs.
+func TestVariablesThatAreTheIdentityOfCloudResourcesKeepTheirValue(t *testing.T) {
+	for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable, naming.VPCIDVariable} {
+		f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{
+			identity: "of-long-ago", "region": "of-long-ago",
+		}))}
+		require.NoError(t, f.Desire(newClient(), want()))
+		variables := desired(t, f).Spec.Variables
+		assert.Equal(t, "of-long-ago", variables[identity])
+		assert.Equal(t, "us-east-1", variables["region"], "others follow the spec")
+	}
+}
+
+func TestDesiringDoesNotChangeTheVariablesOfTheCaller(t *testing.T) {
+	w := want()
+	f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "old"}))}
+	require.NoError(t, f.Desire(newClient(), w))
+	assert.Equal(t, "demo-cluster", w.Variables[naming.ClusterVariable])
+}
+
+func TestObserve(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	c := newClient(
+		builder.WorkspaceTemplateApply("demo-vpc"),
+		builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)),
+		builder.WorkspaceTemplateApply("elsewhere", builder.OwnedBy(owner), builder.WithNamespace("other")))
+
+	f, err := Observe(ctx, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}, "demo-vpc")
+	require.NoError(t, err)
+	assert.Equal(t, "by-hand", f.Apply.Name)
+	assert.Empty(t, f.Candidates, "what is referred to is not asked about")
+
+	f, err = Observe(ctx, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "gone"}, "demo-vpc")
+	require.NoError(t, err)
+	assert.Nil(t, f.Apply)
+
+	f, err = Observe(ctx, c, owner, nil, "demo-vpc")
+	require.NoError(t, err)
+	assert.Nil(t, f.Apply)
+	assert.Equal(t, []string{"by-hand", "demo-vpc"}, f.Candidates)
+}
+
+func TestWritingMakesItSoAndThenNothingDiffers(t *testing.T) {
+	c := newClient()
+	f := &Facts{}
+	require.NoError(t, f.Desire(c, want()))
+	assert.True(t, f.Differs(manager))
+	require.NoError(t, f.Write(ctx, c, manager))
+	assert.Equal(t, "demo-vpc", f.Apply.Name)
+	assert.NotEmpty(t, f.Apply.ResourceVersion)
+	assert.False(t, f.Differs(manager))
+}
+
+func TestWhatDoesNotDifferIsNotWritten(t *testing.T) {
+	c := newClient()
+	f := &Facts{}
+	require.NoError(t, f.Desire(c, want()))
+	require.NoError(t, f.Write(ctx, c, manager))
+
+	silent := interceptor.NewClient(c, interceptor.Funcs{
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			t.Error("nothing differs, and it was written")
+			return nil
+		},
+	})
+	require.NoError(t, f.Write(ctx, silent, manager))
+	require.NoError(t, (&Facts{}).Write(ctx, silent, manager), "an owner that wants nothing yet writes nothing")
+}
+
+// Defect 6: what a person added stays.
+func TestWhatAPersonAddedIsNoDifference(t *testing.T) {
+	c := newClient()
+	f := &Facts{}
+	require.NoError(t, f.Desire(c, want()))
+	require.NoError(t, f.Write(ctx, c, manager))
+	f.Apply.Spec.Variables["environment"] = "production"
+	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
+	f.Apply.Labels["mine"] = "too"
+	assert.False(t, f.Differs(manager))
+}
+
+func TestAVariableTheOwnerNoLongerWantsIsADifference(t *testing.T) {
+	c := newClient()
+	f := &Facts{}
+	before := want()
+	before.Variables["gone"] = "x"
+	require.NoError(t, f.Desire(c, before))
+	require.NoError(t, f.Write(ctx, c, manager))
+	require.NoError(t, f.Desire(c, want()))
+	assert.True(t, f.Differs(manager))
+}
+
+func TestReadyIsNotSaidOfThePast(t *testing.T) {
+	upToDate := func(options ...builder.Option) *Facts {
+		return &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", append(options, builder.UpToDate(nil))...)}
+	}
+	assert.True(t, upToDate().Ready(manager))
+	assert.False(t, (&Facts{}).Ready(manager), "there is none")
+	assert.False(t, upToDate(builder.Deleting()).Ready(manager), "it is being deleted")
+
+	unseen := upToDate()
+	unseen.Apply.Generation++
+	assert.False(t, unseen.Ready(manager), "its controller has not seen the change")
+
+	unwritten := upToDate()
+	require.NoError(t, unwritten.Desire(newClient(), want()))
+	assert.False(t, unwritten.Ready(manager), "a change is not written yet")
+	assert.False(t, (&Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc")}).Ready(manager), "it has no status")
+}
+
+func TestConditionOfTheOwner(t *testing.T) {
+	for name, row := range map[string]struct {
+		apply   *infrav1.WorkspaceTemplateApply
+		story   string
+		message string
+		working bool
+	}{
+		"none yet":      {nil, "False Provisioning", "about to be created", true},
+		"no status yet": {builder.WorkspaceTemplateApply("demo-vpc"), "False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
+		"Terraform is at work": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ProvisioningReason, "each of its steps")),
+			"False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
+		"up to date": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil)), "True VPCReady", "", true},
+		"failed": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")),
+			"False ApplyFailed", "WorkspaceTemplateApply demo-vpc: VpcLimitExceeded", false},
+		"waiting": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret s is empty")),
+			"False WaitingForDependencies", "WorkspaceTemplateApply demo-vpc: Secret s is empty", false},
+		"being deleted": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil), builder.Deleting()),
+			"False Deleting", "WorkspaceTemplateApply demo-vpc is being deleted", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &Facts{Apply: row.apply}
+			condition := f.Condition("VPCReady", "VPCReady", manager)
+			assert.Equal(t, row.story, string(condition.Status)+" "+condition.Reason)
+			assert.Contains(t, condition.Message, row.message)
+			assert.Equal(t, row.working, f.Working())
+		})
+	}
+}
+
+func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
+	condition := (&Facts{Candidates: []string{"a", "b"}}).AdoptionCondition("AdoptionRequired")
+	assert.Equal(t, metav1.ConditionTrue, condition.Status)
+	assert.Contains(t, condition.Message, "a, b may belong to this object")
+	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
+}
+
+func TestDeletingSaysWhatTheApplyWaitsFor(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.Deleting())
+	f := &Facts{Apply: apply}
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc to be deleted", f.DeletingCondition("Deleting").Message)
+
+	apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc: DependencyViolation", f.DeletingCondition("Deleting").Message)
+}
+
+func TestTheSummary(t *testing.T) {
+	assert.Nil(t, (&Facts{}).Summary(manager))
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil))
+	when := metav1.NewTime(builder.Created.Add(time.Hour))
+	apply.Status.LastAppliedTime = &when
+	summary := (&Facts{Apply: apply}).Summary(manager)
+	assert.Equal(t, "demo-vpc", summary.Name)
+	assert.True(t, *summary.Ready)
+	assert.Equal(t, "0123456789ab", summary.LastAppliedRevision)
+	assert.Equal(t, &when, summary.LastAppliedTime)
+}
+
+func TestOnlyTheVeryApplyIsDeleted(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo-vpc")
+	var given client.DeleteOptions
+	c := interceptor.NewClient(newClient(apply), interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			given.ApplyOptions(opts)
+			return c.Delete(ctx, obj)
+		},
+	})
+	f := &Facts{Apply: apply}
+	require.NoError(t, f.Delete(ctx, c))
+	require.NotNil(t, given.Preconditions)
+	assert.Equal(t, apply.UID, *given.Preconditions.UID)
+	require.NoError(t, f.Delete(ctx, c), "one that is gone is deleted")
+}
