@@ -19,6 +19,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,16 @@ func TestMemory(t *testing.T) {
 
 	memory.forget(client.ObjectKeyFromObject(version(ten)))
 	assert.False(t, memory.newer(version(nine)), "an object that was deleted is forgotten")
+}
+
+// Versions go back when etcd is restored from a backup.
+func TestMemoryFades(t *testing.T) {
+	old := builder.CAPTCluster("demo", builder.WithResourceVersion("9"))
+	memory := &Memory{}
+	memory.versions.Store(client.ObjectKeyFromObject(old), seen{version: "10", at: time.Now().Add(-memorySpan / 2)})
+	assert.True(t, memory.newer(old))
+	memory.versions.Store(client.ObjectKeyFromObject(old), seen{version: "10", at: time.Now().Add(-2 * memorySpan)})
+	assert.False(t, memory.newer(old))
 }
 
 func TestADeletedObjectIsForgotten(t *testing.T) {

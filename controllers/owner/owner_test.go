@@ -79,6 +79,14 @@ func TestWhatAnOwnerWrites(t *testing.T) {
 	}, apply.Spec)
 }
 
+func TestTheManagerThatSeesTheOwnerSeesWhatItOwns(t *testing.T) {
+	sharded := want()
+	sharded.Owner = builder.CAPTCluster("demo", builder.WithLabel(clusterv1.WatchLabel, "shard-1"))
+	f := &Facts{}
+	require.NoError(t, f.Desire(newClient(), sharded))
+	assert.Equal(t, "shard-1", desired(t, f).Labels[clusterv1.WatchLabel])
+}
+
 // Another value would be another EKS cluster or VPC, in place of the one that runs.
 func TestVariablesThatAreTheIdentityOfCloudResourcesKeepTheirValue(t *testing.T) {
 	for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable, naming.VPCIDVariable} {

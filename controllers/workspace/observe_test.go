@@ -155,6 +155,15 @@ func TestWhatKeepsAWorkspaceFromBeingDestroyedIsTold(t *testing.T) {
 	}
 }
 
+func TestANamespaceThatIsBeingDeletedKeepsTheProviderFromDestroying(t *testing.T) {
+	workspace := builder.Workspace("demo-vpc", builder.Destroying, builder.WithError(
+		`connect failed: cannot track ProviderConfig usage: cannot apply ProviderConfigUsage: cannot create object: providerconfigusages "x" is forbidden: unable to create new content in namespace default because it is being terminated`))
+	got := Observe(mustLive(t, workspace), false, nil)
+	assert.True(t, got.Failed)
+	assert.Equal(t, infrav1.NamespaceTerminatingReason, got.Reason)
+	assert.Contains(t, got.Message, "remove the finalizers of the Workspace")
+}
+
 func TestReadable(t *testing.T) {
 	for name, row := range map[string]struct{ message, want string }{
 		"the copy of the output is cut off": {

@@ -1,0 +1,87 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func foreignInfrastructure(f *Facts) {
+	f.Cluster.Spec.InfrastructureRef.Kind, f.Infrastructure = "OtherCluster", nil
+}
+
+func TestDecide(t *testing.T) {
+	none := func(f *Facts) { f.Apply.Apply = nil }
+	deleting := builder.Deleting()
+	for name, row := range map[string]struct {
+		scene *scene
+		want  Action
+	}{
+		"nothing there yet":                   {newScene(t).with(none), Provision},
+		"being made":                          {newScene(t).apply(builder.NotUpToDate("Provisioning", "")), Provision},
+		"failing":                             {newScene(t).apply(builder.NotUpToDate("ApplyFailed", "")), Provision},
+		"made":                                {newScene(t), Configure},
+		"paused":                              {newScene(t).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
+		"no Cluster yet":                      {newScene(t).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), Observe},
+		"no VPC yet":                          {newScene(t).with(none).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), Observe},
+		"deleted, the cluster is there":       {newScene(t, deleting), Destroy},
+		"deleted, the cluster is being made":  {newScene(t, deleting).apply(builder.NotUpToDate("Provisioning", "")), Destroy},
+		"deleted, it is being destroyed":      {newScene(t, deleting).apply(deleting), Observe},
+		"deleted, it is gone":                 {newScene(t, deleting).with(none), Release},
+		"deleted, the Cluster is gone too":    {newScene(t, deleting).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), Destroy},
+		"deleted and paused":                  {newScene(t, deleting).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
+		"deleted with a version that is none": {newScene(t, deleting).with(func(f *Facts) { f.VersionError = errors.New("x") }), Destroy},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, decide(row.scene.controlPlane, row.scene.Facts)) })
+	}
+}
+
+func TestWhatBlocks(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		want  string // Empty when nothing does.
+	}{
+		"nothing":                           {newScene(t), ""},
+		"no Cluster":                        {newScene(t).with(func(f *Facts) { f.Cluster = nil }), "WaitingForOwner"},
+		"a version that is none":            {newScene(t).with(func(f *Facts) { f.VersionError = errors.New("latest is no version") }), "InvalidVersion"},
+		"a person must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []string{"x"} }), "AdoptionRequired"},
+		"two regions":                       {newScene(t, builder.WithRegion("us-east-1")), "RegionConflict"},
+		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
+		"Cluster API has not seen the VPC":  {newScene(t).with(func(f *Facts) { f.Cluster = builder.Cluster("demo") }), "WaitingForInfrastructure"},
+		"the CAPTCluster is not there":      {newScene(t).with(func(f *Facts) { f.Infrastructure = nil }), "WaitingForInfrastructure"},
+		"the VPC has no id":                 {newScene(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), "WaitingForInfrastructure"},
+		"another provider's infrastructure": {newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
+		"another provider's, and no region": {newScene(t).with(foreignInfrastructure), "RegionConflict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			condition := blocked(row.scene.controlPlane, row.scene.Facts)
+			if row.want == "" {
+				assert.Nil(t, condition)
+				return
+			}
+			require.NotNil(t, condition)
+			assert.Equal(t, row.want, condition.Reason)
+			assert.NotEmpty(t, condition.Message)
+		})
+	}
+}

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestVariablesByDefault(t *testing.T) {
+	s := newScene(t)
+	got, err := s.variables(s.controlPlane)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.31", "region": "ap-northeast-1", "vpc_id": "vpc-1",
+		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
+		"addons": "[]", "tags": "{}",
+	}, got)
+}
+
+// Defects 14 and 16: whatever the spec says reaches the template.
+func TestVariablesOfEverythingInTheSpec(t *testing.T) {
+	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Version = "1.32.1"
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{
+			Public: ptr.To(false), Private: ptr.To(true), PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24", "2001:db8::/32"},
+		}
+		c.Spec.Addons = []controlplanev1.Addon{
+			{Name: "coredns"}, {Name: "vpc-cni", Version: "v1.19.0-eksbuild.1", ConfigurationValues: `{"env": {"A": "<b>"}}`},
+		}
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}
+		c.Spec.Variables = map[string]string{
+			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
+		}
+	}))
+	got, err := s.variables(s.controlPlane)
+	require.NoError(t, err)
+
+	assert.JSONEq(t, `["203.0.113.0/24", "2001:db8::/32"]`, got["endpoint_public_access_cidrs"])
+	assert.JSONEq(t, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
+		"configurationValues": "{\"env\": {\"A\": \"<b>\"}}"}]`, got["addons"])
+	assert.JSONEq(t, `{"Environment": "dev", "kubernetes.io/cluster/x": "owned"}`, got["tags"])
+	for _, name := range []string{"endpoint_public_access_cidrs", "addons", "tags"} {
+		delete(got, name)
+	}
+	assert.Equal(t, map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.32", "region": "ap-northeast-1", "vpc_id": "vpc-1",
+		"endpoint_public_access": "false", "endpoint_private_access": "true",
+		"tags_Environment": "dev", "tags_kubernetes.io/cluster/x": "owned", "mine": "kept",
+	}, got)
+}
+
+func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
+	s := newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
+	got, err := s.variables(s.controlPlane)
+	require.NoError(t, err)
+	assert.NotContains(t, got, "vpc_id")
+	assert.Equal(t, "us-east-1", got["region"])
+}
+
+func TestVariablesAreTheSameEveryTime(t *testing.T) {
+	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"a": "1", "b": "2", "c": "3", "d": "4"}
+	}))
+	first, err := s.variables(s.controlPlane)
+	require.NoError(t, err)
+	for range 100 {
+		again, err := s.variables(s.controlPlane)
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+	}
+}
+
+func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
+	s := newScene(t)
+	assert.Equal(t, []infrav1.WorkspaceDependency{{Name: "net", Namespace: "default"}}, s.vpcWorkspace())
+	assert.Nil(t, s.with(func(f *Facts) { f.Infrastructure.Status.WorkspaceTemplateApply = nil }).vpcWorkspace(), "an existing VPC has none")
+	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspace())
+}
+
+func TestTheApplyOfTheControlPlane(t *testing.T) {
+	s := newScene(t)
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
+	require.NoError(t, s.desire(c, s.controlPlane, applyName))
+	spec := s.Apply.Desired.Object["spec"].(map[string]any)
+	assert.Equal(t, applyName, s.Apply.Desired.GetName())
+	assert.Equal(t, map[string]any{"name": "eks"}, spec["templateRef"])
+	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
+	assert.Equal(t, "Delete", spec["deletionPolicy"])
+}

@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const (
+	host      = "ABCDEF.gr7.ap-northeast-1.eks.amazonaws.com"
+	applyName = "demo-eks-controlplane-apply"
+)
+
+// scene is a control plane with the facts about it. It begins with everything ready but for the kubeconfigs, which
+// publish works out.
+type scene struct {
+	*testing.T
+	controlPlane *controlplanev1.CAPTControlPlane
+	*Facts
+}
+
+func vpc(options ...builder.Option) *infrav1.CAPTCluster {
+	captCluster := builder.CAPTCluster("demo", options...)
+	captCluster.Status.VPC.ID = "vpc-1"
+	captCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "demo-vpc", WorkspaceName: "net"}
+	return captCluster
+}
+
+func connection(data map[string]string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-eks-connection"}, Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
+func outputs() map[string]string {
+	return map[string]string{"cluster_endpoint": "https://" + host, "cluster_name": "demo"}
+}
+
+func newScene(t *testing.T, options ...builder.Option) *scene {
+	t.Helper()
+	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", options...)}
+	version, err := validation.ParseKubernetesVersion(s.controlPlane.Spec.Version)
+	require.NoError(t, err)
+	s.Facts = &Facts{
+		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+		Infrastructure: vpc(),
+		Version:        version,
+		Apply:          owner.Facts{Apply: builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs()))},
+		Connection:     connection(map[string]string{"cluster_certificate_authority_data": builder.CA()}),
+	}
+	return s
+}
+
+func (s *scene) with(change func(f *Facts)) *scene {
+	change(s.Facts)
+	return s
+}
+
+// apply replaces the WorkspaceTemplateApply.
+func (s *scene) apply(options ...builder.Option) *scene {
+	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
+	return s
+}
+
+// configured is a scene in which endpoint and kubeconfigs are written.
+func configured(t *testing.T, options ...builder.Option) *scene {
+	t.Helper()
+	s := newScene(t, append(options, builder.WithEndpoint(host, 443))...)
+	s.publish(s.controlPlane)
+	require.Empty(t, s.Kubeconfig.Problem)
+	s.Kubeconfig.Written, s.UserKubeconfig.Written = true, true
+	return s
+}
+
+// onceReady is a control plane that was Ready before.
+func onceReady(t *testing.T) *scene {
+	t.Helper()
+	s := configured(t)
+	status(s.controlPlane, s.Facts)
+	require.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+	return s
+}

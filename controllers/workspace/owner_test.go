@@ -1,0 +1,130 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// adopted is a live Workspace of the older CAPT: as it would be rendered, but without the claim and under another
+// external name.
+func adopted(t *testing.T, rendered *Rendered, options ...builder.Option) *unstructured.Unstructured {
+	t.Helper()
+	workspace := asLive(t, rendered)
+	workspace.SetAnnotations(map[string]string{externalNameAnnotation: "demo-vpc"})
+	for _, option := range options {
+		option(workspace)
+	}
+	return workspace
+}
+
+func TestWhoseAWorkspaceIs(t *testing.T) {
+	rendered := rendering{}.must(t)
+	other := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
+	claimed := asLive(t, rendered)
+	recorded := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		return recording(claimed, options...)
+	}
+	fresh := builder.WorkspaceTemplateApply("demo-vpc")
+
+	for name, row := range map[string]struct {
+		live     *unstructured.Unstructured
+		apply    *infrav1.WorkspaceTemplateApply
+		rendered *Rendered
+		want     Ownership
+	}{
+		"claimed by the apply":                               {claimed, fresh, rendered, Owned},
+		"claimed by it, though its status was lost":          {claimed, fresh, nil, Owned},
+		"claimed by it, though its template changed":         {claimed, fresh, other, Owned},
+		"claimed by it and made anew by it":                  {claimed, recorded(builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef.UID = "old" })), rendered, Owned},
+		"claimed by an apply of another name":                {claimed, builder.WorkspaceTemplateApply("demo"), rendered, Foreign},
+		"claimed by an apply of another namespace":           {claimed, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("other")), rendered, Foreign},
+		"claimed by another, though its UID was recorded":    {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), recorded(), rendered, Foreign},
+		"not claimed, its UID recorded":                      {adopted(t, rendered), recorded(), other, Owned},
+		"not claimed, as it would be rendered":               {adopted(t, rendered), fresh, rendered, Owned},
+		"not claimed, as rendered, with defaults besides":    {adopted(t, rendered, with("managementPolicies", []any{"*"})), fresh, rendered, Owned},
+		"not claimed, different from what would be rendered": {adopted(t, rendered), fresh, other, Foreign},
+		"not claimed, and nobody can tell":                   {adopted(t, rendered), fresh, nil, Foreign},
+		"not claimed, another UID than recorded":             {adopted(t, rendered, builder.WithUID("new")), recorded(), other, Replaced},
+		"not claimed, another UID, but as it would be made":  {adopted(t, rendered, builder.WithUID("new")), recorded(), rendered, Owned},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, mustLive(t, row.live).Owner(row.apply, row.rendered))
+		})
+	}
+}
+
+func with(name string, value any) builder.Option {
+	return builder.With(func(workspace *unstructured.Unstructured) { workspace.Object["spec"].(map[string]any)[name] = value })
+}
+
+// Its external name is where its state is.
+func TestAnAdoptedWorkspaceKeepsItsMetadata(t *testing.T) {
+	rendered := rendering{}.must(t)
+	live := mustLive(t, adopted(t, rendered))
+	assert.False(t, live.Differs(rendered))
+	assert.Empty(t, live.applicable(rendered).GetAnnotations())
+	assert.NotEmpty(t, rendered.Object.GetAnnotations(), "what was rendered is not changed")
+}
+
+func TestAClaimedWorkspaceKeepsItsClaim(t *testing.T) {
+	rendered := rendering{}.must(t)
+	live := mustLive(t, asLive(t, rendered))
+	assert.Equal(t, "default/demo-vpc", live.applicable(rendered).GetAnnotations()[naming.ClaimAnnotation])
+}
+
+func TestAnExternalNameThatSomebodyChangedIsPutRight(t *testing.T) {
+	rendered := rendering{}.must(t)
+	workspace := asLive(t, rendered)
+	builder.WithAnnotation(externalNameAnnotation, "another")(workspace)
+	assert.True(t, mustLive(t, workspace).Differs(rendered))
+}
+
+func TestAVariableThatIsNoLongerRenderedIsADifference(t *testing.T) {
+	r := rendering{template: params(func(p *terraform.WorkspaceParameters) { p.VarMap = varmap(`{"kept": "x"}`) })}.must(t)
+	workspace := asLive(t, r)
+	assert.NoError(t, unstructured.SetNestedField(workspace.Object, "x", "spec", "forProvider", "varmap", "gone"))
+	fields := `{"f:spec": {"f:forProvider": {"f:varmap": {"f:kept": {}, "f:gone": {}}}}}`
+
+	assert.False(t, mustLive(t, workspace).Differs(r), "somebody else's")
+	builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created, fields)(workspace)
+	assert.True(t, mustLive(t, workspace).Differs(r), "our own of an earlier apply")
+}
+
+func TestWhatALiveWorkspaceTells(t *testing.T) {
+	workspace := builder.Workspace("demo-vpc", builder.Destroying)
+	assert.NoError(t, unstructured.SetNestedField(workspace.Object, "demo-vpc-connection", "spec", "writeConnectionSecretToRef", "name"))
+	live := mustLive(t, workspace)
+	assert.Equal(t, &infrav1.WorkspaceReference{
+		APIVersion: "tf.m.upbound.io/v1beta1", Kind: "Workspace", Namespace: "default", Name: "demo-vpc", UID: workspace.GetUID(),
+	}, live.Reference())
+	assert.True(t, live.Deleting())
+	assert.Equal(t, "demo-vpc-connection", live.ConnectionSecret())
+
+	plain := mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope()))
+	assert.False(t, plain.Deleting())
+	assert.Empty(t, plain.ConnectionSecret())
+	assert.Empty(t, plain.Reference().Namespace)
+}

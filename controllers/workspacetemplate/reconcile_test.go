@@ -1,0 +1,148 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplate
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestDecide(t *testing.T) {
+	held := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
+	used := []string{"default/demo-vpc"}
+	for name, row := range map[string]struct {
+		options []builder.Option
+		users   []string
+		want    Action
+	}{
+		"new":                             {nil, nil, Hold},
+		"new and used at once":            {nil, used, Hold},
+		"held":                            {[]builder.Option{held}, nil, Observe},
+		"held and used":                   {[]builder.Option{held}, used, Observe},
+		"held by the older CAPT only":     {[]builder.Option{builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)}, nil, Hold},
+		"deleted while it is used":        {[]builder.Option{held, builder.Deleting()}, used, Observe},
+		"deleted, and the last user went": {[]builder.Option{held, builder.Deleting()}, nil, Release},
+		"deleted without our finalizer: none is added (defect 24)": {
+			[]builder.Option{builder.WithFinalizers("other"), builder.Deleting()}, used, Observe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, decide(builder.WorkspaceTemplate("vpc", row.options...), &Facts{Users: row.users}))
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	broken := builder.WithModule("}")
+	for name, row := range map[string]struct {
+		options []builder.Option
+		users   []string
+		want    map[string]string
+	}{
+		"not used": {nil, nil, map[string]string{"Valid": "True Valid", "InUse": "False NotUsed", "Deleting": "False NotDeleting"}},
+		"used":     {nil, []string{"default/a"}, map[string]string{"Valid": "True Valid", "InUse": "True Used", "Deleting": "False NotDeleting"}},
+		"broken":   {[]builder.Option{broken}, nil, map[string]string{"Valid": "False TemplateInvalid", "InUse": "False NotUsed", "Deleting": "False NotDeleting"}},
+		"deleted":  {[]builder.Option{builder.Deleting()}, []string{"default/a"}, map[string]string{"Valid": "True Valid", "InUse": "True Used", "Deleting": "True WaitingForUsers"}},
+		"deleted, and the last user went": {[]builder.Option{builder.Deleting()}, nil, map[string]string{
+			"Valid": "True Valid", "InUse": "False NotUsed", "Deleting": "True Deleting"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			template := builder.WorkspaceTemplate("vpc", append(row.options, builder.WithGeneration(4))...)
+			f, err := w.observe(context.Background(), template)
+			require.NoError(t, err)
+			f.Users = row.users
+			status(template, f)
+			assert.Equal(t, row.want, builder.Story(template.Status.Conditions))
+			assert.Equal(t, ptr.To(int32(len(row.users))), template.Status.Users)
+			assert.Equal(t, int64(4), template.Status.ObservedGeneration)
+			assert.Regexp(t, "^[0-9a-f]{12}$", template.Status.Revision)
+		})
+	}
+}
+
+func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
+	assert.Equal(t, "a, b", names([]string{"a", "b"}))
+	assert.Equal(t, "a, b, c, d, e", names([]string{"a", "b", "c", "d", "e"}))
+	assert.Equal(t, "a, b, c, d, e and 2 more", names([]string{"a", "b", "c", "d", "e", "f", "g"}))
+}
+
+func TestTheRevisionIsThatOfWhatWorkspacesAreMadeFrom(t *testing.T) {
+	of := func(options ...builder.Option) string { return revision(builder.WorkspaceTemplate("vpc", options...)) }
+	assert.Equal(t, of(), of(builder.WithLabel("a", "b"), builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.Template.Metadata.Description = "another"
+	})))
+	assert.NotEqual(t, of(), of(builder.WithScope(terraform.ScopeCluster)))
+	assert.NotEqual(t, of(), of(builder.WithModule("# another")))
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&infrav1.WorkspaceTemplate{}).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, userIndex, func(object client.Object) []string {
+			return []string{templateKey(object).String()}
+		}).Build()
+	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}}
+}
+
+func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
+	ctx := context.Background()
+	shared := builder.WithNamespace("shared")
+	inShared := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = "shared" })
+	user := builder.WorkspaceTemplateApply("demo-vpc", inShared)
+	allowing := builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"default"}}
+	})
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
+		user, builder.WorkspaceTemplateApply("of-another-template"),
+		builder.WorkspaceTemplateApply("not-permitted", inShared, builder.WithNamespace("stranger")))
+	key := client.ObjectKey{Namespace: "shared", Name: "vpc"}
+	template := &infrav1.WorkspaceTemplate{}
+	reconcile := func() {
+		t.Helper()
+		_, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+		require.NoError(t, err)
+	}
+
+	reconcile()
+	require.NoError(t, w.Client.Get(ctx, key, template))
+	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers, "the older CAPT's is exchanged")
+	assert.Equal(t, ptr.To(int32(1)), template.Status.Users)
+
+	require.NoError(t, w.Client.Delete(ctx, template))
+	reconcile()
+	require.NoError(t, w.Client.Get(ctx, key, template))
+	deleting := meta.FindStatusCondition(template.Status.Conditions, infrav1.DeletingCondition)
+	assert.Contains(t, deleting.Message, "default/demo-vpc")
+
+	require.NoError(t, w.Client.Delete(ctx, user))
+	reconcile()
+	assert.True(t, engine.Absent(w.Client.Get(ctx, key, template)))
+}

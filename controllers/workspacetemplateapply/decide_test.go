@@ -1,0 +1,159 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// asLive gives the facts a Workspace as the workspace package reads it.
+func asLive(t *testing.T, object *unstructured.Unstructured) *workspace.Live {
+	t.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, scope := range terraform.Scopes() {
+		mapper.Add(scope.GroupVersionKind(), meta.RESTScopeNamespace)
+	}
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).WithObjects(object).WithReturnManagedFields().Build()
+	workspaces := workspace.Client{Client: c, Uncached: c, Watch: func(context.Context, terraform.Scope) error { return nil }}
+	live, err := workspaces.Get(context.Background(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
+	require.NoError(t, err)
+	require.NotNil(t, live)
+	return live
+}
+
+// scene is a WorkspaceTemplateApply with the facts about it.
+type scene struct {
+	*testing.T
+	apply *infrav1.WorkspaceTemplateApply
+	*Facts
+}
+
+func newScene(t *testing.T, options ...builder.Option) *scene {
+	t.Helper()
+	options = append([]builder.Option{builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithWorkspaceName("demo-vpc")}, options...)
+	s := &scene{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
+	s.Facts = &Facts{Now: now, Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
+	var errs field.ErrorList
+	s.Rendered, errs = workspace.Render(workspace.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
+	require.Empty(t, errs)
+	return s
+}
+
+// shows makes the Workspace exist, as it was rendered, in a row of the table.
+func (s *scene) shows(row builder.Row, options ...builder.Option) *scene {
+	s.Helper()
+	object := builder.Workspace(s.Name, row)
+	object.Object["spec"] = s.Rendered.Object.DeepCopy().Object["spec"]
+	for key, value := range s.Rendered.Object.GetAnnotations() {
+		builder.WithAnnotation(key, value)(object)
+	}
+	for _, option := range options {
+		option(object)
+	}
+	s.Live, s.Ownership = asLive(s.T, object), workspace.Owned
+	return s
+}
+
+// otherwise makes the Workspace differ from what is rendered now.
+func otherwise() builder.Option {
+	return builder.With(func(object *unstructured.Unstructured) {
+		object.Object["spec"] = map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "# before"}}
+	})
+}
+
+func (s *scene) with(change func(f *Facts)) *scene {
+	change(s.Facts)
+	return s
+}
+
+func TestDecideWhileTheApplyLives(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		want  Action
+	}{
+		"nothing there yet":             {newScene(t), Create},
+		"as rendered":                   {newScene(t).shows(builder.AtRest), Observe},
+		"different":                     {newScene(t).shows(builder.AtRest, otherwise()), Update},
+		"different, while it fails":     {newScene(t).shows(builder.PlanFailed, otherwise()), Update},
+		"paused":                        {newScene(t).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
+		"paused and different":          {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
+		"no template":                   {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Observe},
+		"template that is not rendered": {newScene(t).with(func(f *Facts) { f.Rendered = nil }), Observe},
+		"something is waited for":       {newScene(t).with(func(f *Facts) { f.Missing = []string{"Secret x does not exist"} }), Observe},
+		"something is waited for before a change": {
+			newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = []string{"Secret x does not exist"} }), Observe},
+		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.Rival = "demo" }), Observe},
+		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), AwaitKind},
+		"somebody else's":                       {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
+		"made anew by somebody else":            {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},
+		"being deleted by somebody":             {newScene(t).shows(builder.Destroying, otherwise()), Observe},
+		"ours, but nothing holds it": {
+			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).shows(builder.AtRest), Hold},
+		"ours, held by the older CAPT's finalizer": {
+			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
+			})).shows(builder.AtRest), Hold},
+		"somebody else's is not held": {
+			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).shows(builder.AtRest).
+				with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, decide(row.scene.apply, row.scene.Facts)) })
+	}
+}
+
+func TestDecideWhileTheApplyIsDeleted(t *testing.T) {
+	deleting := func(options ...builder.Option) *scene { return newScene(t, append(options, builder.Deleting())...) }
+	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
+	for name, row := range map[string]struct {
+		scene *scene
+		want  Action
+	}{
+		"the Workspace is there":                        {deleting().shows(builder.AtRest), Destroy},
+		"by the explicit policy":                        {deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).shows(builder.AtRest), Destroy},
+		"in the middle of the first apply":              {deleting().shows(builder.FirstApplyRunning), Destroy},
+		"though its template is gone":                   {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Destroy},
+		"though what it waited for is gone":             {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Missing = []string{"x"} }), Destroy},
+		"it is being destroyed":                         {deleting().shows(builder.Destroying), AwaitDestroyed},
+		"destroy fails, and the provider tries again":   {deleting().shows(builder.DestroyFailed), AwaitDestroyed},
+		"the Workspace is gone":                         {deleting(), Release},
+		"the Workspace is somebody else's":              {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Release},
+		"it was made anew by somebody else":             {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Release},
+		"retained (defect 1)":                           {deleting(retain).shows(builder.AtRest), Release},
+		"retained, though the kind is not installed":    {deleting(retain).with(func(f *Facts) { f.KindMissing = true }), Release},
+		"the kind is not installed":                     {deleting().with(func(f *Facts) { f.KindMissing = true }), AwaitKind},
+		"paused: nothing is destroyed":                  {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
+		"paused, and nothing is left: still not let go": {deleting(retain).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, decide(row.scene.apply, row.scene.Facts)) })
+	}
+}
+
+var errRefused = errors.New("spec.forProvider.module: Invalid value")

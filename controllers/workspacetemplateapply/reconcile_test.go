@@ -1,0 +1,276 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes, "the name is written down before the Workspace is made")
+	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Spec.WorkspaceName)
+	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
+	assert.Equal(t, "False Provisioning: waiting for provider-terraform to initialise and plan", w.ready("demo-vpc"))
+
+	w.provide("demo-vpc", builder.FirstApplyDone)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, "False Provisioning: Terraform applies the module for the first time", w.ready("demo-vpc"))
+
+	w.provide("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
+	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, w.get("demo-vpc").Status.Outputs)
+
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.writes, "at rest nothing is written")
+
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Contains(t, w.writes, "delete Workspace")
+	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: Terraform destroys what Workspace demo-vpc made")
+
+	gone := w.workspace("demo-vpc")
+	gone.SetFinalizers(nil)
+	require.NoError(t, w.client.Update(context.Background(), gone))
+	require.Nil(t, w.workspace("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes, "an object that is gone gets no status")
+	w.mustReconcile("demo-vpc")
+}
+
+// Defect 2: the Workspace that was made a moment before the crash is found again, and is not leaked.
+func TestACrashBetweenMakingTheWorkspaceAndStatusIsHarmless(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.fail = func(write string) error {
+		if write == "patch status" {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	_, err := w.reconcile("demo-vpc")
+	require.Error(t, err)
+	require.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
+
+	w.fail = nil
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Status.WorkspaceRef.Name)
+}
+
+func TestACrashBeforeMakingTheWorkspaceIsHarmlessToo(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.fail = func(write string) error {
+		if write == "apply Workspace" {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	_, err := w.reconcile("demo-vpc")
+	require.Error(t, err)
+	w.fail = nil
+	w.mustReconcile("demo-vpc")
+	assert.NotNil(t, w.workspace("demo-vpc"))
+}
+
+// Defect 8.
+func TestAChangeOfTheTemplateReachesTheWorkspace(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+
+	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, "apply Workspace", w.writes[0])
+	forProvider := w.workspace("demo-vpc").Object["spec"].(map[string]any)["forProvider"].(map[string]any)
+	assert.Equal(t, "# new", forProvider["module"])
+	assert.NotContains(t, forProvider, "vars", "what is no longer in the template is taken away")
+}
+
+// changed is the template of the world with an option.
+func changed(w *world, option builder.Option) *infrav1.WorkspaceTemplate {
+	w.Helper()
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
+	option(template)
+	return template
+}
+
+// Defect 9.
+func TestADeletedWorkspaceIsMadeAgain(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.NotNil(t, w.workspace("demo-vpc"))
+}
+
+func TestSomebodyElsesWorkspaceIsLeftAlone(t *testing.T) {
+	theirs := builder.Workspace("demo-vpc", builder.AtRest)
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc exists already and belongs to somebody else")
+	assert.Empty(t, w.get("demo-vpc").Finalizers)
+	assert.Equal(t, theirs.GetUID(), w.workspace("demo-vpc").GetUID())
+}
+
+func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
+	named := builder.WithWorkspaceName("demo-vpc")
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("demo-vpc", named, builder.WithCreation(builder.Created.Add(time.Second))),
+		builder.WorkspaceTemplateApply("demo-vpc-apply", named))
+
+	w.mustReconcile("demo-vpc")
+	assert.Nil(t, w.workspace("demo-vpc"))
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc is that of WorkspaceTemplateApply demo-vpc-apply, which is older")
+
+	w.mustReconcile("demo-vpc-apply")
+	assert.Equal(t, "default/demo-vpc-apply", w.workspace("demo-vpc").GetAnnotations()["capt.cluster.x-k8s.io/workspace-template-apply"])
+}
+
+// Both would render an adopted Workspace the same. Deleting the younger must not destroy what the older one has.
+func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
+	named := builder.WithWorkspaceName("demo-vpc")
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("older", named),
+		builder.WorkspaceTemplateApply("younger", named, builder.WithCreation(builder.Created.Add(time.Second))))
+	legacy := newScene(t).shows(builder.AtRest)
+	workspace := builder.Workspace("demo-vpc", builder.AtRest)
+	workspace.Object["spec"] = legacy.Rendered.Object.DeepCopy().Object["spec"]
+	require.NoError(t, w.client.Create(context.Background(), workspace))
+
+	w.mustReconcile("older")
+	require.NotNil(t, w.get("older").Status.WorkspaceRef, "the older one adopts it")
+	w.mustReconcile("younger")
+	require.Nil(t, w.get("younger").Status.WorkspaceRef)
+
+	younger := w.get("younger")
+	younger.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
+	require.NoError(t, w.client.Update(context.Background(), younger))
+	require.NoError(t, w.client.Delete(context.Background(), younger))
+	w.mustReconcile("younger")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	assert.NotNil(t, w.workspace("demo-vpc"))
+}
+
+func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
+	workspace := builder.Workspace("demo-vpc", builder.AtRest)
+	workspace.Object["spec"] = newScene(t).Rendered.Object.DeepCopy().Object["spec"]
+	require.NoError(t, w.client.Create(context.Background(), workspace))
+
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers, "the older CAPT's finalizer is exchanged")
+	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.writes)
+}
+
+func TestARetainedWorkspaceIsLeftWithAWord(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
+	w.mustReconcile("demo-vpc")
+	w.told()
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	assert.NotNil(t, w.workspace("demo-vpc"))
+	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and what it made are left as they are"}, w.told())
+}
+
+func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.fail = func(write string) error {
+		if write == "apply Workspace" {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil)
+		}
+		return nil
+	}
+	_, err := w.reconcile("demo-vpc")
+	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server refused the Workspace; correct the WorkspaceTemplate")
+}
+
+func TestAKindThatIsNotInstalledIsLookedForAgain(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.fail = func(write string) error {
+		if write == "apply Workspace" {
+			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Workspace"}}
+		}
+		return nil
+	}
+	got, err := w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Equal(t, ctrl.Result{RequeueAfter: kindInterval}, got)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
+}
+
+func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.fail = func(write string) error {
+		if write == "patch WorkspaceTemplateApply" {
+			return apierrors.NewNotFound(schema.GroupResource{}, "demo-vpc")
+		}
+		return nil
+	}
+	held := w.get("demo-vpc")
+	builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)(held)
+	require.NoError(t, w.reconciler.patch(context.Background(), w.get("demo-vpc"), held))
+}
+
+func TestAPausedApplyIsNotActedUpon(t *testing.T) {
+	cluster := builder.Cluster("demo")
+	cluster.Spec.Paused = ptr.To(true)
+	w := newWorld(t, cluster, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel("cluster.x-k8s.io/cluster-name", "demo")))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.True(t, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, "Paused"))
+}
+
+func TestAClusterWideTemplateMakesAClusterWideWorkspace(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	ref := w.get("demo-vpc").Status.WorkspaceRef
+	require.NotNil(t, ref)
+	assert.Equal(t, "tf.upbound.io/v1beta1", ref.APIVersion)
+	assert.Empty(t, ref.Namespace)
+	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", ref.Name)
+}

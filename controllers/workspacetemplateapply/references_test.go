@@ -1,0 +1,151 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func allowing(allowed *infrav1.AllowedNamespaces) builder.Option {
+	return builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.AllowedNamespaces = allowed })
+}
+
+func fromNamespace(namespace string) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = namespace })
+}
+
+// Defect 13: the namespace of the reference counts, here and everywhere.
+func TestATemplateOfAnotherNamespaceMustAllowIt(t *testing.T) {
+	labels := func(key, value string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+	}
+	for name, row := range map[string]struct {
+		allowed *infrav1.AllowedNamespaces
+		want    bool
+	}{
+		"nothing is said":               {nil, false},
+		"it is named":                   {&infrav1.AllowedNamespaces{Names: []string{"other", "default"}}, true},
+		"another is named":              {&infrav1.AllowedNamespaces{Names: []string{"other"}}, false},
+		"every one may":                 {&infrav1.AllowedNamespaces{Names: []string{"*"}}, true},
+		"its labels match":              {&infrav1.AllowedNamespaces{Selector: labels("team", "blue")}, true},
+		"its labels do not match":       {&infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
+		"an empty selector matches all": {&infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{}}, true},
+		"a selector that is none": {&infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
+		}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t,
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "blue"}}},
+				builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), allowing(row.allowed)),
+				builder.WorkspaceTemplateApply("demo-vpc", fromNamespace("shared")))
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want, w.workspace("demo-vpc") != nil)
+			if !row.want {
+				assert.Contains(t, w.ready("demo-vpc"), "False TemplateNotFound")
+			}
+		})
+	}
+}
+
+func TestATemplateOfItsOwnNamespaceNeedsNoPermission(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", fromNamespace("default")))
+	w.mustReconcile("demo-vpc")
+	assert.NotNil(t, w.workspace("demo-vpc"))
+}
+
+func secret(namespace, name string, data map[string]string) *corev1.Secret {
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
+	for key, value := range data {
+		object.Data[key] = []byte(value)
+	}
+	return object
+}
+
+// Defect 11: provider-terraform creates connection Secrets before it fills them.
+func TestWaitingForASecret(t *testing.T) {
+	for name, row := range map[string]struct {
+		secret client.Object
+		wait   builder.Option
+		want   string // Empty when nothing is waited for.
+	}{
+		"it does not exist":          {nil, builder.WaitingForSecret("s", "a"), "Secret s does not exist"},
+		"it is empty":                {secret("default", "s", nil), builder.WaitingForSecret("s"), "Secret s is empty"},
+		"its only value is empty":    {secret("default", "s", map[string]string{"a": ""}), builder.WaitingForSecret("s"), "Secret s is empty"},
+		"any value will do":          {secret("default", "s", map[string]string{"b": "x"}), builder.WaitingForSecret("s"), ""},
+		"a key is missing":           {secret("default", "s", map[string]string{"a": "x"}), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key b"},
+		"a key is empty":             {secret("default", "s", map[string]string{"a": "x", "b": ""}), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key b"},
+		"two keys are missing":       {secret("default", "s", nil), builder.WaitingForSecret("s", "a", "b"), "Secret s has no value for key a; Secret s has no value for key b"},
+		"every key is there":         {secret("default", "s", map[string]string{"a": "x", "b": "y"}), builder.WaitingForSecret("s", "a", "b"), ""},
+		"it is in another namespace": {secret("other", "s", map[string]string{"a": "x"}), builder.WaitingForSecret("s"), "Secret s does not exist"},
+		"another namespace is asked for": {secret("other", "s", map[string]string{"a": "x"}), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "s", Namespace: "other"}}
+		}), "Secret s must be in namespace default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", row.wait))
+			if row.secret != nil {
+				assert.NoError(t, w.client.Create(t.Context(), row.secret))
+			}
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
+			if row.want != "" {
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, w.ready("demo-vpc"))
+			}
+		})
+	}
+}
+
+func TestWaitingForAWorkspace(t *testing.T) {
+	owner := func(options ...builder.Option) client.Object {
+		return builder.WorkspaceTemplateApply("other", append([]builder.Option{builder.WithWorkspaceName("net")}, options...)...)
+	}
+	notSeen := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 0 })
+	for name, row := range map[string]struct {
+		objects   []client.Object
+		namespace string
+		want      string
+	}{
+		"it does not exist":                      {nil, "", "Workspace net does not exist"},
+		"its owner is up to date":                {[]client.Object{owner(builder.UpToDate(nil))}, "", ""},
+		"its owner is not ready":                 {[]client.Object{owner(builder.NotUpToDate("Provisioning", "at work"))}, "", "Workspace net is not up to date"},
+		"its owner's status is about the past":   {[]client.Object{owner(builder.UpToDate(nil), notSeen)}, "", "Workspace net is not up to date"},
+		"nobody owns it, and it is up to date":   {[]client.Object{builder.Workspace("net", builder.AtRest)}, "", ""},
+		"nobody owns it, and it is updating":     {[]client.Object{builder.Workspace("net", builder.Updating)}, "", "Workspace net is not up to date"},
+		"nobody owns it, and it is cluster-wide": {[]client.Object{builder.Workspace("net", builder.AtRest, builder.InClusterScope())}, "", ""},
+		"it is named with its namespace":         {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "net-team", ""},
+		"it is in another namespace":             {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "", "Workspace net does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(row.objects, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("net", row.namespace)))
+			w := newWorld(t, objects...)
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
+			if row.want != "" {
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, w.ready("demo-vpc"))
+			}
+		})
+	}
+}

@@ -1,0 +1,249 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func (s *scene) status() infrav1.WorkspaceTemplateApplyStatus {
+	status(s.apply, s.Facts)
+	return s.apply.Status
+}
+
+func (s *scene) message(conditionType string) string {
+	s.Helper()
+	condition := meta.FindStatusCondition(s.status().Conditions, conditionType)
+	require.NotNil(s, condition)
+	return condition.Message
+}
+
+// resting is what the conditions say when all is well; a row of the table names the differences.
+func resting(differences map[string]string) map[string]string {
+	story := map[string]string{
+		"Ready": "True UpToDate", "Synced": "True UpToDate", "Rendered": "True Rendered", "DependenciesReady": "True DependenciesReady",
+		"WorkspaceConflict": "False WorkspaceOwned", "Paused": "False NotPaused", "Deleting": "False NotDeleting",
+	}
+	maps.Copy(story, differences)
+	return story
+}
+
+func TestConditions(t *testing.T) {
+	invalid := field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "forProvider", "module"), field.OmitValueType{}, "line 1")}
+	for name, row := range map[string]struct {
+		scene *scene
+		want  map[string]string
+	}{
+		"nothing there yet":            {newScene(t), map[string]string{"Ready": "False WorkspaceNotFound", "Synced": "Unknown WorkspaceNotFound"}},
+		"queued":                       {newScene(t).shows(builder.Queued), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"first apply":                  {newScene(t).shows(builder.FirstApplyRunning), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"first apply done":             {newScene(t).shows(builder.FirstApplyDone), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"at rest":                      {newScene(t).shows(builder.AtRest), nil},
+		"updating, with a stale Ready": {newScene(t).shows(builder.Updating), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"not written yet, with a stale Ready": {
+			newScene(t).shows(builder.AtRest, otherwise()), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"apply failed":                      {newScene(t).shows(builder.FirstApplyFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
+		"update failed, with a stale Ready": {newScene(t).shows(builder.UpdateFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
+		"plan failed":                       {newScene(t).shows(builder.PlanFailed), map[string]string{"Ready": "False PlanFailed", "Synced": "False PlanFailed"}},
+		"no ProviderConfig": {newScene(t).shows(builder.ProviderConfigMissing), map[string]string{
+			"Ready": "False ProviderConfigFailed", "Synced": "False ProviderConfigFailed"}},
+		"interrupted":      {newScene(t).shows(builder.Interrupted), map[string]string{"Ready": "False CreateInterrupted", "Synced": "False CreateInterrupted"}},
+		"Workspace paused": {newScene(t).shows(builder.WorkspacePaused), map[string]string{"Ready": "False WorkspacePaused", "Synced": "Unknown WorkspacePaused"}},
+		"paused":           {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
+		"no template": {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
+			"Rendered": "False TemplateNotFound", "Ready": "False TemplateNotFound", "Synced": "Unknown WorkspaceNotFound"}},
+		"invalid template": {newScene(t).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }), map[string]string{
+			"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid", "Synced": "Unknown WorkspaceNotFound"}},
+		"invalid template of a Workspace at rest": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }),
+			map[string]string{"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid"}},
+		"refused by the API server": {newScene(t).with(func(f *Facts) { f.Rejected = errRefused }), map[string]string{
+			"Rendered": "False WorkspaceRejected", "Ready": "False WorkspaceRejected", "Synced": "Unknown WorkspaceNotFound"}},
+		"waiting": {newScene(t).with(func(f *Facts) { f.Missing = []string{"x"} }), map[string]string{
+			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown WorkspaceNotFound"}},
+		"waiting to change": {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = []string{"x"} }), map[string]string{
+			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown Provisioning"}},
+		"what it waited for is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Missing = []string{"x"} }), map[string]string{
+			"DependenciesReady": "False WaitingForDependencies"}},
+		"its template is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
+			"Rendered": "False TemplateNotFound"}},
+		"the kind is not installed": {newScene(t).with(func(f *Facts) { f.KindMissing = true }), map[string]string{
+			"Ready": "False WorkspaceKindMissing", "Synced": "Unknown WorkspaceKindMissing"}},
+		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.Rival = "demo" }), map[string]string{
+			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
+		"somebody else's": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
+			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
+		"made anew by somebody else": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), map[string]string{
+			"WorkspaceConflict": "True WorkspaceReplaced", "Ready": "False WorkspaceReplaced", "Synced": "Unknown WorkspaceNotFound"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, resting(row.want), builder.Story(row.scene.status().Conditions))
+		})
+	}
+}
+
+func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
+	deleting := func() *scene { return newScene(t, builder.Deleting()) }
+	for name, row := range map[string]struct {
+		scene *scene
+		want  string
+	}{
+		"Terraform is about to destroy":      {deleting().shows(builder.AtRest), "True WaitingForWorkspaceDeletion"},
+		"Terraform destroys":                 {deleting().shows(builder.Destroying), "True WaitingForWorkspaceDeletion"},
+		"destroy fails":                      {deleting().shows(builder.DestroyFailed), "True DestroyFailed"},
+		"nothing is destroyed while paused":  {deleting().shows(builder.WorkspacePaused, builder.Deleting()), "True WorkspacePaused"},
+		"interrupted: the provider is stuck": {deleting().shows(builder.Interrupted, builder.Deleting()), "True CreateInterrupted"},
+		"the provider can not be reached":    {deleting().with(func(f *Facts) { f.KindMissing = true }), "True WorkspaceKindMissing"},
+		"the Workspace is gone":              {deleting(), "True Deleting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story := builder.Story(row.scene.status().Conditions)
+			assert.Equal(t, row.want, story["Deleting"])
+			assert.Equal(t, "False Deleting", story["Ready"])
+		})
+	}
+}
+
+func TestMessagesSayWhatToDo(t *testing.T) {
+	missing := newScene(t).with(func(f *Facts) { f.Missing = []string{"Secret a does not exist", "Workspace b is not up to date"} })
+	assert.Equal(t, "Secret a does not exist; Workspace b is not up to date", missing.message("Ready"))
+
+	rival := newScene(t).with(func(f *Facts) { f.Rival = "demo" })
+	assert.Contains(t, rival.message("Ready"), "is that of WorkspaceTemplateApply demo, which is older")
+
+	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
+	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "nobody is told which of the two")
+
+	refused := newScene(t).with(func(f *Facts) { f.Rejected = errRefused })
+	assert.Contains(t, refused.message("Ready"), "spec.forProvider.module: Invalid value")
+}
+
+func TestNoConditionShowsWhatTerraformPrinted(t *testing.T) {
+	for _, row := range builder.Rows() {
+		s := newScene(t).shows(row).status()
+		for _, condition := range s.Conditions {
+			assert.NotContains(t, condition.Message, builder.Secret, "%s in %s", condition.Type, row)
+		}
+		assert.NotContains(t, s.LastFailureMessage, builder.Secret, row)
+	}
+}
+
+func TestFieldsOfAWorkspaceThatIsUpToDate(t *testing.T) {
+	s := newScene(t, builder.WithGeneration(3)).shows(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
+	got := s.status()
+	assert.Equal(t, int64(3), got.ObservedGeneration)
+	assert.Equal(t, "demo-vpc", got.WorkspaceName)
+	assert.Equal(t, s.Live.Reference(), got.WorkspaceRef)
+	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
+	assert.Equal(t, ptr.To(true), got.Applied)
+	assert.Equal(t, s.Rendered.Revision, got.LastAppliedRevision)
+	assert.Equal(t, ptr.To(metav1.NewTime(now)), got.LastAppliedTime)
+	for _, condition := range got.Conditions {
+		assert.Equal(t, int64(3), condition.ObservedGeneration, condition.Type)
+	}
+}
+
+func TestATemplateMayPublishFurtherOutputs(t *testing.T) {
+	s := newScene(t).shows(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
+	s.Template.Spec.PublishOutputs = []string{"mine"}
+	assert.Equal(t, map[string]string{"mine": `["a"]`}, s.status().Outputs)
+}
+
+func TestTheTimeOfTheLastApplyMovesWithTheRevisionOnly(t *testing.T) {
+	s := newScene(t).shows(builder.AtRest)
+	first := s.status().LastAppliedTime
+	s.Now = now.Add(time.Hour)
+	assert.Equal(t, first, s.status().LastAppliedTime)
+
+	s.apply.Status.LastAppliedRevision = "000000000000"
+	assert.Equal(t, metav1.NewTime(s.Now), *s.status().LastAppliedTime)
+}
+
+func TestAFailureIsRememberedUntilAnApplySucceeds(t *testing.T) {
+	s := newScene(t).shows(builder.UpdateFailed)
+	got := s.status()
+	assert.Equal(t, s.Rendered.Revision, got.LastFailedRevision)
+	assert.Contains(t, got.LastFailureMessage, "ThrottlingException")
+
+	s.shows(builder.Updating)
+	assert.NotEmpty(t, s.status().LastFailedRevision, "it is not known yet how the next one ends")
+
+	s.shows(builder.AtRest)
+	got = s.status()
+	assert.Empty(t, got.LastFailedRevision)
+	assert.Empty(t, got.LastFailureMessage)
+}
+
+func TestARefusalIsAFailureToo(t *testing.T) {
+	s := newScene(t).with(func(f *Facts) { f.Rejected = errRefused })
+	assert.Equal(t, s.Rendered.Revision, s.status().LastFailedRevision)
+	assert.Contains(t, s.apply.Status.LastFailureMessage, "Invalid value")
+}
+
+func TestWhatIsNotSeenAtTheMomentStaysAsItWas(t *testing.T) {
+	s := newScene(t).shows(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	s.status()
+	before := s.apply.Status.DeepCopy()
+	s.Live, s.Ownership = nil, ""
+	after := s.status()
+	assert.Equal(t, before.WorkspaceRef, after.WorkspaceRef)
+	assert.Equal(t, before.Outputs, after.Outputs)
+	assert.Equal(t, before.LastAppliedRevision, after.LastAppliedRevision)
+	assert.Equal(t, before.Applied, after.Applied)
+}
+
+func TestSomebodyElsesWorkspaceIsNotRecorded(t *testing.T) {
+	s := newScene(t).shows(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+	s.Ownership = workspace.Foreign
+	got := s.status()
+	assert.Nil(t, got.WorkspaceRef)
+	assert.Empty(t, got.Outputs)
+	assert.Nil(t, got.Applied)
+}
+
+func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {
+	s := newScene(t).shows(builder.FirstApplyRunning)
+	s.status()
+	for i := range s.apply.Status.Conditions {
+		s.apply.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
+	}
+	before := s.apply.Status.DeepCopy()
+	s.shows(builder.FirstApplyDone)
+	assert.Equal(t, *before, s.status())
+}
+
+func TestTransitionsThatNeedAPerson(t *testing.T) {
+	for reason, want := range map[string]bool{
+		infrav1.ApplyFailedReason: true, infrav1.TemplateNotFoundReason: true, infrav1.WorkspaceConflictReason: true,
+		infrav1.CreateInterruptedReason: true, infrav1.DestroyFailedReason: true, infrav1.WorkspaceRejectedReason: true,
+		infrav1.UpToDateReason: false, infrav1.ProvisioningReason: false, infrav1.WaitingForDependenciesReason: false, infrav1.DeletingReason: false,
+	} {
+		assert.Equal(t, want, warning(metav1.Condition{Reason: reason}), reason)
+	}
+}
