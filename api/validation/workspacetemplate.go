@@ -39,7 +39,7 @@ func WorkspaceTemplate(spec *infrav1.WorkspaceTemplateSpec) field.ErrorList {
 	params := spec.Template.Spec.ForProvider
 	// Placeholders may stand where HCL allows none, for example outside of quotes. A bare name in their place keeps the
 	// text parseable and its lines and columns nearly right.
-	params.Module = placeholder.ReplaceAllString(params.Module, "$1")
+	params.Module = terraform.Placeholder.ReplaceAllString(params.Module, "$1")
 	return append(Module(params, forProvider), Parameters(params, forProvider)...)
 }
 
@@ -85,7 +85,6 @@ func parse(params terraform.WorkspaceParameters) (*hcl.File, hcl.Diagnostics) {
 }
 
 var (
-	placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 	quoted      = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)

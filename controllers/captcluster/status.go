@@ -101,7 +101,7 @@ func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	}
 	output := f.Apply.Apply.Status.Outputs[terraform.OutputAvailabilityZones]
 	var zones []string
-	if err := json.Unmarshal([]byte(output), &zones); err != nil {
+	if err := json.Unmarshal([]byte(output), &zones); err != nil && !strings.HasPrefix(output, "[") {
 		zones = strings.Split(output, ",")
 	}
 	var domains []clusterv1.FailureDomain

@@ -78,6 +78,7 @@ func Render(in Input) (*Rendered, field.ErrorList) {
 	} else {
 		errs = intoNamespace(spec, in.Apply.Namespace, path)
 	}
+	errs = append(errs, fluxSource(spec, in, path)...)
 	errs = append(errs, validation.Module(spec.ForProvider, path.Child("forProvider"))...)
 	errs = append(errs, validation.Parameters(spec.ForProvider, path.Child("forProvider"))...)
 	if len(errs) > 0 {

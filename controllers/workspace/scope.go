@@ -19,6 +19,7 @@ package workspace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -28,7 +29,9 @@ import (
 // reference is a place in a spec that names an object in a namespace.
 type reference struct {
 	namespace *string
-	path      *field.Path
+	// object is all of the reference: name and, where there is one, key.
+	object string
+	path   *field.Path
 }
 
 // references lists every place of a spec that names a Secret or ConfigMap. The security rules are checked over this list,
@@ -37,7 +40,7 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 	var refs []reference
 	key := func(ref *terraform.KeyReference, path *field.Path) {
 		if ref != nil {
-			refs = append(refs, reference{&ref.Namespace, path})
+			refs = append(refs, reference{&ref.Namespace, ref.Name + "/" + ref.Key, path})
 		}
 	}
 	params := path.Child("forProvider")
@@ -50,7 +53,7 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 		key(spec.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
 	}
 	if spec.WriteConnectionSecretToRef != nil {
-		refs = append(refs, reference{&spec.WriteConnectionSecretToRef.Namespace, path.Child("writeConnectionSecretToRef")})
+		refs = append(refs, reference{&spec.WriteConnectionSecretToRef.Namespace, spec.WriteConnectionSecretToRef.Name, path.Child("writeConnectionSecretToRef")})
 	}
 	return refs
 }
@@ -83,9 +86,11 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 // references are held to the one of the WorkspaceTemplateApply, or to what the template itself says literally about its
 // own.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
-	literal := map[string]bool{}
+	literal := map[string]string{}
 	for _, ref := range references(in.Template.Spec.Template.Spec.DeepCopy(), path) {
-		literal[ref.path.String()] = *ref.namespace == in.Template.Namespace
+		if *ref.namespace == in.Template.Namespace {
+			literal[ref.path.String()] = ref.object
+		}
 	}
 	if in.Apply.Spec.WriteConnectionSecretToRef != nil {
 		// This one is the word of the WorkspaceTemplateApply, whatever the template says in its place.
@@ -98,7 +103,7 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 			*ref.namespace = in.Apply.Namespace
 		case in.Apply.Namespace:
 		case in.Template.Namespace:
-			if !literal[ref.path.String()] {
+			if object, ok := literal[ref.path.String()]; !ok || object != ref.object {
 				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
 			}
 		default:
@@ -109,6 +114,21 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		spec.ProviderConfigRef.Kind = ""
 	}
 	return errs
+}
+
+// fluxSource holds the source of a Flux module, Kind::namespace/name, to the same rule as other references.
+func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
+	if spec.ForProvider.Source != terraform.SourceFlux {
+		return nil
+	}
+	_, object, _ := strings.Cut(spec.ForProvider.Module, "::")
+	namespace, _, found := strings.Cut(object, "/")
+	literal := spec.ForProvider.Module == in.Template.Spec.Template.Spec.ForProvider.Module && namespace == in.Template.Namespace
+	if found && (namespace == in.Apply.Namespace || literal) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("forProvider", "module"), fmt.Sprintf(
+		"must be Kind::%s/name: a source in the namespace of the WorkspaceTemplateApply, or literally in that of the template", in.Apply.Namespace))}
 }
 
 func otherNamespace(ref reference, namespace string) *field.Error {

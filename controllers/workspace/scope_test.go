@@ -211,3 +211,32 @@ func TestTheKindOfTheProviderConfig(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatTheTemplateSaysOfItsOwnNamespaceMustBeLiteralAltogether(t *testing.T) {
+	for name, legal := range map[string]bool{"theirs": true, "${theirs}": false} {
+		_, errs := Render(rendering{
+			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{"cluster_name": "demo", "theirs": "any"})},
+			template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+				spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: name, Key: "k", Namespace: "shared"}}}
+			})},
+		}.input())
+		assert.Equal(t, legal, len(errs) == 0, "a Secret of the template's namespace named %s: %v", name, errs)
+	}
+}
+
+func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
+	for module, legal := range map[string]bool{
+		"GitRepository::team/modules": true, "GitRepository::${mine}/modules": true, "GitRepository::shared/modules": true,
+		"GitRepository::other/modules": false, "GitRepository::${theirs}/modules": false, "GitRepository::shared/${mine}": false, "modules": false,
+	} {
+		_, errs := Render(rendering{
+			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
+				"cluster_name": "demo", "mine": "team", "theirs": "shared",
+			})},
+			template: []builder.Option{builder.WithNamespace("shared"), builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+				p.Source, p.Module = terraform.SourceFlux, module
+			})},
+		}.input())
+		assert.Equal(t, legal, len(errs) == 0, "%s: %v", module, errs)
+	}
+}

@@ -33,7 +33,6 @@ import (
 const workspaceNameVariable = "WORKSPACE_NAME"
 
 var (
-	placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
 	// an expression there.
 	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
@@ -90,7 +89,7 @@ func (s *substitution) walk(node any, path *field.Path) any {
 func (s *substitution) replace(text string, path *field.Path) string {
 	inModule := path.String() == s.module
 	var refused []string
-	out := placeholder.ReplaceAllStringFunc(text, func(match string) string {
+	out := terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
 		name := match[2 : len(match)-1]
 		value, ok := s.variables[name]
 		if !ok {

@@ -59,7 +59,7 @@ const userIndex = "template.users"
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, userIndex, func(object client.Object) []string {
-		return []string{templateKey(object).String()}
+		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 	})
 	if err != nil {
 		return err
@@ -69,15 +69,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("workspacetemplate").
 		WithOptions(options).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
-			return []ctrl.Request{{NamespacedName: templateKey(object)}}
+			return []ctrl.Request{{NamespacedName: object.(*infrav1.WorkspaceTemplateApply).TemplateKey()}}
 		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
-}
-
-func templateKey(object client.Object) client.ObjectKey {
-	ref := object.(*infrav1.WorkspaceTemplateApply).Spec.TemplateRef
-	if ref.Namespace == "" {
-		ref.Namespace = object.GetNamespace()
-	}
-	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }

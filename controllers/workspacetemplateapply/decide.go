@@ -57,6 +57,8 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Hold
 	case f.Rendered == nil, f.Rival != "", len(f.Missing) > 0:
 		return Observe
+	case f.GoneForGood:
+		return Observe
 	case f.Live == nil:
 		return Create
 	case !f.owned(), f.Live.Deleting():

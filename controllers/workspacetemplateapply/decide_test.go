@@ -110,7 +110,7 @@ func TestDecideWhileTheApplyLives(t *testing.T) {
 		"something is waited for":       {newScene(t).with(func(f *Facts) { f.Missing = []string{"Secret x does not exist"} }), Observe},
 		"something is waited for before a change": {
 			newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = []string{"Secret x does not exist"} }), Observe},
-		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.Rival = "demo" }), Observe},
+		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" }), Observe},
 		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), AwaitKind},
 		"somebody else's":                       {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
 		"made anew by somebody else":            {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},

@@ -45,8 +45,11 @@ type Facts struct {
 	// Live is nil when the Workspace does not exist. Ownership says whose it is.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
-	// Rival is another WorkspaceTemplateApply that has the older claim to the same Workspace.
+	// Rival says in words which other WorkspaceTemplateApply has the older claim to the same Workspace.
 	Rival string
+	// GoneForGood is true when the Workspace was there, is gone, and is not made again: an owner who wants to keep what exists
+	// does not want another one in its place.
+	GoneForGood bool
 	// Rejected is why the API server refused the rendered Workspace.
 	Rejected error
 }

@@ -69,7 +69,8 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if err != nil {
 		return err
 	}
-	if f.Rival, err = r.rival(ctx, apply, f.Name); err != nil || f.Live == nil {
+	f.GoneForGood = f.Live == nil && apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+	if f.Rival, err = r.rival(ctx, apply, f); err != nil || f.Live == nil {
 		return err
 	}
 	rendered := f.Rendered
@@ -80,28 +81,50 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	return nil
 }
 
-// rival returns another WorkspaceTemplateApply of the namespace that names the same Workspace and is older. The older one
-// wins, so that of two that were admitted at the same time exactly one goes on.
-func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (string, error) {
-	if name == "" {
+// rival returns another WorkspaceTemplateApply that names the same Workspace and is older. The older one wins, so that of
+// two that were admitted at the same time exactly one goes on. Cluster-wide Workspaces have rivals in every namespace.
+func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+	if f.Name == "" {
 		return "", nil
 	}
 	var others infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &others, client.InNamespace(apply.Namespace), client.MatchingFields{workspaceNameIndex: name}); err != nil {
-		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
+	if err := r.Client.List(ctx, &others, client.MatchingFields{workspaceNameIndex: f.Name}); err != nil {
+		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", f.Name, err)
 	}
 	for i := range others.Items {
 		other := &others.Items[i]
-		if other.UID != apply.UID && older(other, apply) {
-			return other.Name, nil
+		if other.UID == apply.UID || !older(other, apply) {
+			continue
+		}
+		if other.Namespace == apply.Namespace {
+			return "WorkspaceTemplateApply " + other.Name, nil
+		}
+		if f.clusterWide() && !namespaced(other) {
+			return "a WorkspaceTemplateApply of another namespace", nil // Whose, is not for everybody to know.
 		}
 	}
 	return "", nil
 }
 
+// clusterWide tells whether the Workspace is, or would be, one without a namespace.
+func (f *Facts) clusterWide() bool {
+	if f.Live != nil {
+		return f.Live.Reference().Namespace == ""
+	}
+	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+}
+
+// namespaced tells whether a WorkspaceTemplateApply is known to have a Workspace within its namespace.
+func namespaced(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.Namespace != ""
+}
+
 func older(a, b *infrav1.WorkspaceTemplateApply) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	if a.Namespace != b.Namespace {
+		return a.Namespace < b.Namespace
 	}
 	return a.Name < b.Name
 }

@@ -274,3 +274,25 @@ func TestAClusterWideTemplateMakesAClusterWideWorkspace(t *testing.T) {
 	assert.Empty(t, ref.Namespace)
 	assert.Regexp(t, "^default-demo-vpc-[a-z2-7]{5}$", ref.Name)
 }
+
+func TestAClusterWideWorkspaceIsNotAdoptedByAnotherNamespace(t *testing.T) {
+	named, wide := builder.WithWorkspaceName("legacy"), builder.WithScope(terraform.ScopeCluster)
+	later := builder.WithCreation(builder.Created.Add(time.Second))
+	other := builder.WithNamespace("other")
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", wide), builder.WorkspaceTemplate("vpc", wide, other),
+		builder.WorkspaceTemplateApply("owner", named, other), builder.WorkspaceTemplateApply("thief", named, later))
+	w.mustReconcile("thief")
+	assert.Equal(t, "False WorkspaceConflict: Workspace legacy is that of a WorkspaceTemplateApply of another namespace, which is older; "+
+		"delete this one, or make it anew under another name", w.ready("thief"))
+	assert.Equal(t, []string{"patch status"}, w.writes)
+}
+
+func TestARetainedWorkspaceThatIsGoneIsNotMadeAgain(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
+	w.mustReconcile("demo-vpc")
+	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.NotContains(t, w.writes, "apply Workspace")
+	assert.Contains(t, w.ready("demo-vpc"), "set the policy to Delete to have it made again")
+}

@@ -32,9 +32,9 @@ import (
 // template returns the WorkspaceTemplate, or nil when there is none that this object may use. Permission is checked here
 // as well as at admission, since either object can change afterwards.
 func (r *Reconciler) template(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
-	template, err := engine.Get(ctx, r.Client, templateKey(apply), &infrav1.WorkspaceTemplate{})
+	template, err := engine.Get(ctx, r.Client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
 	if err != nil {
-		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", templateKey(apply), err)
+		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", apply.TemplateKey(), err)
 	}
 	if template == nil {
 		return nil, nil
@@ -46,14 +46,6 @@ func (r *Reconciler) template(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return nil, err
 	}
 	return template, nil
-}
-
-func templateKey(apply *infrav1.WorkspaceTemplateApply) client.ObjectKey {
-	key := client.ObjectKey{Namespace: apply.Spec.TemplateRef.Namespace, Name: apply.Spec.TemplateRef.Name}
-	if key.Namespace == "" {
-		key.Namespace = apply.Namespace
-	}
-	return key
 }
 
 // missingSecret says what a Secret lacks. Secrets of other namespaces are as good as missing.

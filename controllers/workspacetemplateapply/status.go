@@ -111,7 +111,7 @@ func conflict(f *Facts) engine.Condition {
 	switch {
 	case f.Rival != "":
 		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
-			fmt.Sprintf("%s is that of WorkspaceTemplateApply %s, which is older; delete this one, or make it anew under another name", message, f.Rival))
+			fmt.Sprintf("%s is that of %s, which is older; delete this one, or make it anew under another name", message, f.Rival))
 	case f.Live != nil && f.Ownership == workspace.Replaced:
 		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceReplacedReason,
 			message+" was deleted and made anew by somebody else; nothing is written to it")
@@ -132,6 +132,10 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceKindMissingReason, kindMissingMessage)
 	case o.Reason != "":
 		return engine.Unknown(infrav1.SyncedCondition, o.Reason, o.Message)
+	}
+	if f.GoneForGood {
+		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason,
+			"the Workspace is gone and, with spec.deletionPolicy Retain, not made again; set the policy to Delete to have it made again")
 	}
 	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
 }

@@ -95,7 +95,7 @@ func TestConditions(t *testing.T) {
 			"Rendered": "False TemplateNotFound"}},
 		"the kind is not installed": {newScene(t).with(func(f *Facts) { f.KindMissing = true }), map[string]string{
 			"Ready": "False WorkspaceKindMissing", "Synced": "Unknown WorkspaceKindMissing"}},
-		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.Rival = "demo" }), map[string]string{
+		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
 		"somebody else's": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
@@ -134,7 +134,7 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 	missing := newScene(t).with(func(f *Facts) { f.Missing = []string{"Secret a does not exist", "Workspace b is not up to date"} })
 	assert.Equal(t, "Secret a does not exist; Workspace b is not up to date", missing.message("Ready"))
 
-	rival := newScene(t).with(func(f *Facts) { f.Rival = "demo" })
+	rival := newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" })
 	assert.Contains(t, rival.message("Ready"), "is that of WorkspaceTemplateApply demo, which is older")
 
 	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })

@@ -80,7 +80,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 func index(ctx context.Context, mgr ctrl.Manager) error {
 	for field, extract := range map[string]func(*infrav1.WorkspaceTemplateApply) []string{
-		templateIndex:      func(a *infrav1.WorkspaceTemplateApply) []string { return []string{templateKey(a).String()} },
+		templateIndex:      func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.TemplateKey().String()} },
 		workspaceNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.Spec.WorkspaceName} },
 		waitForSecretIndex: func(a *infrav1.WorkspaceTemplateApply) (keys []string) {
 			for _, secret := range a.Spec.WaitForSecrets {

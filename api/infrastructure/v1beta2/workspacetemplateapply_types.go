@@ -211,6 +211,15 @@ func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
 	a.Status.Conditions = conditions
 }
 
+// TemplateKey is the namespace and name of the template that the object refers to.
+func (a *WorkspaceTemplateApply) TemplateKey() types.NamespacedName {
+	key := types.NamespacedName{Namespace: a.Spec.TemplateRef.Namespace, Name: a.Spec.TemplateRef.Name}
+	if key.Namespace == "" {
+		key.Namespace = a.Namespace
+	}
+	return key
+}
+
 // WorkspaceTemplateApplyList is a list of WorkspaceTemplateApplies.
 //
 // +kubebuilder:object:root=true
