@@ -86,34 +86,35 @@ type Options struct {
 // SetupWithManager adds all controllers to a manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	engineFor := func(name string) engine.Engine {
-		return engine.Engine{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), Written: &engine.Memory{}}
+		return engine.Engine{
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), Written: &engine.Memory{}, WatchFilterValue: options.WatchFilterValue,
+		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}
 
 	templates := &workspacetemplate.Reconciler{Engine: engineFor("workspacetemplate-controller")}
+	templates.WatchFilterValue = "" // Templates are shared by all managers, which agree on their status.
 	if err := templates.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
 	applies := &workspacetemplateapply.Reconciler{
-		Engine:           engineFor("workspacetemplateapply-controller"),
-		Workspaces:       &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
-		Uncached:         mgr.GetAPIReader(),
-		Clock:            clock.RealClock{},
-		WatchFilterValue: options.WatchFilterValue,
+		Engine:     engineFor("workspacetemplateapply-controller"),
+		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
+		Uncached:   mgr.GetAPIReader(),
+		Clock:      clock.RealClock{},
 	}
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
 	clusters := &captcluster.Reconciler{
-		Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), WatchFilterValue: options.WatchFilterValue,
+		Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(),
 	}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
 	controlPlanes := &captcontrolplane.Reconciler{
-		Engine:           engineFor("captcontrolplane-controller"),
-		Uncached:         mgr.GetAPIReader(),
-		WatchFilterValue: options.WatchFilterValue,
+		Engine:   engineFor("captcontrolplane-controller"),
+		Uncached: mgr.GetAPIReader(),
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)

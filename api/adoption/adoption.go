@@ -31,17 +31,22 @@ import (
 //
 // An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
 // one would be a second EKS cluster or VPC.
-func Candidates(owner metav1.Object, schemeName string, applies []infrav1.WorkspaceTemplateApply) []string {
-	var names []string
+//
+// Those it owns are returned once more: they go when the owner goes, so it must not go before a person has decided.
+func Candidates(owner metav1.Object, schemeName string, applies []infrav1.WorkspaceTemplateApply) (names, ownedNames []string) {
 	for i := range applies {
 		apply := &applies[i]
 		owned := slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool {
 			return ref.UID == owner.GetUID()
 		})
+		if owned {
+			ownedNames = append(ownedNames, apply.Name)
+		}
 		if owned || apply.Name == schemeName {
 			names = append(names, apply.Name)
 		}
 	}
 	slices.SortFunc(names, strings.Compare)
-	return names
+	slices.SortFunc(ownedNames, strings.Compare)
+	return names, ownedNames
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package adoption_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,7 +55,14 @@ func TestCandidates(t *testing.T) {
 			}, []string{"a", "demo-vpc", "z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.want, adoption.Candidates(owner, "demo-vpc", row.applies))
+			names, owned := adoption.Candidates(owner, "demo-vpc", row.applies)
+			assert.Equal(t, row.want, names)
+			for _, name := range owned {
+				assert.Contains(t, names, name)
+				assert.True(t, slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {
+					return a.Name == name && len(a.OwnerReferences) == 1 && a.OwnerReferences[0].UID == owner.UID
+				}))
+			}
 		})
 	}
 }

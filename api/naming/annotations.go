@@ -41,4 +41,13 @@ const (
 	ClusterVariable = "cluster_name"
 	VPCVariable     = "vpc_name"
 	VPCIDVariable   = "vpc_id"
+	RegionVariable  = "region"
 )
+
+// VersionVariable is the Kubernetes version in EKS' form, for example 1.31.
+const VersionVariable = "kubernetes_version"
+
+// IdentityVariables lists the variables that are the identity of cloud resources.
+func IdentityVariables() []string {
+	return []string{ClusterVariable, VPCVariable, VPCIDVariable, RegionVariable}
+}

@@ -17,7 +17,7 @@ limitations under the License.
 package terraform
 
 import (
-	"fmt"
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -28,18 +28,18 @@ import (
 const defaultPort = 443
 
 // ParseEndpoint splits the output cluster_endpoint, a URL or host[:port], into host and port. The host has neither scheme
-// nor brackets.
+// nor brackets. Errors never quote the text, which may hold credentials.
 func ParseEndpoint(text string) (host string, port int32, err error) {
 	parsed, err := url.Parse(withScheme(strings.TrimSpace(text)))
 	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" || !bare(parsed) {
-		return "", 0, fmt.Errorf("%q is not an https URL of a host, and not host[:port]", text)
+		return "", 0, errors.New("it is not an https URL of a host, and not host[:port]")
 	}
 	if parsed.Port() == "" {
 		return parsed.Hostname(), defaultPort, nil
 	}
 	number, err := strconv.ParseUint(parsed.Port(), 10, 16)
 	if err != nil || number == 0 {
-		return "", 0, fmt.Errorf("%q has no valid port", text)
+		return "", 0, errors.New("it has no valid port")
 	}
 	return parsed.Hostname(), int32(number), nil
 }

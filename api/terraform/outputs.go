@@ -26,6 +26,8 @@ const (
 	OutputClusterEndpoint = "cluster_endpoint"
 	// OutputClusterName is the name of the EKS cluster.
 	OutputClusterName = "cluster_name"
+	// OutputClusterVersion is the Kubernetes version that EKS runs, for example 1.31.
+	OutputClusterVersion = "cluster_version"
 	// OutputClusterCA is the base64 encoded PEM of the EKS certificate authority, as EKS returns it.
 	OutputClusterCA = "cluster_certificate_authority_data"
 	// OutputKubeconfig is a complete kubeconfig; it is sensitive, so it appears only in the connection Secret.
@@ -36,7 +38,7 @@ const (
 // None of them is a secret by its meaning, and sensitive outputs never reach status at all.
 func PublishedOutputs() []string {
 	return []string{
-		OutputAvailabilityZones, "cluster_arn", OutputClusterEndpoint, OutputClusterName, "cluster_version",
+		OutputAvailabilityZones, "cluster_arn", OutputClusterEndpoint, OutputClusterName, OutputClusterVersion,
 		"oidc_provider_arn", "private_subnets", "public_subnets", OutputVPCID,
 	}
 }

@@ -47,6 +47,14 @@ func (s Scope) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: WorkspaceKind}
 }
 
+// OrDefault is the scope, or Namespaced when it is empty.
+func (s Scope) OrDefault() Scope {
+	if s == ScopeCluster {
+		return ScopeCluster
+	}
+	return ScopeNamespaced
+}
+
 // Scopes lists every scope, the default one first.
 func Scopes() []Scope { return []Scope{ScopeNamespaced, ScopeCluster} }
 
@@ -351,7 +359,7 @@ type KeyReference struct {
 
 // WorkspaceStatus is what the provider reports.
 type WorkspaceStatus struct {
-	// conditions are Ready and Synced, see the table in the documentation of package workspace.
+	// conditions are Ready and Synced, see docs/provider-terraform.md.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// atProvider is what Terraform returned.

@@ -85,7 +85,7 @@ func parse(params terraform.WorkspaceParameters) (*hcl.File, hcl.Diagnostics) {
 }
 
 var (
-	quoted      = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
 	// stateArgs are arguments that change where state lives.

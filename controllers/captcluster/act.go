@@ -18,20 +18,22 @@ package captcluster
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
 	switch decide(captCluster, f) {
 	case Provision:
 		return r.provision(ctx, captCluster, f)
+	case Hold:
+		return engine.Patch(ctx, r.Client, captCluster, func() {
+			controllerutil.AddFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
+		})
 	case Destroy:
 		// The policy may have changed a moment ago; it must reach the WorkspaceTemplateApply before the deletion does.
 		if err := f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager); err != nil {
@@ -39,7 +41,7 @@ func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, 
 		}
 		return f.Apply.Delete(ctx, r.Client)
 	case Release:
-		return r.patch(ctx, captCluster, func() {
+		return engine.Patch(ctx, r.Client, captCluster, func() {
 			controllerutil.RemoveFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
 		})
 	case Observe:
@@ -50,7 +52,7 @@ func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, 
 // provision writes down which WorkspaceTemplateApply is ours, and only then makes it: whatever happens between the two,
 // there is never a second one.
 func (r *Reconciler) provision(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
-	err := r.patch(ctx, captCluster, func() {
+	err := engine.Patch(ctx, r.Client, captCluster, func() {
 		controllerutil.AddFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
 		if captCluster.Spec.WorkspaceTemplateApplyRef == nil {
 			captCluster.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
@@ -60,17 +62,4 @@ func (r *Reconciler) provision(ctx context.Context, captCluster *infrav1.CAPTClu
 		return err
 	}
 	return f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager)
-}
-
-// patch writes metadata and spec, if change changes them. It is refused when our cache was behind.
-func (r *Reconciler) patch(ctx context.Context, captCluster *infrav1.CAPTCluster, change func()) error {
-	original := captCluster.DeepCopy()
-	if change(); equality.Semantic.DeepEqual(original, captCluster) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, captCluster, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing finalizer and workspaceTemplateApplyRef: %w", err)
-	}
-	return nil
 }

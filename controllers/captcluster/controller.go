@@ -32,8 +32,6 @@ type Reconciler struct {
 	engine.Engine
 	// Uncached reads what must not be missed during deletion.
 	Uncached client.Reader
-	// WatchFilterValue restricts the reconciler to objects with that value of Cluster API's watch label.
-	WatchFilterValue string
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch;patch

@@ -26,6 +26,8 @@ type Action string
 const (
 	// Observe: nothing to write, status says what is waited for.
 	Observe Action = "Observe"
+	// Hold: put the finalizer on, so that the CAPTCluster outlives the control plane that stands in its VPC.
+	Hold Action = "Hold"
 	// Provision: write the WorkspaceTemplateApply of the VPC.
 	Provision Action = "Provision"
 	// Destroy: delete the WorkspaceTemplateApply of the VPC.
@@ -41,15 +43,17 @@ func decide(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 		return Observe
 	case !captCluster.DeletionTimestamp.IsZero():
 		return decideDeletion(f)
-	case f.Cluster == nil, captCluster.Spec.VPC.Template == nil, len(f.Apply.Candidates) > 0:
+	case f.Cluster == nil, len(f.Apply.Candidates) > 0, f.Apply.Claimed != "":
 		return Observe
+	case captCluster.Spec.VPC.Template == nil:
+		return Hold
 	}
 	return Provision
 }
 
 func decideDeletion(f *Facts) Action {
 	switch {
-	case len(f.ControlPlanes) > 0:
+	case len(f.ControlPlanes) > 0, len(f.Apply.Owned) > 0:
 		return Observe
 	case f.Apply.Apply == nil:
 		return Release

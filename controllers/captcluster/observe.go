@@ -59,42 +59,38 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		return f, nil
 	}
 	name := naming.VPCWorkspaceTemplateApply(captCluster.Name)
-	f.Apply, err = owner.Observe(ctx, r.reader(captCluster), captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, name)
-	if err != nil || cluster == nil || len(f.Apply.Candidates) > 0 {
+	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, name)
+	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
+	if cluster != nil {
+		clusterName = cluster.Name
+	}
+	if err != nil || clusterName == "" || len(f.Apply.Candidates) > 0 || f.Apply.Claimed != "" {
 		return f, err
 	}
 	if ref := captCluster.Spec.WorkspaceTemplateApplyRef; ref != nil {
 		name = ref.Name
 	}
 	return f, f.Apply.Desire(r.Client, owner.Want{
-		Owner: captCluster, Cluster: cluster, Name: name, Template: template.Ref,
-		Variables:        variables(captCluster, cluster),
+		Owner: captCluster, ClusterName: clusterName, Name: name, Template: template.Ref,
+		Variables:        variables(captCluster, clusterName),
 		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
 		DeletionPolicy:   template.DeletionPolicy,
 	})
 }
 
-// reader is the cache, but past it while the object is being deleted.
-func (r *Reconciler) reader(captCluster *infrav1.CAPTCluster) client.Reader {
-	if captCluster.DeletionTimestamp.IsZero() {
-		return r.Client
-	}
-	return r.Uncached
-}
-
 // variables for the VPC template. Those CAPT sets take precedence over the user's.
-func variables(captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) map[string]string {
+func variables(captCluster *infrav1.CAPTCluster, clusterName string) map[string]string {
 	template := captCluster.Spec.VPC.Template
 	out := make(map[string]string, len(template.Variables)+3)
 	for name, value := range template.Variables {
 		out[name] = value
 	}
-	out[naming.ClusterVariable] = cluster.Name
+	out[naming.ClusterVariable] = clusterName
 	out[naming.VPCVariable] = template.Name
 	if template.Name == "" {
 		out[naming.VPCVariable] = naming.VPC(captCluster.Name)
 	}
-	out["region"] = captCluster.Spec.Region
+	out[naming.RegionVariable] = captCluster.Spec.Region
 	return out
 }
 

@@ -128,10 +128,8 @@ func deletingCondition(f *Facts) engine.Condition {
 	case len(f.ControlPlanes) > 0:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
 			fmt.Sprintf("the VPC stays until CAPTControlPlane %s is gone", strings.Join(f.ControlPlanes, ", ")))
-	case f.Apply.Apply != nil:
-		return f.Apply.DeletingCondition(infrav1.DeletingCondition)
 	}
-	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
+	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 }
 
 // warning tells which transitions need a person.

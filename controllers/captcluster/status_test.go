@@ -48,7 +48,7 @@ func TestDecide(t *testing.T) {
 		"no Cluster yet":                      {living, &Facts{}, Observe},
 		"with a Cluster":                      {living, &Facts{Cluster: cluster}, Provision},
 		"paused":                              {living, &Facts{Cluster: cluster, Paused: "annotation"}, Observe},
-		"an existing VPC":                     {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, Observe},
+		"an existing VPC":                     {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, Hold},
 		"a person must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []string{"demo-vpc"}}}, Observe},
 		"the VPC is there":                    {living, made(nil), Provision},
 		"deleted, nothing there":              {deleted, &Facts{Cluster: cluster}, Release},
@@ -204,7 +204,7 @@ func TestVariables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			captCluster := builder.CAPTCluster("demo", row.options...)
 			before := captCluster.DeepCopy()
-			assert.Equal(t, row.want, variables(captCluster, cluster))
+			assert.Equal(t, row.want, variables(captCluster, cluster.Name))
 			assert.Equal(t, before, captCluster)
 		})
 	}

@@ -32,6 +32,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // SetupWithManager registers the watches.
@@ -48,10 +49,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("captcluster").
 		WithOptions(options).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), endpointKnown()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane),
-			builder.WithPredicates(deleted())).
+			builder.WithPredicates(owner.Deleted())).
 		Complete(r)
 }
 
@@ -69,15 +71,6 @@ func endpointKnown() predicate.Funcs {
 	}
 }
 
-// deleted lets only deletions through.
-func deleted() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
 // ofControlPlane reconciles the CAPTClusters that wait for a control plane to be gone.
 func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) []ctrl.Request {
 	var list infrav1.CAPTClusterList
@@ -88,6 +81,23 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) [
 	var requests []ctrl.Request
 	for i := range list.Items {
 		if !list.Items[i].DeletionTimestamp.IsZero() {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// withoutReference reconciles those that refer to no WorkspaceTemplateApply: the one that is gone may have been what they were
+// waiting for a person to decide about.
+func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
+	var list infrav1.CAPTClusterList
+	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if list.Items[i].Spec.WorkspaceTemplateApplyRef == nil {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,10 +37,14 @@ func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTC
 		return r.provision(ctx, controlPlane, f)
 	case Configure:
 		return r.configure(ctx, controlPlane, f)
+	case Hold:
+		return engine.Patch(ctx, r.Client, controlPlane, func() {
+			controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
+		})
 	case Destroy:
 		return f.Apply.Delete(ctx, r.Client)
 	case Release:
-		return r.patch(ctx, controlPlane, func() {
+		return engine.Patch(ctx, r.Client, controlPlane, func() {
 			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
 		})
 	case Observe:
@@ -52,7 +55,7 @@ func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTC
 // provision writes down which WorkspaceTemplateApply is ours, and only then makes it: whatever happens between the two,
 // there is never a second one.
 func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	err := r.patch(ctx, controlPlane, func() {
+	err := engine.Patch(ctx, r.Client, controlPlane, func() {
 		controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
 		if controlPlane.Spec.WorkspaceTemplateApplyRef == nil {
 			controlPlane.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
@@ -67,25 +70,17 @@ func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1
 // configure publishes the kubeconfigs before the endpoint: Cluster API connects as soon as it knows the endpoint, and waits
 // half a minute when it finds no kubeconfig then.
 func (r *Reconciler) configure(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	// One that was adopted, or restored from a backup, did not come by here through provision.
-	if err := r.patch(ctx, controlPlane, func() {
-		controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
-	}); err != nil {
+	if err := r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, naming.KubeconfigSecret(f.Cluster.Name), &f.Kubeconfig); err != nil {
 		return err
 	}
-	for name, published := range map[string]*Published{
-		naming.KubeconfigSecret(f.Cluster.Name):     &f.Kubeconfig,
-		naming.UserKubeconfigSecret(f.Cluster.Name): &f.UserKubeconfig,
-	} {
-		if err := r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, name, published); err != nil {
-			return err
-		}
+	if err := r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, naming.UserKubeconfigSecret(f.Cluster.Name), &f.UserKubeconfig); err != nil {
+		return err
 	}
 	endpoint, err := f.endpoint()
 	if err != nil || endpoint.IsZero() {
 		return nil //nolint:nilerr // Status tells; a retry would find the same output.
 	}
-	return r.patch(ctx, controlPlane, func() {
+	return engine.Patch(ctx, r.Client, controlPlane, func() {
 		if !controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 			controlPlane.Spec.ControlPlaneEndpoint = endpoint
 		}
@@ -106,18 +101,5 @@ func (r *Reconciler) writeKubeconfig(ctx context.Context, controlPlane *controlp
 		return fmt.Errorf("writing Secret %s: %w", name, err)
 	}
 	published.Written = true
-	return nil
-}
-
-// patch writes metadata and spec, if change changes them. It is refused when our cache was behind.
-func (r *Reconciler) patch(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, change func()) error {
-	original := controlPlane.DeepCopy()
-	if change(); equality.Semantic.DeepEqual(original, controlPlane) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, controlPlane, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing finalizer, workspaceTemplateApplyRef or controlPlaneEndpoint: %w", err)
-	}
 	return nil
 }

@@ -33,8 +33,6 @@ type Reconciler struct {
 	engine.Engine
 	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
 	Uncached client.Reader
-	// WatchFilterValue restricts the reconciler to objects with that value of Cluster API's watch label.
-	WatchFilterValue string
 }
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch;patch

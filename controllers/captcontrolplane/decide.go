@@ -19,7 +19,12 @@ package captcontrolplane
 import (
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -29,6 +34,9 @@ type Action string
 const (
 	// Observe: nothing to write, status says what is waited for.
 	Observe Action = "Observe"
+	// Hold: put the finalizer on, since a WorkspaceTemplateApply of ours is there: the object was adopted, or restored from a
+	// backup.
+	Hold Action = "Hold"
 	// Provision: write the WorkspaceTemplateApply.
 	Provision Action = "Provision"
 	// Configure: write endpoint and kubeconfig.
@@ -46,6 +54,8 @@ func decide(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) Action {
 		return Observe
 	case !controlPlane.DeletionTimestamp.IsZero():
 		return decideDeletion(f)
+	case f.Apply.Apply != nil && !controllerutil.ContainsFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer):
+		return Hold
 	case blocked(controlPlane, f) != nil:
 		return Observe
 	case f.Apply.Ready(manager):
@@ -56,6 +66,8 @@ func decide(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) Action {
 
 func decideDeletion(f *Facts) Action {
 	switch {
+	case len(f.Apply.Owned) > 0:
+		return Observe
 	case f.Apply.Apply == nil:
 		return Release
 	case f.Apply.Apply.DeletionTimestamp.IsZero():
@@ -79,6 +91,8 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 	case len(f.Apply.Candidates) > 0:
 		adoption := f.Apply.AdoptionCondition(controlplanev1.DependenciesReadyCondition)
 		return no(adoption.Reason, adoption.Message)
+	case f.Apply.Claimed != "":
+		return no(infrav1.ReferenceConflictReason, f.Apply.Claimed)
 	case f.Infrastructure != nil && controlPlane.Spec.Region != "" && controlPlane.Spec.Region != f.Infrastructure.Spec.Region:
 		return no(controlplanev1.RegionConflictReason, fmt.Sprintf("spec.region is %s, but CAPTCluster %s is in %s; remove spec.region, or correct one of the two",
 			controlPlane.Spec.Region, f.Infrastructure.Name, f.Infrastructure.Spec.Region))
@@ -86,6 +100,22 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(controlplanev1.WaitingForInfrastructureReason, fmt.Sprintf("waiting for the infrastructure of Cluster %s", f.Cluster.Name))
 	case f.region(controlPlane) == "":
 		return no(controlplanev1.RegionConflictReason, "spec.region is empty, and the infrastructure of the Cluster names none; set spec.region")
+	}
+	return changed(controlPlane, f, no)
+}
+
+// changed refuses what would build another cluster in place of the one that runs.
+func changed(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, no func(reason, message string) *engine.Condition) *engine.Condition {
+	if f.Apply.Apply == nil {
+		return nil
+	}
+	applied := f.Apply.Apply.Spec.Variables
+	if region := applied[naming.RegionVariable]; region != "" && region != f.region(controlPlane) {
+		return no(controlplanev1.RegionConflictReason, fmt.Sprintf("the cluster is in %s, and can not move to %s; correct the region of the CAPTControlPlane or the CAPTCluster",
+			region, f.region(controlPlane)))
+	}
+	if err := validation.KubernetesVersionStep(applied[naming.VersionVariable], f.Version.EKS); err != nil {
+		return no(controlplanev1.InvalidVersionReason, "spec.version: "+err.Error())
 	}
 	return nil
 }

@@ -37,11 +37,10 @@ func (f *Facts) desire(c client.Client, controlPlane *controlplanev1.CAPTControl
 		return err
 	}
 	return f.Apply.Desire(c, owner.Want{
-		Owner: controlPlane, Cluster: f.Cluster, Name: name, Template: controlPlane.Spec.WorkspaceTemplateRef,
+		Owner: controlPlane, ClusterName: f.Cluster.Name, Name: name, Template: controlPlane.Spec.WorkspaceTemplateRef,
 		Variables:         variables,
 		ConnectionSecret:  naming.ControlPlaneConnectionSecret(controlPlane.Name),
 		WaitForWorkspaces: f.vpcWorkspace(),
-		DeletionPolicy:    infrav1.DeletionPolicyDelete,
 	})
 }
 
@@ -54,8 +53,8 @@ func (f *Facts) variables(controlPlane *controlplanev1.CAPTControlPlane) (map[st
 		out[name] = value
 	}
 	out[naming.ClusterVariable] = f.Cluster.Name
-	out["kubernetes_version"] = f.Version.EKS
-	out["region"] = f.region(controlPlane)
+	out[naming.VersionVariable] = f.Version.EKS
+	out[naming.RegionVariable] = f.region(controlPlane)
 
 	access := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{})
 	out["endpoint_public_access"] = strconv.FormatBool(ptr.Deref(access.Public, true))

@@ -106,7 +106,7 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 	require.NoError(t, s.desire(c, s.controlPlane, applyName))
 	spec := s.Apply.Desired.Object["spec"].(map[string]any)
 	assert.Equal(t, applyName, s.Apply.Desired.GetName())
-	assert.Equal(t, map[string]any{"name": "eks"}, spec["templateRef"])
+	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
-	assert.Equal(t, "Delete", spec["deletionPolicy"])
+	assert.NotContains(t, spec, "deletionPolicy", "what a person said stays")
 }

@@ -71,6 +71,14 @@ func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
 	return controlPlane.Spec.Region
 }
 
+// runningRegion is where the cluster is, which spec may no longer agree with.
+func (f *Facts) runningRegion(controlPlane *controlplanev1.CAPTControlPlane) string {
+	if region := f.Apply.Apply.Spec.Variables[naming.RegionVariable]; region != "" {
+		return region
+	}
+	return f.region(controlPlane)
+}
+
 // infrastructureReady tells whether the VPC is there. Cluster API's word counts for other providers' infrastructure.
 func (f *Facts) infrastructureReady() bool {
 	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
@@ -93,6 +101,15 @@ func (f *Facts) output(name string) string {
 		return string(f.Connection.Data[name])
 	}
 	return ""
+}
+
+// runningVersion is what Terraform says that EKS runs, if it says so; else what it was asked for.
+func (f *Facts) runningVersion() string {
+	reported, err := validation.ParseKubernetesVersion(f.output(terraform.OutputClusterVersion))
+	if err == nil && reported.EKS != f.Version.EKS {
+		return reported.Semantic
+	}
+	return f.Version.Semantic
 }
 
 // endpoint is where the API server is, as Terraform says; the error says why that can not be told.

@@ -64,7 +64,7 @@ func outputs() map[string]string {
 
 func newScene(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
-	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", options...)}
+	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
 	version, err := validation.ParseKubernetesVersion(s.controlPlane.Spec.Version)
 	require.NoError(t, err)
 	s.Facts = &Facts{

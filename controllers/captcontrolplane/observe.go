@@ -41,7 +41,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
 	name := naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name)
-	f.Apply, err = owner.Observe(ctx, r.reader(controlPlane), controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, name)
+	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, name)
 	if err != nil || cluster == nil {
 		return f, err
 	}
@@ -60,14 +60,6 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		}
 	}
 	return f, r.observeSecrets(ctx, controlPlane, f)
-}
-
-// reader is the cache, but past it while the object is being deleted.
-func (r *Reconciler) reader(controlPlane *controlplanev1.CAPTControlPlane) client.Reader {
-	if controlPlane.DeletionTimestamp.IsZero() {
-		return r.Client
-	}
-	return r.Uncached
 }
 
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane.

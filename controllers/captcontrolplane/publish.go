@@ -35,8 +35,8 @@ import (
 func (f *Facts) publish(controlPlane *controlplanev1.CAPTControlPlane) {
 	f.Kubeconfig.resolve(func() ([]byte, string, error) { return f.contractKubeconfig(controlPlane) })
 	f.UserKubeconfig.resolve(func() ([]byte, string, error) { return f.execKubeconfig(controlPlane) })
-	f.Kubeconfig.guard(controlPlane)
-	f.UserKubeconfig.guard(controlPlane)
+	f.Kubeconfig.guard(controlPlane, f.Cluster.Name)
+	f.UserKubeconfig.guard(controlPlane, f.Cluster.Name)
 }
 
 func (p *Published) resolve(source func() ([]byte, string, error)) {
@@ -46,11 +46,10 @@ func (p *Published) resolve(source func() ([]byte, string, error)) {
 		return
 	}
 	p.Data = data
-	p.Written = p.Live != nil && bytes.Equal(p.Live.Data[secret.KubeconfigDataName], data)
 }
 
-// guard refuses to overwrite the kubeconfig Secret of another control plane.
-func (p *Published) guard(controlPlane *controlplanev1.CAPTControlPlane) {
+// guard refuses to overwrite the kubeconfig Secret of another control plane, and tells whether ours needs to be written.
+func (p *Published) guard(controlPlane *controlplanev1.CAPTControlPlane, cluster string) {
 	if p.Live == nil || p.Data == nil {
 		return
 	}
@@ -61,6 +60,9 @@ func (p *Published) guard(controlPlane *controlplanev1.CAPTControlPlane) {
 	case controller == nil && p.Live.Type != clusterv1.ClusterSecretType:
 		owner = "somebody else"
 	default:
+		// The label and the owner are part of the contract, so a Secret that lost them is written anew.
+		p.Written = bytes.Equal(p.Live.Data[secret.KubeconfigDataName], p.Data) &&
+			p.Live.Labels[clusterv1.ClusterNameLabel] == cluster && metav1.IsControlledBy(p.Live, controlPlane)
 		return
 	}
 	p.Data, p.Written = nil, false
@@ -102,7 +104,7 @@ func (f *Facts) execKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([
 	if name == "" {
 		name = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
 	}
-	data, err := kubeconfig.ForExec(name, f.region(controlPlane), "https://"+endpoint.String(), ca)
+	data, err := kubeconfig.ForExec(name, f.runningRegion(controlPlane), "https://"+endpoint.String(), ca)
 	if err != nil {
 		return nil, controlplanev1.KubeconfigInvalidReason, err
 	}

@@ -171,6 +171,10 @@ func TestOurOwnSecretIsWrittenOnlyWhenItDiffers(t *testing.T) {
 
 	s.Kubeconfig.Live = liveSecret(want, ours)
 	s.publish(s.controlPlane)
+	assert.False(t, s.Kubeconfig.Written, "it lacks the label of the contract")
+
+	s.Kubeconfig.Live.Labels = map[string]string{clusterv1.ClusterNameLabel: s.Cluster.Name}
+	s.publish(s.controlPlane)
 	assert.True(t, s.Kubeconfig.Written)
 }
 

@@ -41,8 +41,8 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 
 	c := conditions(controlPlane, f)
 	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
-		s.Version = f.Version.Semantic
-		s.Versions = []clusterv1.StatusVersion{{Version: f.Version.Semantic}}
+		s.Version = f.runningVersion()
+		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
 	}
 	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -66,10 +66,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 
 // deletionStatus says what is waited for. The other conditions stay as they were: they tell what is being deleted.
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	deleting := engine.True(controlplanev1.DeletingCondition, controlplanev1.DeletingReason, "")
-	if f.Apply.Apply != nil {
-		deleting = f.Apply.DeletingCondition(controlplanev1.DeletingCondition)
-	}
+	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
 	engine.Set(controlPlane,
 		engine.PausedCondition(f.Paused),
 		deleting,

@@ -34,6 +34,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // secretIndex finds CAPTControlPlanes by the Secrets their kubeconfig is made from and written to.
@@ -57,6 +58,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("captcontrolplane").
 		WithOptions(options).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
@@ -104,6 +106,23 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	requests := make([]ctrl.Request, 0, len(list.Items))
 	for i := range list.Items {
 		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// withoutReference reconciles those that refer to no WorkspaceTemplateApply: the one that is gone may have been what they were
+// waiting for a person to decide about.
+func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
+	var list controlplanev1.CAPTControlPlaneList
+	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if list.Items[i].Spec.WorkspaceTemplateApplyRef == nil {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
 	}
 	return requests
 }

@@ -27,7 +27,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -57,6 +59,9 @@ type Steps[O Object, F any] struct {
 type Engine struct {
 	Client   client.Client
 	Recorder events.EventRecorder
+	// WatchFilterValue restricts the engine to objects with that value of Cluster API's watch label. Predicates on the
+	// objects themselves are not enough, since events of other objects lead here, too.
+	WatchFilterValue string
 	// Written remembers what this process wrote last, see Memory.
 	Written *Memory
 }
@@ -69,6 +74,9 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 			e.Written.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !clusterlabels.HasWatchLabel(obj, e.WatchFilterValue) && e.WatchFilterValue != "" || annotations.IsExternallyManaged(obj) {
+		return ctrl.Result{}, nil // Somebody else's.
 	}
 	if e.Written.newer(obj) {
 		return ctrl.Result{}, nil // The cache lags behind our own last write, whose event is on its way and wakes us again.

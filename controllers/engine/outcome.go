@@ -59,7 +59,7 @@ func result(ctx context.Context, err error) (ctrl.Result, error) {
 	var wait *waitError
 	var terminal *terminalError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, errGone):
 		return ctrl.Result{}, nil
 	case errors.As(err, &wait):
 		ctrl.LoggerFrom(ctx).V(4).Info("Waiting", "reason", wait.reason, "after", wait.after)

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"maps"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,19 +47,32 @@ type Facts struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none.
 	Candidates []string
+	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
+	Owned []string
+	// Claimed says in words that the WorkspaceTemplateApply the owner refers to belongs to somebody else. It is neither
+	// written nor deleted then.
+	Claimed string
+	// Refused is why the API server refused what the owner wrote.
+	Refused error
 	// Desired is what the owner wants to write; nil when it can not tell yet.
 	Desired *unstructured.Unstructured
 }
 
-// Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean. While the
-// owner is being deleted the reader must not be a cache: a WorkspaceTemplateApply that was made a moment ago and is not
-// found would outlive its owner.
-func Observe(ctx context.Context, c client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string) (Facts, error) {
+// Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean. It looks past
+// the cache for what must not be missed: a candidate, and what is to be deleted, that was made a moment ago.
+func Observe(ctx context.Context, cached, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string) (Facts, error) {
+	c := cached
+	if ref == nil || !object.GetDeletionTimestamp().IsZero() {
+		c = uncached
+	}
 	if ref != nil {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 		apply, err := engine.Get(ctx, c, key, &infrav1.WorkspaceTemplateApply{})
 		if err != nil {
 			return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
+		}
+		if by := claimant(object, apply); by != "" {
+			return Facts{Claimed: by}, nil
 		}
 		return Facts{Apply: apply}, nil
 	}
@@ -66,7 +80,22 @@ func Observe(ctx context.Context, c client.Reader, object client.Object, ref *in
 	if err := c.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
-	return Facts{Candidates: adoption.Candidates(object, schemeName, applies.Items)}, nil
+	names, owned := adoption.Candidates(object, schemeName, applies.Items)
+	return Facts{Candidates: names, Owned: owned}, nil
+}
+
+// claimant says whose a WorkspaceTemplateApply is, if not the owner's. A reference that was copied from another object must
+// never make two of them write the same Workspace, or one delete that of the other.
+func claimant(object client.Object, apply *infrav1.WorkspaceTemplateApply) string {
+	if apply == nil {
+		return ""
+	}
+	controller := metav1.GetControllerOf(apply)
+	if controller == nil || controller.UID == object.GetUID() {
+		return ""
+	}
+	return fmt.Sprintf("spec.workspaceTemplateApplyRef names %s, which belongs to %s %s; nothing is written to it. Make this object anew without the reference",
+		apply.Name, controller.Kind, controller.Name)
 }
 
 // mapLists are the lists of a WorkspaceTemplateApply that are merged by key.
@@ -98,7 +127,7 @@ func (f *Facts) Ready(manager string) bool {
 // Want describes a WorkspaceTemplateApply as its owner wants it.
 type Want struct {
 	Owner             client.Object
-	Cluster           *clusterv1.Cluster
+	ClusterName       string
 	Name              string
 	Template          infrav1.WorkspaceTemplateReference
 	Variables         map[string]string
@@ -109,10 +138,13 @@ type Want struct {
 
 // Desire computes what to write. Variables that are the identity of cloud resources keep the value they have.
 func (f *Facts) Desire(c client.Client, want Want) error {
+	if want.Template.Namespace == "" {
+		want.Template.Namespace = want.Owner.GetNamespace() // Said in so many words, since a namespace another manager set would stay.
+	}
 	apply := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: want.Owner.GetNamespace(), Name: want.Name,
-			Labels: map[string]string{clusterv1.ClusterNameLabel: want.Cluster.Name},
+			Labels: map[string]string{clusterv1.ClusterNameLabel: want.ClusterName},
 		},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef:       want.Template,
@@ -129,7 +161,7 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 		return fmt.Errorf("owning WorkspaceTemplateApply %s: %w", want.Name, err)
 	}
 	if f.Apply != nil {
-		for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable, naming.VPCIDVariable} {
+		for _, identity := range naming.IdentityVariables() {
 			if value, ok := f.Apply.Spec.Variables[identity]; ok {
 				apply.Spec.Variables[identity] = value
 			}
@@ -149,7 +181,11 @@ func (f *Facts) Write(ctx context.Context, c client.Client, manager string) erro
 	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(f.Desired))
 	written := f.Desired.DeepCopy()
 	config := client.ApplyConfigurationFromUnstructured(written)
-	if err := c.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership); err != nil {
+	err := c.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		f.Refused = err
+	}
+	if err != nil {
 		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", f.Desired.GetName(), err)
 	}
 	f.Apply = &infrav1.WorkspaceTemplateApply{}

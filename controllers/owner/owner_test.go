@@ -46,9 +46,9 @@ func newClient(objects ...client.Object) client.WithWatch {
 
 func want() Want {
 	return Want{
-		Owner: builder.CAPTCluster("demo"), Cluster: builder.Cluster("demo-cluster"), Name: "demo-vpc",
+		Owner: builder.CAPTCluster("demo"), ClusterName: "demo-cluster", Name: "demo-vpc",
 		Template:         infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
-		Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1"},
+		Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
 		ConnectionSecret: "demo-vpc-connection",
 		DeletionPolicy:   infrav1.DeletionPolicyRetain,
 	}
@@ -89,14 +89,14 @@ func TestTheManagerThatSeesTheOwnerSeesWhatItOwns(t *testing.T) {
 
 // Another value would be another EKS cluster or VPC, in place of the one that runs.
 func TestVariablesThatAreTheIdentityOfCloudResourcesKeepTheirValue(t *testing.T) {
-	for _, identity := range []string{naming.ClusterVariable, naming.VPCVariable, naming.VPCIDVariable} {
+	for _, identity := range naming.IdentityVariables() {
 		f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{
-			identity: "of-long-ago", "region": "of-long-ago",
+			identity: "of-long-ago", "size": "of-long-ago",
 		}))}
 		require.NoError(t, f.Desire(newClient(), want()))
 		variables := desired(t, f).Spec.Variables
 		assert.Equal(t, "of-long-ago", variables[identity])
-		assert.Equal(t, "us-east-1", variables["region"], "others follow the spec")
+		assert.Equal(t, "small", variables["size"], "others follow the spec")
 	}
 }
 
@@ -114,16 +114,16 @@ func TestObserve(t *testing.T) {
 		builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)),
 		builder.WorkspaceTemplateApply("elsewhere", builder.OwnedBy(owner), builder.WithNamespace("other")))
 
-	f, err := Observe(ctx, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}, "demo-vpc")
+	f, err := Observe(ctx, c, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}, "demo-vpc")
 	require.NoError(t, err)
 	assert.Equal(t, "by-hand", f.Apply.Name)
 	assert.Empty(t, f.Candidates, "what is referred to is not asked about")
 
-	f, err = Observe(ctx, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "gone"}, "demo-vpc")
+	f, err = Observe(ctx, c, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "gone"}, "demo-vpc")
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 
-	f, err = Observe(ctx, c, owner, nil, "demo-vpc")
+	f, err = Observe(ctx, c, c, owner, nil, "demo-vpc")
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 	assert.Equal(t, []string{"by-hand", "demo-vpc"}, f.Candidates)
@@ -236,10 +236,10 @@ func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
 func TestDeletingSaysWhatTheApplyWaitsFor(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.Deleting())
 	f := &Facts{Apply: apply}
-	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc to be deleted", f.DeletingCondition("Deleting").Message)
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc to be deleted", f.DeletingCondition("Deleting", "").Message)
 
 	apply.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: metav1.ConditionTrue, Reason: infrav1.DestroyFailedReason, Message: "DependencyViolation"}}
-	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc: DependencyViolation", f.DeletingCondition("Deleting").Message)
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc: DependencyViolation", f.DeletingCondition("Deleting", "").Message)
 }
 
 func TestTheSummary(t *testing.T) {

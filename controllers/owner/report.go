@@ -54,10 +54,14 @@ func (f *Facts) Condition(conditionType, readyReason, manager string) engine.Con
 	if f.Ready(manager) {
 		return engine.True(conditionType, readyReason, "")
 	}
-	if f.Apply == nil {
+	switch {
+	case f.Claimed != "":
+		return engine.False(conditionType, infrav1.ReferenceConflictReason, f.Claimed)
+	case f.Refused != nil:
+		return engine.False(conditionType, infrav1.ApplyRefusedReason, "the API server refused the WorkspaceTemplateApply: "+f.Refused.Error())
+	case f.Apply == nil:
 		return engine.False(conditionType, infrav1.ProvisioningReason, "the WorkspaceTemplateApply is about to be created")
-	}
-	if !f.Apply.DeletionTimestamp.IsZero() {
+	case !f.Apply.DeletionTimestamp.IsZero():
 		return engine.False(conditionType, infrav1.DeletingReason, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted", f.Apply.Name))
 	}
 	cause := conditions.Get(f.Apply, infrav1.ReadyCondition)
@@ -70,6 +74,9 @@ func (f *Facts) Condition(conditionType, readyReason, manager string) engine.Con
 
 // Working tells whether Terraform is at work, or about to be, and nothing is wrong.
 func (f *Facts) Working() bool {
+	if f.Claimed != "" || f.Refused != nil {
+		return false
+	}
 	if f.Apply == nil {
 		return true
 	}
@@ -91,7 +98,17 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 }
 
 // DeletingCondition says what of the WorkspaceTemplateApply is waited for.
-func (f *Facts) DeletingCondition(conditionType string) engine.Condition {
+func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition {
+	switch {
+	case paused != "":
+		return engine.True(conditionType, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+paused)
+	case len(f.Owned) > 0:
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
+			"%s would be deleted with this object, which does not refer to it. Set spec.workspaceTemplateApplyRef to have it deleted in order, or remove its owner reference to keep it",
+			strings.Join(f.Owned, ", ")))
+	case f.Apply == nil:
+		return engine.True(conditionType, infrav1.DeletingReason, "")
+	}
 	cause := conditions.Get(f.Apply, infrav1.DeletingCondition)
 	if cause == nil || cause.Message == "" || cause.Reason == infrav1.NotDeletingReason {
 		return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason,

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,6 +51,8 @@ type Client struct {
 	// Watch starts the watch of a scope's Workspaces, the first time one of them is read. The kinds come and go with
 	// provider-terraform, so they are not watched from the start.
 	Watch func(ctx context.Context, scope terraform.Scope) error
+
+	creating sync.Mutex
 }
 
 // Get returns the Workspace of a name, nil when there is none, or ErrKindMissing.
@@ -125,15 +128,34 @@ func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
 	return terraform.Scopes()
 }
 
-// Create makes the Workspace. Before it does, it looks past the cache: a Workspace that is there already is returned as
-// it is, for the caller to decide whose it is.
-func (c *Client) Create(ctx context.Context, rendered *Rendered) (*Live, error) {
-	scope := scopeOf(rendered.Object)
-	there, err := get(ctx, c.Uncached, scope, rendered.Object.GetNamespace(), rendered.Object.GetName())
+// Create makes the Workspace of a WorkspaceTemplateApply. Before it does, it looks past the cache: a Workspace that is there
+// already, in either scope, is returned as it is, for the caller to decide whose it is. One is made at a time, so that two
+// that mean the same name do not both find nothing.
+func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) (*Live, error) {
+	c.creating.Lock()
+	defer c.creating.Unlock()
+	there, err := get(ctx, c.Uncached, scopeOf(rendered.Object), apply.Namespace, rendered.Object.GetName())
 	if err != nil || there != nil {
 		return there, err
 	}
+	if there, err = c.elsewhere(ctx, apply, rendered); err != nil || there != nil {
+		return there, err
+	}
 	return c.apply(ctx, rendered.Object.DeepCopy())
+}
+
+// elsewhere finds the Workspace in the other scope: the template may have been exchanged, and status lost.
+func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) (*Live, error) {
+	for _, scope := range terraform.Scopes() {
+		if scope == scopeOf(rendered.Object) || errors.Is(c.known(ctx, scope), ErrKindMissing) {
+			continue
+		}
+		live, err := get(ctx, c.Uncached, scope, apply.Namespace, rendered.Object.GetName())
+		if err != nil || (live != nil && live.ClaimedBy(apply)) {
+			return live, err
+		}
+	}
+	return nil, nil
 }
 
 // Update makes the live Workspace what was rendered, by server-side apply. The caller knows that it differs, and whose it

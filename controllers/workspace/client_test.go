@@ -136,7 +136,7 @@ func TestReadingAWorkspaceOfEitherScope(t *testing.T) {
 func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 	rendered := rendering{}.must(t)
 	w := newWorld(t, terraform.Scopes())
-	live, err := w.Create(ctx, rendered)
+	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
 	assert.False(t, live.Differs(rendered))
 	assert.Equal(t, Owned, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
@@ -150,7 +150,7 @@ func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 func TestCreatingLooksPastTheCacheAndLeavesWhatIsThere(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, terraform.Scopes(), theirs)
-	live, err := w.Create(ctx, rendering{}.must(t))
+	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
 	assert.Equal(t, theirs.GetUID(), live.UID())
 	assert.Equal(t, Foreign, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
@@ -160,14 +160,14 @@ func TestCreatingLooksPastTheCacheAndLeavesWhatIsThere(t *testing.T) {
 func TestCreatingChangesNothingInWhatWasRendered(t *testing.T) {
 	rendered := rendering{}.must(t)
 	before := rendered.Object.DeepCopy()
-	_, err := newWorld(t, terraform.Scopes()).Create(ctx, rendered)
+	_, err := newWorld(t, terraform.Scopes()).Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
 	require.NoError(t, err)
 	assert.Equal(t, before, rendered.Object)
 }
 
 func TestAWorkspaceIsUpdatedToWhatWasRendered(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
-	live, err := w.Create(ctx, rendering{}.must(t))
+	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
 	changed := rendering{template: []builder.Option{builder.WithModule("# another")}}.must(t)
 	require.True(t, live.Differs(changed))
@@ -211,7 +211,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, terraform.Scopes())
 			w.refuse = row.err
-			_, err := w.Create(ctx, rendering{}.must(t))
+			_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 			require.Error(t, err)
 			var rejected *RejectedError
 			assert.Equal(t, row.rejected, errors.As(err, &rejected))

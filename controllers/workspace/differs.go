@@ -29,12 +29,21 @@ func (l *Live) Differs(rendered *Rendered) bool {
 	return engine.Differs(l.object, l.applicable(rendered), naming.WorkspaceTemplateApplyFieldManager)
 }
 
-// applicable is what to apply to this Workspace. One that was adopted keeps its metadata: its external name is where its
-// state is.
+// applicable is what to apply to this Workspace. The external name it has is where its state is, so it is never changed, and
+// one that was adopted keeps its metadata altogether.
 func (l *Live) applicable(rendered *Rendered) *unstructured.Unstructured {
 	want := rendered.Object.DeepCopy()
+	if name := l.object.GetAnnotations()[externalNameAnnotation]; name != "" {
+		annotate(want, externalNameAnnotation, name)
+	}
 	if l.object.GetAnnotations()[naming.ClaimAnnotation] != want.GetAnnotations()[naming.ClaimAnnotation] {
 		want.SetAnnotations(nil)
 	}
 	return want
+}
+
+func annotate(object *unstructured.Unstructured, key, value string) {
+	annotations := object.GetAnnotations()
+	annotations[key] = value
+	object.SetAnnotations(annotations)
 }

@@ -84,18 +84,33 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) 
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		recorded = ref.UID
 	}
-	claim, claimed := l.object.GetAnnotations()[naming.ClaimAnnotation]
+	same := rendered != nil && !l.Differs(rendered)
 	switch {
-	case claimed && claim == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}):
+	case l.ClaimedBy(apply) && recorded == "" && l.olderThan(apply) && !same:
+		return Foreign // It was left behind by an earlier WorkspaceTemplateApply of this name.
+	case l.ClaimedBy(apply):
 		return Owned
-	case claimed:
+	case l.object.GetAnnotations()[naming.ClaimAnnotation] != "":
 		return Foreign
 	case recorded != "" && recorded == l.UID():
 		return Owned
-	case rendered != nil && !l.Differs(rendered):
+	case same:
 		return Owned
 	case recorded != "":
 		return Replaced
 	}
 	return Foreign
+}
+
+// ClaimedBy tells whether the Workspace was made for a WorkspaceTemplateApply of that namespace and name.
+func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
+	return l.object.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+}
+
+// Scope of the Workspace.
+func (l *Live) Scope() terraform.Scope { return scopeOf(l.object) }
+
+func (l *Live) olderThan(apply *infrav1.WorkspaceTemplateApply) bool {
+	created := l.object.GetCreationTimestamp()
+	return !created.IsZero() && created.Time.Before(apply.CreationTimestamp.Time)
 }

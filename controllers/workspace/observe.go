@@ -67,11 +67,11 @@ func Observe(live *Live, differs bool, published []string) Observation {
 		o.Reason = infrav1.WorkspacePausedReason
 		o.Message = "the Workspace is paused, so Terraform does not run; remove its annotation crossplane.io/paused, or the empty managementPolicies"
 	case live.Deleting():
-		o.Reason, o.Message = infrav1.WorkspaceNotFoundReason, "the Workspace is being deleted"
+		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "the Workspace was deleted, and Terraform destroys what it made"
 		if !ofApply(synced) { // Until destroy returns, such an error is that of before.
 			o.fail(synced)
 		}
-	case synced != nil && synced.Status == metav1.ConditionFalse:
+	case synced != nil && synced.Status == metav1.ConditionFalse && current(live, synced):
 		o.fail(synced)
 	case isTrue(ready) && isTrue(synced) && !differs && seen(live, ready, synced):
 		o.UpToDate = true
@@ -80,6 +80,11 @@ func Observe(live *Live, differs bool, published []string) Observation {
 		o.Reason, o.Message = infrav1.ProvisioningReason, progress(live, ready, synced)
 	}
 	return o
+}
+
+// current tells whether an error is about the Workspace as it is now. That of an earlier generation may be mended already.
+func current(live *Live, synced *metav1.Condition) bool {
+	return synced.ObservedGeneration == 0 || synced.ObservedGeneration >= live.object.GetGeneration()
 }
 
 // seen tells whether the provider's conditions are about the Workspace as it is now. Ready stays True while an update is

@@ -50,7 +50,7 @@ var table = map[builder.Row]seenAs{
 	builder.ProviderConfigMissing: {
 		failed: true, reason: infrav1.ProviderConfigFailedReason, message: `ProviderConfig.tf.upbound.io "aws" not found`},
 	builder.WorkspacePaused: {applied: true, reason: infrav1.WorkspacePausedReason, message: "crossplane.io/paused"},
-	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceNotFoundReason, message: "the Workspace is being deleted"},
+	builder.Destroying:      {applied: true, reason: infrav1.WorkspaceDeletingReason, message: "the Workspace was deleted"},
 	builder.DestroyFailed:   {failed: true, reason: infrav1.DestroyFailedReason, message: "DependencyViolation"},
 	builder.Interrupted:     {failed: true, reason: infrav1.CreateInterruptedReason, message: "crossplane.io/external-create-pending"},
 }
@@ -138,7 +138,7 @@ func TestWhileAWorkspaceIsDestroyedAnEarlierErrorOfApplyIsNoNews(t *testing.T) {
 	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.UpdateFailed} {
 		got := Observe(mustLive(t, builder.Workspace("demo-vpc", row, builder.Deleting())), false, nil)
 		assert.False(t, got.Failed, row)
-		assert.Equal(t, infrav1.WorkspaceNotFoundReason, got.Reason, row)
+		assert.Equal(t, infrav1.WorkspaceDeletingReason, got.Reason, row)
 	}
 }
 

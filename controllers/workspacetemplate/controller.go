@@ -31,8 +31,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// Reconciler of WorkspaceTemplates. It takes no watch filter: templates are shared by all managers, which agree on their
-// status.
+// Reconciler of WorkspaceTemplates.
 type Reconciler struct {
 	engine.Engine
 }

@@ -97,19 +97,17 @@ func decide(template *infrav1.WorkspaceTemplate, f *Facts) Action {
 }
 
 func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts) error {
-	original := template.DeepCopy()
-	switch decide(template, f) {
-	case Hold:
-		controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
-		controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
-	case Release:
-		controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
-		controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
-	case Observe:
-		return nil
-	}
-	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Patch(ctx, template, patch))
+	return engine.Patch(ctx, r.Client, template, func() {
+		switch decide(template, f) {
+		case Hold:
+			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+		case Release:
+			controllerutil.RemoveFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
+			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+		case Observe:
+		}
+	})
 }
 
 // status computes the status from the facts.

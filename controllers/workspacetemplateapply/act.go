@@ -19,14 +19,11 @@ package workspacetemplateapply
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -64,7 +61,7 @@ func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplat
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
-	live, err := r.Workspaces.Create(ctx, f.Rendered)
+	live, err := r.Workspaces.Create(ctx, apply, f.Rendered)
 	return r.written(apply, f, live, err)
 }
 
@@ -97,34 +94,23 @@ func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, li
 
 // prepare sets the finalizer and spec.workspaceName, in one patch. The older CAPT's finalizer is exchanged for ours.
 func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) error {
-	original := apply.DeepCopy()
-	controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-	controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	apply.Spec.WorkspaceName = name
-	return r.patch(ctx, original, apply)
+	return engine.Patch(ctx, r.Client, apply, func() {
+		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+		controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+		apply.Spec.WorkspaceName = name
+	})
 }
 
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	original := apply.DeepCopy()
-	controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-	controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	if err := r.patch(ctx, original, apply); err != nil {
+	err := engine.Patch(ctx, r.Client, apply, func() {
+		controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+		controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	})
+	if err != nil {
 		return err
 	}
 	if f.Live != nil {
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and what it made are left as they are", f.Name)
-	}
-	return nil
-}
-
-// patch writes metadata and spec, if they changed. It is refused when our cache was behind.
-func (r *Reconciler) patch(ctx context.Context, original, changed *infrav1.WorkspaceTemplateApply) error {
-	if equality.Semantic.DeepEqual(original, changed) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing finalizer and workspaceName: %w", err)
 	}
 	return nil
 }

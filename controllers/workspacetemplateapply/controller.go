@@ -36,8 +36,6 @@ type Reconciler struct {
 	// Uncached reads Secrets, which are never cached with their values.
 	Uncached client.Reader
 	Clock    clock.PassiveClock
-	// WatchFilterValue restricts the reconciler to objects with that value of Cluster API's watch label.
-	WatchFilterValue string
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch

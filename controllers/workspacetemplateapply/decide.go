@@ -55,7 +55,7 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return AwaitKind
 	case f.owned() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer):
 		return Hold
-	case f.Rendered == nil, f.Rival != "", len(f.Missing) > 0:
+	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0:
 		return Observe
 	case f.GoneForGood:
 		return Observe
@@ -77,6 +77,8 @@ func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return AwaitKind
 	case !f.owned():
 		return Release
+	case len(f.Dependents) > 0 && !f.Live.Deleting():
+		return Observe
 	case f.Live.Deleting():
 		return AwaitDestroyed
 	}

@@ -50,6 +50,10 @@ type Facts struct {
 	// GoneForGood is true when the Workspace was there, is gone, and is not made again: an owner who wants to keep what exists
 	// does not want another one in its place.
 	GoneForGood bool
+	// OtherScope is true when the Workspace is of another scope than those the template makes.
+	OtherScope bool
+	// Dependents are WorkspaceTemplateApplies whose Workspaces were made on top of this one; looked up during deletion only.
+	Dependents []string
 	// Rejected is why the API server refused the rendered Workspace.
 	Rejected error
 }

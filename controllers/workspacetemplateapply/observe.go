@@ -57,10 +57,15 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 }
 
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
-	if f.Template == nil || !apply.DeletionTimestamp.IsZero() {
+	deleting := !apply.DeletionTimestamp.IsZero()
+	switch {
+	case f.Template == nil, deleting, recordedElsewhere(apply, f.Template.Spec.WorkspaceScope):
 		f.Live, err = r.Workspaces.Recorded(ctx, apply, f.Rendered)
-	} else {
+	default:
 		f.Live, err = r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
+	}
+	if deleting && err == nil {
+		f.Dependents, err = r.dependentsOf(ctx, apply)
 	}
 	if errors.Is(err, workspace.ErrKindMissing) {
 		f.KindMissing = true
@@ -70,6 +75,11 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	f.GoneForGood = f.Live == nil && apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+	f.OtherScope = f.Live != nil && f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
+	if f.Live != nil && f.Live.ClaimedBy(apply) {
+		f.Ownership = f.Live.Owner(apply, f.Rendered)
+		return nil // Made for this one: nobody else can have a better claim.
+	}
 	if f.Rival, err = r.rival(ctx, apply, f); err != nil || f.Live == nil {
 		return err
 	}
@@ -79,6 +89,37 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
 	return nil
+}
+
+// recordedElsewhere tells whether the Workspace is known to be of another scope. It is not looked for in the new one then,
+// since a second Workspace with the same state would be made there, and the first forgotten.
+func recordedElsewhere(apply *infrav1.WorkspaceTemplateApply, scope terraform.Scope) bool {
+	ref := apply.Status.WorkspaceRef
+	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
+}
+
+// dependentsOf lists those whose Workspaces were made on top of this one, and are still there. The garbage collector and the
+// namespace controller delete everything at once; the order is kept here.
+func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
+	if apply.Spec.WorkspaceName == "" {
+		return nil, nil
+	}
+	var list infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{waitForWorkspaceIndex: apply.Spec.WorkspaceName}); err != nil {
+		return nil, fmt.Errorf("listing the dependents of Workspace %s: %w", apply.Spec.WorkspaceName, err)
+	}
+	var names []string
+	for i := range list.Items {
+		dependent := &list.Items[i]
+		made := dependent.UID != apply.UID && dependent.Status.WorkspaceRef != nil
+		for _, dependency := range dependent.Spec.WaitForWorkspaces {
+			here := dependency.Namespace == apply.Namespace || (dependency.Namespace == "" && dependent.Namespace == apply.Namespace)
+			if made && here && dependency.Name == apply.Spec.WorkspaceName {
+				names = append(names, dependent.Name)
+			}
+		}
+	}
+	return names, nil
 }
 
 // rival returns another WorkspaceTemplateApply that names the same Workspace and is older. The older one wins, so that of

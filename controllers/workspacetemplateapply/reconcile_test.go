@@ -250,9 +250,8 @@ func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {
 		}
 		return nil
 	}
-	held := w.get("demo-vpc")
-	builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)(held)
-	require.NoError(t, w.reconciler.patch(context.Background(), w.get("demo-vpc"), held))
+	w.mustReconcile("demo-vpc")
+	assert.NotContains(t, w.writes, "apply Workspace", "nobody would own it")
 }
 
 func TestAPausedApplyIsNotActedUpon(t *testing.T) {

@@ -112,6 +112,9 @@ func conflict(f *Facts) engine.Condition {
 	case f.Rival != "":
 		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
 			fmt.Sprintf("%s is that of %s, which is older; delete this one, or make it anew under another name", message, f.Rival))
+	case f.OtherScope && f.owned():
+		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceScopeConflictReason, fmt.Sprintf(
+			"%s is in scope %s, but the template makes Workspaces in scope %s; refer to a template of scope %s", message, f.Live.Scope(), f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope()))
 	case f.Live != nil && f.Ownership == workspace.Replaced:
 		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceReplacedReason,
 			message+" was deleted and made anew by somebody else; nothing is written to it")
@@ -174,9 +177,14 @@ func ready(f *Facts, o workspace.Observation) engine.Condition {
 // deleting says what is waited for. The other conditions stay as they were: they tell what is being deleted.
 func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
+	case f.Paused != "":
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+f.Paused)
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			kindMissingMessage+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+	case len(f.Dependents) > 0 && f.owned() && !f.Live.Deleting():
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
+			"Workspace %s stays until what was made on top of it is gone: WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
@@ -192,7 +200,8 @@ func warning(condition metav1.Condition) bool {
 	case infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason,
 		infrav1.WorkspaceConflictReason, infrav1.WorkspaceReplacedReason, infrav1.WorkspaceKindMissingReason,
 		infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.DestroyFailedReason,
-		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason, infrav1.NamespaceTerminatingReason:
+		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason, infrav1.NamespaceTerminatingReason,
+		infrav1.WorkspaceScopeConflictReason, infrav1.WorkspaceDeletingReason:
 		return true
 	}
 	return false

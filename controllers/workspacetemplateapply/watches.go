@@ -44,7 +44,7 @@ const (
 	waitForWorkspaceIndex = "spec.waitForWorkspaces.name"
 )
 
-// SetupWithManager registers indexes and watches. Everything a reconcile reads wakes it when it changes.
+// SetupWithManager registers indexes and watches. What a reconcile reads wakes it when it changes.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if err := index(ctx, mgr); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("workspacetemplateapply").
 		WithOptions(options).
 		Watches(&infrav1.WorkspaceTemplate{}, r.wake(templateIndex, namespacedKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.dependents)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.related)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -121,13 +121,19 @@ func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ct
 	return append(requests, r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: object.GetName()})...)
 }
 
-// dependents reconciles those that wait for the Workspace of a WorkspaceTemplateApply.
-func (r *Reconciler) dependents(ctx context.Context, object client.Object) []ctrl.Request {
-	name := object.(*infrav1.WorkspaceTemplateApply).Spec.WorkspaceName
-	if name == "" {
-		return nil
+// related reconciles those that wait for the Workspace of a WorkspaceTemplateApply, those that mean the same Workspace, and
+// those it waits for itself, whose deletion waits for it.
+func (r *Reconciler) related(ctx context.Context, object client.Object) []ctrl.Request {
+	apply := object.(*infrav1.WorkspaceTemplateApply)
+	var requests []ctrl.Request
+	if name := apply.Spec.WorkspaceName; name != "" {
+		requests = append(r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: name}),
+			r.requests(ctx, client.MatchingFields{workspaceNameIndex: name})...)
 	}
-	return r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: name})
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		requests = append(requests, r.requests(ctx, client.MatchingFields{workspaceNameIndex: dependency.Name})...)
+	}
+	return requests
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {

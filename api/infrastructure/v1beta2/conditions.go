@@ -116,6 +116,16 @@ const (
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
+	// ReferenceConflictReason: spec.workspaceTemplateApplyRef names a WorkspaceTemplateApply of another owner.
+	ReferenceConflictReason = "ReferenceConflict"
+	// ApplyRefusedReason: the API server refused the WorkspaceTemplateApply.
+	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
+	// WorkspaceScopeConflictReason: the template makes Workspaces of another scope than the one that is there.
+	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
+	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
+	WorkspaceDeletingReason = "WorkspaceDeleting"
+	// WaitingForDependentsReason: a Workspace that was made on top of this one is still there.
+	WaitingForDependentsReason = "WaitingForDependents"
 	// WaitingForControlPlaneDeletionReason: the VPC stays until the control plane is gone.
 	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
 	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying, or about to.

@@ -1,0 +1,133 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// CAPTControlPlaneStatus is the observed state of a control plane.
+type CAPTControlPlaneStatus struct {
+	// ready is true while the API server of the cluster can be used.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// initialized is true once it could be used for the first time.
+	// +optional
+	Initialized *bool `json:"initialized,omitempty"`
+
+	// secretsReady is true when the Secrets of the cluster are there.
+	// +optional
+	// +kubebuilder:default=false
+	SecretsReady *bool `json:"secretsReady,omitempty"`
+
+	// phase of the control plane.
+	// +optional
+	// +kubebuilder:validation:Enum=Creating;Ready;Failed
+	Phase *string `json:"phase,omitempty"`
+
+	// failureReason says in one word why a person must do something.
+	// +optional
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage says it in full.
+	// +optional
+	FailureMessage *string `json:"failureMessage,omitempty"`
+
+	// conditions of the control plane.
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitzero"`
+
+	// workspaceTemplateStatus is the state of the WorkspaceTemplateApply.
+	// +optional
+	WorkspaceTemplateStatus *WorkspaceTemplateStatus `json:"workspaceTemplateStatus,omitempty"`
+
+	// workspaceStatus is the state of the Workspace.
+	// +optional
+	WorkspaceStatus *WorkspaceStatus `json:"workspaceStatus,omitempty"`
+
+	// fargateProfileStatuses are the Fargate profiles.
+	// +optional
+	FargateProfileStatuses []FargateProfileStatus `json:"fargateProfileStatuses,omitzero"`
+}
+
+// WorkspaceTemplateStatus is the state of a control plane's WorkspaceTemplateApply.
+type WorkspaceTemplateStatus struct {
+	// ready is true when the Workspace is up to date.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// state of the WorkspaceTemplateApply.
+	// +optional
+	State *string `json:"state,omitempty"`
+
+	// lastAppliedRevision is the revision that was last applied.
+	// +optional
+	LastAppliedRevision *string `json:"lastAppliedRevision,omitempty"`
+
+	// lastFailedRevision is the revision that last failed.
+	// +optional
+	LastFailedRevision *string `json:"lastFailedRevision,omitempty"`
+
+	// lastFailureMessage is what Terraform said then.
+	// +optional
+	LastFailureMessage *string `json:"lastFailureMessage,omitempty"`
+
+	// outputs of Terraform.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitzero"`
+}
+
+// WorkspaceStatus is the state of a control plane's Workspace.
+type WorkspaceStatus struct {
+	// ready is true when the Workspace is.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// state of the Workspace: the reason of its Ready condition.
+	// +optional
+	State *string `json:"state,omitempty"`
+
+	// atProvider is what the provider reported.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	AtProvider *runtime.RawExtension `json:"atProvider,omitempty"`
+}
+
+// FargateProfileStatus is the observed state of a Fargate profile.
+type FargateProfileStatus struct {
+	// name of the profile.
+	// +required
+	Name string `json:"name"`
+
+	// ready is true when the profile is.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// workspaceTemplateApplyName is the WorkspaceTemplateApply of the profile.
+	// +optional
+	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
+
+	// failureReason says in one word why the profile failed.
+	// +optional
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage says it in full.
+	// +optional
+	FailureMessage *string `json:"failureMessage,omitempty"`
+}

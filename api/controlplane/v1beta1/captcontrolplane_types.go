@@ -1,0 +1,189 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+)
+
+// CAPTControlPlaneSpec describes an EKS control plane.
+type CAPTControlPlaneSpec struct {
+	// version is the Kubernetes version.
+	// +required
+	Version string `json:"version"`
+
+	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
+	// +required
+	WorkspaceTemplateRef infrav1beta1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+
+	// controlPlaneConfig configures the control plane.
+	// +optional
+	ControlPlaneConfig *ControlPlaneConfig `json:"controlPlaneConfig,omitempty"`
+
+	// additionalTags are put on the AWS resources.
+	// +optional
+	AdditionalTags map[string]string `json:"additionalTags,omitzero"`
+
+	// controlPlaneEndpoint is the address of the API server. CAPT writes it.
+	// +optional
+	ControlPlaneEndpoint *APIEndpoint `json:"controlPlaneEndpoint,omitempty"`
+
+	// workspaceTemplateApplyName is the WorkspaceTemplateApply in use. CAPT writes it.
+	// +optional
+	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
+
+	// additionalFargateProfiles are the Fargate profiles of the cluster.
+	// +optional
+	AdditionalFargateProfiles []AdditionalFargateProfile `json:"additionalFargateProfiles,omitzero"`
+}
+
+// APIEndpoint is the address of an API server.
+type APIEndpoint struct {
+	// host of the API server; the older CAPT wrote it with https:// in front.
+	// +required
+	Host string `json:"host"`
+
+	// port of the API server.
+	// +required
+	Port int32 `json:"port"`
+}
+
+// ControlPlaneConfig configures a control plane.
+type ControlPlaneConfig struct {
+	// region is the AWS region.
+	// +required
+	Region string `json:"region"`
+
+	// endpointAccess says from where the API server can be reached.
+	// +optional
+	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
+
+	// addons are the EKS add-ons.
+	// +optional
+	Addons []Addon `json:"addons,omitzero"`
+
+	// timeouts after which something that has not happened counts as failed.
+	// +optional
+	Timeouts *TimeoutConfig `json:"timeouts,omitempty"`
+}
+
+// EndpointAccess says from where the API server can be reached.
+type EndpointAccess struct {
+	// public endpoint; absent means false.
+	// +optional
+	Public *bool `json:"public,omitempty"`
+
+	// private endpoint, within the VPC; absent means false.
+	// +optional
+	Private *bool `json:"private,omitempty"`
+
+	// publicCIDRs are the networks from which the public endpoint can be reached.
+	// +optional
+	PublicCIDRs []string `json:"publicCIDRs,omitzero"`
+}
+
+// Addon is an EKS add-on.
+type Addon struct {
+	// name of the add-on.
+	// +required
+	Name string `json:"name"`
+
+	// version of the add-on.
+	// +optional
+	Version *string `json:"version,omitempty"`
+
+	// configurationValues are the settings of the add-on.
+	// +optional
+	ConfigurationValues *string `json:"configurationValues,omitempty"`
+}
+
+// TimeoutConfig holds timeouts, in minutes.
+type TimeoutConfig struct {
+	// controlPlaneTimeout is the time for the control plane, in minutes.
+	// +optional
+	// +kubebuilder:default=30
+	// +kubebuilder:validation:Minimum=1
+	ControlPlaneTimeout *int `json:"controlPlaneTimeout,omitempty"`
+
+	// vpcReadyTimeout is the time for the VPC, in minutes.
+	// +optional
+	// +kubebuilder:default=15
+	// +kubebuilder:validation:Minimum=1
+	VPCReadyTimeout *int `json:"vpcReadyTimeout,omitempty"`
+}
+
+// AdditionalFargateProfile is a Fargate profile of the cluster.
+type AdditionalFargateProfile struct {
+	// name of the profile.
+	// +required
+	Name string `json:"name"`
+
+	// selectors say which pods run on the profile.
+	// +required
+	Selectors []FargateSelector `json:"selectors"`
+
+	// workspaceTemplateRef names the WorkspaceTemplate of the profile.
+	// +required
+	WorkspaceTemplateRef infrav1beta1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+}
+
+// FargateSelector selects pods by namespace and labels.
+type FargateSelector struct {
+	// namespace of the pods.
+	// +required
+	Namespace string `json:"namespace"`
+
+	// labels of the pods.
+	// +optional
+	Labels map[string]string `json:"labels,omitzero"`
+}
+
+// CAPTControlPlane is an EKS control plane made with Terraform: the ControlPlane of Cluster API.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlane is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:resource:path=captcontrolplanes,scope=Namespaced,shortName=captcp,categories=cluster-api;capt
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CAPTControlPlane struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec CAPTControlPlaneSpec `json:"spec,omitzero"`
+	// +optional
+	Status CAPTControlPlaneStatus `json:"status,omitzero"`
+}
+
+// CAPTControlPlaneList is a list of CAPTControlPlanes.
+//
+// +kubebuilder:object:root=true
+type CAPTControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTControlPlane `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTControlPlane{}, &CAPTControlPlaneList{})
+}

@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CAPTControlPlaneTemplateSpec is the spec of a CAPTControlPlaneTemplate.
+type CAPTControlPlaneTemplateSpec struct {
+	// template of the CAPTControlPlanes.
+	// +required
+	Template CAPTControlPlaneTemplateResource `json:"template"`
+}
+
+// CAPTControlPlaneTemplateResource is what a CAPTControlPlane is made from.
+type CAPTControlPlaneTemplateResource struct {
+	// metadata of the CAPTControlPlane.
+	// +optional
+	Metadata *TemplateMetadata `json:"metadata,omitempty"`
+
+	// spec of the CAPTControlPlane.
+	// +optional
+	Spec *CAPTControlPlaneSpec `json:"spec,omitempty"`
+}
+
+// TemplateMetadata is the part of an object's metadata that the older CAPT accepted in a template. Cluster API takes
+// labels and annotations from it.
+type TemplateMetadata struct {
+	// name has no effect.
+	// +optional
+	Name *string `json:"name,omitempty"`
+
+	// namespace has no effect.
+	// +optional
+	Namespace *string `json:"namespace,omitempty"`
+
+	// labels of the CAPTControlPlane.
+	// +optional
+	Labels map[string]string `json:"labels,omitzero"`
+
+	// annotations of the CAPTControlPlane.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitzero"`
+
+	// finalizers have no effect.
+	// +optional
+	Finalizers []string `json:"finalizers,omitzero"`
+}
+
+// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from. The older CAPT called the kind
+// CaptControlPlaneTemplate, from which Cluster API can not derive the kind of the control plane.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlaneTemplate is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:resource:path=captcontrolplanetemplates,scope=Namespaced,shortName=captcpt,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CAPTControlPlaneTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec CAPTControlPlaneTemplateSpec `json:"spec,omitzero"`
+}
+
+// CAPTControlPlaneTemplateList is a list of CAPTControlPlaneTemplates.
+//
+// +kubebuilder:object:root=true
+type CAPTControlPlaneTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTControlPlaneTemplate `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{})
+}

@@ -1,0 +1,161 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CAPTClusterSpec describes the network of a cluster.
+type CAPTClusterSpec struct {
+	// region is the AWS region.
+	// +required
+	Region string `json:"region"`
+
+	// vpcTemplateRef names the WorkspaceTemplate that makes the VPC. Give this or existingVpcId.
+	// +optional
+	VPCTemplateRef *WorkspaceTemplateReference `json:"vpcTemplateRef,omitempty"`
+
+	// existingVpcId is the id of a VPC that CAPT uses and does not manage.
+	// +optional
+	ExistingVPCID *string `json:"existingVpcId,omitempty"`
+
+	// retainVpcOnDelete leaves the VPC when the CAPTCluster is deleted. It has an effect only with vpcTemplateRef.
+	// +optional
+	RetainVPCOnDelete *bool `json:"retainVpcOnDelete,omitempty"`
+
+	// vpcConfig configures the VPC.
+	// +optional
+	VPCConfig *VPCConfig `json:"vpcConfig,omitempty"`
+
+	// workspaceTemplateApplyName is the WorkspaceTemplateApply in use. CAPT writes it.
+	// +optional
+	WorkspaceTemplateApplyName *string `json:"workspaceTemplateApplyName,omitempty"`
+}
+
+// VPCConfig configures a VPC.
+type VPCConfig struct {
+	// name of the VPC; the default is the name of the CAPTCluster with "-vpc" appended.
+	// +optional
+	Name *string `json:"name,omitempty"`
+}
+
+// CAPTClusterStatus is the observed state of the network of a cluster.
+type CAPTClusterStatus struct {
+	// vpcWorkspaceName is the name of the VPC's Workspace.
+	// +optional
+	VPCWorkspaceName *string `json:"vpcWorkspaceName,omitempty"`
+
+	// vpcId is the id of the VPC in use.
+	// +optional
+	VPCID *string `json:"vpcId,omitempty"`
+
+	// ready is true once the network exists.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// failureReason says in one word why a person must do something.
+	// +optional
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage says it in full.
+	// +optional
+	FailureMessage *string `json:"failureMessage,omitempty"`
+
+	// failureDomains are the availability zones of the VPC.
+	// +optional
+	FailureDomains map[string]FailureDomainSpec `json:"failureDomains,omitzero"`
+
+	// conditions of the CAPTCluster.
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitzero"`
+
+	// workspaceTemplateStatus is the state of the VPC's WorkspaceTemplateApply.
+	// +optional
+	WorkspaceTemplateStatus *CAPTClusterWorkspaceTemplateStatus `json:"workspaceTemplateStatus,omitempty"`
+}
+
+// FailureDomainSpec is an availability zone.
+type FailureDomainSpec struct {
+	// controlPlane says whether machines of control planes may be there.
+	// +optional
+	ControlPlane *bool `json:"controlPlane,omitempty"`
+
+	// attributes of the zone.
+	// +optional
+	Attributes map[string]string `json:"attributes,omitzero"`
+}
+
+// CAPTClusterWorkspaceTemplateStatus is the state of the VPC's WorkspaceTemplateApply.
+type CAPTClusterWorkspaceTemplateStatus struct {
+	// ready is true when the Workspace is up to date.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// lastAppliedRevision is the revision that was last applied.
+	// +optional
+	LastAppliedRevision *string `json:"lastAppliedRevision,omitempty"`
+
+	// lastFailedRevision is the revision that last failed.
+	// +optional
+	LastFailedRevision *string `json:"lastFailedRevision,omitempty"`
+
+	// lastFailureMessage is what Terraform said then.
+	// +optional
+	LastFailureMessage *string `json:"lastFailureMessage,omitempty"`
+
+	// lastAppliedTime is when the template was last applied.
+	// +optional
+	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
+
+	// workspaceName is the name of the Workspace.
+	// +optional
+	WorkspaceName *string `json:"workspaceName,omitempty"`
+}
+
+// CAPTCluster is the network of an EKS cluster: the InfraCluster of Cluster API.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 CAPTCluster is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:resource:path=captclusters,scope=Namespaced,shortName=captc,categories=cluster-api;capt
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="VPC-ID",type=string,JSONPath=`.status.vpcId`
+// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.metadata.annotations['capt\.cluster\.x-k8s\.io/endpoint']`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CAPTCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec CAPTClusterSpec `json:"spec,omitzero"`
+	// +optional
+	Status CAPTClusterStatus `json:"status,omitzero"`
+}
+
+// CAPTClusterList is a list of CAPTClusters.
+//
+// +kubebuilder:object:root=true
+type CAPTClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTCluster `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &CAPTCluster{}, &CAPTClusterList{})
+}

@@ -1,0 +1,74 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EndpointAnnotation shows the endpoint of a CAPTCluster to those who read it in this version, whose status has no field
+// for it: the printed column reads it. Conversion writes and removes it; it is never stored.
+const EndpointAnnotation = "capt.cluster.x-k8s.io/endpoint"
+
+// WorkspaceTemplateReference names a WorkspaceTemplate.
+type WorkspaceTemplateReference struct {
+	// name of the WorkspaceTemplate.
+	// +required
+	Name string `json:"name"`
+
+	// namespace of the WorkspaceTemplate; the default is the namespace of the object that refers to it.
+	// +optional
+	Namespace *string `json:"namespace,omitempty"`
+}
+
+// SecretReference names a Secret.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	Name string `json:"name"`
+
+	// namespace of the Secret.
+	// +required
+	Namespace string `json:"namespace"`
+}
+
+// Condition is a condition in the form of Crossplane: unlike those of Kubernetes it may have any reason, and no message.
+type Condition struct {
+	// type of the condition.
+	// +required
+	Type string `json:"type"`
+
+	// status of the condition: True, False or Unknown.
+	// +required
+	Status string `json:"status"`
+
+	// lastTransitionTime is when status changed.
+	// +required
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+
+	// reason of the last transition.
+	// +required
+	Reason string `json:"reason"`
+
+	// message about the last transition.
+	// +optional
+	Message *string `json:"message,omitempty"`
+
+	// observedGeneration is the generation of spec that the condition is about.
+	// +optional
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+}

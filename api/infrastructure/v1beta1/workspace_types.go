@@ -1,0 +1,238 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// WorkspaceSpec is the spec of a Workspace of tf.upbound.io, as provider-terraform v0.18 had it.
+type WorkspaceSpec struct {
+	// deletionPolicy says what becomes of the cloud resources when the Workspace is deleted.
+	// +optional
+	// +kubebuilder:default=Delete
+	// +kubebuilder:validation:Enum=Orphan;Delete
+	DeletionPolicy *string `json:"deletionPolicy,omitempty"`
+
+	// managementPolicies are the actions Crossplane may take.
+	// +optional
+	// +kubebuilder:default={"*"}
+	// +kubebuilder:validation:items:Enum=Observe;Create;Update;Delete;LateInitialize;"*"
+	ManagementPolicies []string `json:"managementPolicies,omitzero"`
+
+	// providerConfigRef names the ProviderConfig with the credentials and the backend.
+	// +optional
+	// +kubebuilder:default={"name": "default"}
+	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
+
+	// publishConnectionDetailsTo configures an external secret store.
+	// +optional
+	PublishConnectionDetailsTo *PublishConnectionDetailsTo `json:"publishConnectionDetailsTo,omitempty"`
+
+	// writeConnectionSecretToRef names the Secret that receives all outputs.
+	// +optional
+	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// forProvider is what Terraform is given.
+	// +required
+	ForProvider WorkspaceParameters `json:"forProvider"`
+}
+
+// ProviderConfigReference names a ProviderConfig.
+type ProviderConfigReference struct {
+	// name of the ProviderConfig.
+	// +required
+	Name string `json:"name"`
+
+	// policy of resolving the reference.
+	// +optional
+	Policy *ReferencePolicy `json:"policy,omitempty"`
+}
+
+// ReferencePolicy says when and whether a reference must be resolved.
+type ReferencePolicy struct {
+	// resolution says whether the reference must resolve.
+	// +optional
+	// +kubebuilder:default=Required
+	// +kubebuilder:validation:Enum=Required;Optional
+	Resolution *string `json:"resolution,omitempty"`
+
+	// resolve says when it is resolved.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent
+	Resolve *string `json:"resolve,omitempty"`
+}
+
+// PublishConnectionDetailsTo configures an external secret store.
+type PublishConnectionDetailsTo struct {
+	// name of the entry.
+	// +required
+	Name string `json:"name"`
+
+	// configRef names the store's configuration.
+	// +optional
+	// +kubebuilder:default={"name": "default"}
+	ConfigRef *ProviderConfigReference `json:"configRef,omitempty"`
+
+	// metadata of the entry.
+	// +optional
+	Metadata *ConnectionSecretMetadata `json:"metadata,omitempty"`
+}
+
+// ConnectionSecretMetadata is metadata of an entry in an external secret store.
+type ConnectionSecretMetadata struct {
+	// annotations of the entry.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitzero"`
+
+	// labels of the entry.
+	// +optional
+	Labels map[string]string `json:"labels,omitzero"`
+
+	// type of the Secret.
+	// +optional
+	Type *corev1.SecretType `json:"type,omitempty"`
+}
+
+// WorkspaceParameters is what Terraform is given.
+type WorkspaceParameters struct {
+	// source says where the module comes from.
+	// +required
+	// +kubebuilder:validation:Enum=Remote;Inline;Flux
+	Source string `json:"source"`
+
+	// module is the address of the root module, or its text when source is Inline.
+	// +required
+	Module string `json:"module"`
+
+	// inlineFormat is the syntax of an inline module.
+	// +optional
+	// +kubebuilder:validation:Enum=HCL;JSON
+	InlineFormat *string `json:"inlineFormat,omitempty"`
+
+	// entrypoint is the folder within the module in which Terraform runs.
+	// +optional
+	// +kubebuilder:default=""
+	Entrypoint *string `json:"entrypoint,omitempty"`
+
+	// vars are Terraform variables, one string each.
+	// +optional
+	Vars []Var `json:"vars,omitzero"`
+
+	// varmap is a JSON object of Terraform variables of any type.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	VarMap *apiextensionsv1.JSON `json:"varmap,omitempty"`
+
+	// varFiles are files of variables.
+	// +optional
+	VarFiles []VarFile `json:"varFiles,omitzero"`
+
+	// env are environment variables of the terraform process.
+	// +optional
+	Env []EnvVar `json:"env,omitzero"`
+
+	// initArgs are further arguments of terraform init.
+	// +optional
+	InitArgs []string `json:"initArgs,omitzero"`
+
+	// planArgs are further arguments of terraform plan.
+	// +optional
+	PlanArgs []string `json:"planArgs,omitzero"`
+
+	// applyArgs are further arguments of terraform apply.
+	// +optional
+	ApplyArgs []string `json:"applyArgs,omitzero"`
+
+	// destroyArgs are further arguments of terraform destroy.
+	// +optional
+	DestroyArgs []string `json:"destroyArgs,omitzero"`
+
+	// enableTerraformCLILogging sends Terraform's own output to the provider's log.
+	// +optional
+	EnableTerraformCLILogging *bool `json:"enableTerraformCLILogging,omitempty"`
+}
+
+// Var is one Terraform variable.
+type Var struct {
+	// key is the name of the variable.
+	// +required
+	Key string `json:"key"`
+
+	// value of the variable.
+	// +required
+	Value string `json:"value"`
+}
+
+// VarFile is a file of Terraform variables.
+type VarFile struct {
+	// source says whether the file comes from a ConfigMap or from a Secret.
+	// +required
+	// +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
+	Source string `json:"source"`
+
+	// configMapKeyRef names the key of a ConfigMap.
+	// +optional
+	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef names the key of a Secret.
+	// +optional
+	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
+
+	// format is the syntax of the file.
+	// +optional
+	// +kubebuilder:default=HCL
+	// +kubebuilder:validation:Enum=HCL;JSON
+	Format *string `json:"format,omitempty"`
+}
+
+// EnvVar is an environment variable of the terraform process.
+type EnvVar struct {
+	// name of the environment variable.
+	// +required
+	Name string `json:"name"`
+
+	// value of the environment variable.
+	// +optional
+	Value *string `json:"value,omitempty"`
+
+	// configMapKeyRef takes the value from a ConfigMap.
+	// +optional
+	ConfigMapKeyRef *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef takes the value from a Secret.
+	// +optional
+	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`
+}
+
+// KeyReference names a key of a ConfigMap or a Secret.
+type KeyReference struct {
+	// name of the object.
+	// +required
+	Name string `json:"name"`
+
+	// namespace of the object.
+	// +required
+	Namespace string `json:"namespace"`
+
+	// key within the object.
+	// +required
+	Key string `json:"key"`
+}

@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WorkspaceTemplateSpec is a Terraform module, and how to run it. Workspaces made from it are cluster-scoped.
+type WorkspaceTemplateSpec struct {
+	// template of the Workspaces.
+	// +required
+	Template WorkspaceTemplateDefinition `json:"template"`
+
+	// writeConnectionSecretToRef has no effect: the Secret is the one that the WorkspaceTemplateApply names, or else
+	// template.spec.
+	// +optional
+	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
+}
+
+// WorkspaceTemplateDefinition is what a Workspace is made from.
+type WorkspaceTemplateDefinition struct {
+	// metadata describes the template to people.
+	// +optional
+	Metadata *WorkspaceTemplateMetadata `json:"metadata,omitempty"`
+
+	// spec of the Workspace, with ${name} placeholders.
+	// +required
+	Spec WorkspaceSpec `json:"spec"`
+}
+
+// WorkspaceTemplateMetadata describes a template to people.
+type WorkspaceTemplateMetadata struct {
+	// description of the template.
+	// +optional
+	Description *string `json:"description,omitempty"`
+
+	// version of the template.
+	// +optional
+	Version *string `json:"version,omitempty"`
+
+	// tags of the template.
+	// +optional
+	Tags map[string]string `json:"tags,omitzero"`
+}
+
+// WorkspaceTemplateStatus is the observed state of a template.
+type WorkspaceTemplateStatus struct {
+	// workspaceName is the name of a Workspace that was made from the template.
+	// +optional
+	WorkspaceName *string `json:"workspaceName,omitempty"`
+
+	// conditions of the template.
+	// +optional
+	Conditions []Condition `json:"conditions,omitzero"`
+}
+
+// WorkspaceTemplate is a Terraform module, and how to run it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 WorkspaceTemplate is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:resource:path=workspacetemplates,scope=Namespaced,shortName=wt,categories=cluster-api;capt
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.status.workspaceName`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type WorkspaceTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec WorkspaceTemplateSpec `json:"spec,omitzero"`
+	// +optional
+	Status WorkspaceTemplateStatus `json:"status,omitzero"`
+}
+
+// WorkspaceTemplateList is a list of WorkspaceTemplates.
+//
+// +kubebuilder:object:root=true
+type WorkspaceTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceTemplate `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &WorkspaceTemplate{}, &WorkspaceTemplateList{})
+}

@@ -1,0 +1,110 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WorkspaceTemplateApplySpec says which template is applied, and with which variables.
+type WorkspaceTemplateApplySpec struct {
+	// templateRef names the WorkspaceTemplate.
+	// +required
+	TemplateRef WorkspaceTemplateReference `json:"templateRef"`
+
+	// writeConnectionSecretToRef names the Secret that receives all outputs.
+	// +optional
+	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// variables take the place of ${name} in the template.
+	// +optional
+	Variables map[string]string `json:"variables,omitzero"`
+
+	// waitForSecrets are Secrets that must exist before the Workspace is created.
+	// +optional
+	WaitForSecrets []SecretReference `json:"waitForSecrets,omitzero"`
+
+	// waitForWorkspaces are Workspaces that must be ready before the Workspace is created.
+	// +optional
+	WaitForWorkspaces []WorkspaceReference `json:"waitForWorkspaces,omitzero"`
+
+	// retainWorkspaceOnDelete leaves the Workspace when the WorkspaceTemplateApply is deleted.
+	// +optional
+	RetainWorkspaceOnDelete *bool `json:"retainWorkspaceOnDelete,omitempty"`
+}
+
+// WorkspaceReference names a Workspace.
+type WorkspaceReference struct {
+	// name of the Workspace.
+	// +required
+	Name string `json:"name"`
+
+	// namespace of the Workspace.
+	// +optional
+	Namespace *string `json:"namespace,omitempty"`
+}
+
+// WorkspaceTemplateApplyStatus is the observed state of the Workspace.
+type WorkspaceTemplateApplyStatus struct {
+	// workspaceName is the name of the Workspace.
+	// +optional
+	WorkspaceName *string `json:"workspaceName,omitempty"`
+
+	// applied is true once the template was applied.
+	// +optional
+	Applied *bool `json:"applied,omitempty"`
+
+	// lastAppliedTime is when it was last applied.
+	// +optional
+	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
+
+	// conditions are those of the Workspace.
+	// +optional
+	Conditions []Condition `json:"conditions,omitzero"`
+}
+
+// WorkspaceTemplateApply applies a WorkspaceTemplate: it owns one Workspace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 WorkspaceTemplateApply is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:resource:path=workspacetemplateapplies,scope=Namespaced,shortName=wta;wtapply,categories=cluster-api;capt
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.status.workspaceName`
+// +kubebuilder:printcolumn:name="Applied",type=boolean,JSONPath=`.status.applied`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type WorkspaceTemplateApply struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec WorkspaceTemplateApplySpec `json:"spec,omitzero"`
+	// +optional
+	Status WorkspaceTemplateApplyStatus `json:"status,omitzero"`
+}
+
+// WorkspaceTemplateApplyList is a list of WorkspaceTemplateApplies.
+//
+// +kubebuilder:object:root=true
+type WorkspaceTemplateApplyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceTemplateApply `json:"items"`
+}
+
+func init() {
+	objectTypes = append(objectTypes, &WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{})
+}
