@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -377,5 +378,48 @@ func TestStatusIsRebuiltWithoutTouchingTheWorkspace(t *testing.T) {
 	w.awaitCondition(patience, apply, "demo-eks-controlplane-apply", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	w.awaitReady("demo")
 	require.Equal(t, before.GetUID(), apply.Status.WorkspaceRef.UID)
+	require.Equal(t, before.GetResourceVersion(), w.workspace("demo-eks-controlplane").GetResourceVersion())
+}
+
+// The garbage collector deletes dependents of both owners at once. The VPC stays all the same until the control plane is gone.
+func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(everything("demo", "v1.35.0")...)
+	w.awaitReady("demo")
+	for _, object := range []client.Object{
+		&infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}},
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}},
+	} {
+		require.NoError(t, w.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	}
+	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.WaitingForDependentsReason, "demo-eks-controlplane-apply")
+	controlPlane := &infrav1.WorkspaceTemplateApply{}
+	require.Eventually(t, func() bool {
+		key := client.ObjectKey{Namespace: w.namespace, Name: "demo-eks-controlplane-apply"}
+		for _, workspace := range w.workspaces() {
+			if workspace.GetName() == "demo-vpc" && workspace.GetDeletionTimestamp() != nil {
+				require.True(t, apierrors.IsNotFound(w.Get(t.Context(), key, controlPlane)), "the VPC is destroyed while the control plane is there")
+			}
+		}
+		return len(w.workspaces()) == 0
+	}, patience, 20*time.Millisecond)
+	w.awaitGone(&clusterv1.Cluster{}, "demo")
+}
+
+func TestACopiedControlPlaneDoesNotHurtTheOriginal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(everything("demo", "v1.35.0")...)
+	w.awaitReady("demo")
+	before := w.workspace("demo-eks-controlplane")
+
+	w.apply(captCluster("copy"), cluster("copy"), controlPlane("copy", "v1.36.0")+"  workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}\n")
+	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "copy", controlplanev1.ReadyCondition, metav1.ConditionFalse,
+		infrav1.ReferenceConflictReason, "belongs to CAPTControlPlane demo")
+	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy"}}))
+	w.awaitGone(&clusterv1.Cluster{}, "copy")
+	w.awaitReady("demo")
 	require.Equal(t, before.GetResourceVersion(), w.workspace("demo-eks-controlplane").GetResourceVersion())
 }
