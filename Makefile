@@ -9,6 +9,8 @@ SHELL := bash
 
 export CGO_ENABLED := 0
 export GOWORK := off
+# The linter's cache knows files by their paths in the checkout that filled it, so each checkout has its own.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 
 GO ?= go
 LINK_FLAGS := -s -w

@@ -85,16 +85,16 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) 
 		recorded = ref.UID
 	}
 	same := rendered != nil && !l.Differs(rendered)
-	switch {
-	case l.ClaimedBy(apply) && recorded == "" && l.olderThan(apply) && !same:
-		return Foreign // It was left behind by an earlier WorkspaceTemplateApply of this name.
-	case l.ClaimedBy(apply):
-		return Owned
-	case l.object.GetAnnotations()[naming.ClaimAnnotation] != "":
+	if l.object.GetAnnotations()[naming.ClaimAnnotation] != "" {
+		// A Workspace that is older than the object was left behind by an earlier one of its name.
+		leftBehind := recorded == "" && l.olderThan(apply) && !same
+		if l.ClaimedBy(apply) && !leftBehind {
+			return Owned
+		}
 		return Foreign
-	case recorded != "" && recorded == l.UID():
-		return Owned
-	case same:
+	}
+	switch {
+	case same, recorded != "" && recorded == l.UID():
 		return Owned
 	case recorded != "":
 		return Replaced

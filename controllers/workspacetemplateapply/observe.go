@@ -57,16 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 }
 
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
-	deleting := !apply.DeletionTimestamp.IsZero()
-	switch {
-	case f.Template == nil, deleting, recordedElsewhere(apply, f.Template.Spec.WorkspaceScope):
-		f.Live, err = r.Workspaces.Recorded(ctx, apply, f.Rendered)
-	default:
-		f.Live, err = r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	}
-	if deleting && err == nil {
-		f.Dependents, err = r.dependentsOf(ctx, apply)
-	}
+	f.Live, err = r.findWorkspace(ctx, apply, f)
 	if errors.Is(err, workspace.ErrKindMissing) {
 		f.KindMissing = true
 		return nil
@@ -74,21 +65,33 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if err != nil {
 		return err
 	}
-	f.GoneForGood = f.Live == nil && apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
-	f.OtherScope = f.Live != nil && f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
-	if f.Live != nil && f.Live.ClaimedBy(apply) {
-		f.Ownership = f.Live.Owner(apply, f.Rendered)
-		return nil // Made for this one: nobody else can have a better claim.
+	if !apply.DeletionTimestamp.IsZero() {
+		if f.Dependents, err = r.dependentsOf(ctx, apply); err != nil {
+			return err
+		}
 	}
-	if f.Rival, err = r.rival(ctx, apply, f); err != nil || f.Live == nil {
+	if f.Rival, err = r.rival(ctx, apply, f); err != nil {
 		return err
 	}
+	if f.Live == nil {
+		f.GoneForGood = apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+		return nil
+	}
+	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered
 	if f.Rival != "" {
 		rendered = nil // A Workspace that both would render the same is the older one's.
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
 	return nil
+}
+
+// findWorkspace looks where the template says, but where status says when that is elsewhere, and without a template.
+func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (*workspace.Live, error) {
+	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedElsewhere(apply, f.Template.Spec.WorkspaceScope) {
+		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
+	}
+	return r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
 }
 
 // recordedElsewhere tells whether the Workspace is known to be of another scope. It is not looked for in the new one then,
@@ -125,8 +128,8 @@ func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceT
 // rival returns another WorkspaceTemplateApply that names the same Workspace and is older. The older one wins, so that of
 // two that were admitted at the same time exactly one goes on. Cluster-wide Workspaces have rivals in every namespace.
 func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
-	if f.Name == "" {
-		return "", nil
+	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
+		return "", nil // Made for this one: nobody else can have a better claim.
 	}
 	var others infrav1.WorkspaceTemplateApplyList
 	if err := r.Client.List(ctx, &others, client.MatchingFields{workspaceNameIndex: f.Name}); err != nil {
