@@ -43,7 +43,7 @@ bin/sandbox:
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs and the ClusterRole from the Go types.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
-	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
+	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/v1beta2;./api/controlplane/v1beta2" output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
