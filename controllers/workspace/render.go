@@ -17,8 +17,6 @@ limitations under the License.
 package workspace
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -92,13 +90,10 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
 	}
-	// Keys of JSON objects are sorted when they are marshalled, so the hash does not depend on the order of maps.
-	canonical, err := json.Marshal(content)
+	revision, err := terraform.Revision(content)
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
 	}
-	sum := sha256.Sum256(canonical)
-
 	key := client.ObjectKeyFromObject(in.Apply)
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 	object.SetGroupVersionKind(scope.GroupVersionKind())
@@ -110,7 +105,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		externalNameAnnotation: naming.ExternalName(key),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
-	return &Rendered{Object: object, Revision: hex.EncodeToString(sum[:])[:12]}, nil
+	return &Rendered{Object: object, Revision: revision}, nil
 }
 
 // toMap gives the JSON form of a spec, with the defaults that the API server would fill in within lists: lists of the

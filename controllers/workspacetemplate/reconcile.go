@@ -18,9 +18,6 @@ package workspacetemplate
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -121,12 +119,11 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts) {
 
 // revision is a hash of what Workspaces are made from: 12 hexadecimal digits.
 func revision(template *infrav1.WorkspaceTemplate) string {
-	data, err := json.Marshal([]any{template.Spec.WorkspaceScope, template.Spec.Template.Spec})
+	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope, template.Spec.Template.Spec})
 	if err != nil {
-		return ""
+		return "" // What came as JSON can be encoded as JSON.
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])[:12]
+	return revision
 }
 
 func valid(f *Facts) engine.Condition {

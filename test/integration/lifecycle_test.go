@@ -18,7 +18,6 @@ package integration_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -188,59 +187,6 @@ func TestPausedClusterIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestCandidateIsNotDoubled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply(vpcTemplate(), controlPlaneTemplate(), `
-apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-kind: WorkspaceTemplateApply
-metadata: {name: demo-eks-controlplane-apply}
-spec:
-  templateRef: {name: eks}
-  variables: {cluster_name: demo, kubernetes_version: "1.35"}
-`)
-	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-	w.apply(cluster("demo"), captCluster("demo"), controlPlane("demo", "v1.35.0"))
-
-	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.AdoptionRequiredCondition, metav1.ConditionTrue,
-		controlplanev1.AdoptionRequiredReason, "demo-eks-controlplane-apply", "nothing is created")
-	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
-	require.Len(t, w.workspaces(), 2, "the VPC and the one control plane")
-
-	// A person decides; the control plane takes it over and nothing is made twice.
-	before := w.workspace("demo-eks-controlplane")
-	w.apply(controlPlane("demo", "v1.35.0") + "  workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}\n")
-	w.awaitReady("demo")
-	require.Len(t, w.workspaces(), 2)
-	require.Equal(t, before.GetUID(), w.workspace("demo-eks-controlplane").GetUID())
-}
-
-func TestForeignWorkspaceIsNotTouched(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply(`
-apiVersion: tf.m.upbound.io/v1beta1
-kind: Workspace
-metadata: {name: demo-vpc}
-spec:
-  providerConfigRef: {kind: ClusterProviderConfig, name: sandbox}
-  forProvider:
-    source: Inline
-    module: 'output "mine" { value = true }'
-`, vpcTemplate(), cluster("demo"), captCluster("demo"))
-	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.WorkspaceConflictCondition, metav1.ConditionTrue,
-		infrav1.WorkspaceConflictReason, "belongs to somebody else", "under another name")
-	w.awaitCondition(prompt, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceConflictReason)
-	module, _, err := unstructured.NestedString(w.workspace("demo-vpc").Object, "spec", "forProvider", "module")
-	require.NoError(t, err)
-	require.Equal(t, `output "mine" { value = true }`, module)
-
-	// Deleting what never owned it leaves it.
-	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}}))
-	w.awaitGone(&clusterv1.Cluster{}, "demo")
-	require.Len(t, w.workspaces(), 1)
-}
-
 func TestDeletedWorkspaceIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -305,33 +251,6 @@ func (w *world) workspace(name string) *unstructured.Unstructured {
 	return nil
 }
 
-// The provider can not destroy in a namespace that is being deleted: it fails to record its use of the ProviderConfig there
-// (crossplane-runtime issue 1150). A person must know.
-func TestDeletedNamespaceTellsWhyItHangs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply(everything("demo", "v1.35.0")...)
-	w.awaitReady("demo")
-
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	require.NoError(t, w.Delete(t.Context(), namespace))
-	w.awaitCondition(time.Minute, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone")
-	w.awaitCondition(time.Minute, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.DeletingCondition, metav1.ConditionTrue,
-		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, "namespace that is being deleted")
-	w.awaitCondition(time.Minute, &infrav1.CAPTCluster{}, "demo", infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.WaitingForControlPlaneDeletionReason, "the VPC stays until")
-
-	// The way out that the message names.
-	for _, name := range []string{"demo-vpc", "demo-eks-controlplane"} {
-		workspace := w.workspace(name)
-		patch := client.MergeFrom(workspace.DeepCopy())
-		workspace.SetFinalizers(nil)
-		require.NoError(t, w.Patch(t.Context(), workspace, patch))
-	}
-	w.awaitGone(namespace, w.namespace)
-}
-
 func TestTemplateThatGoesAwayFreezesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -378,48 +297,5 @@ func TestStatusIsRebuiltWithoutTouchingTheWorkspace(t *testing.T) {
 	w.awaitCondition(patience, apply, "demo-eks-controlplane-apply", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	w.awaitReady("demo")
 	require.Equal(t, before.GetUID(), apply.Status.WorkspaceRef.UID)
-	require.Equal(t, before.GetResourceVersion(), w.workspace("demo-eks-controlplane").GetResourceVersion())
-}
-
-// The garbage collector deletes dependents of both owners at once. The VPC stays all the same until the control plane is gone.
-func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply(everything("demo", "v1.35.0")...)
-	w.awaitReady("demo")
-	for _, object := range []client.Object{
-		&infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}},
-		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "demo"}},
-	} {
-		require.NoError(t, w.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-	}
-	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.WaitingForDependentsReason, "demo-eks-controlplane-apply")
-	controlPlane := &infrav1.WorkspaceTemplateApply{}
-	require.Eventually(t, func() bool {
-		key := client.ObjectKey{Namespace: w.namespace, Name: "demo-eks-controlplane-apply"}
-		for _, workspace := range w.workspaces() {
-			if workspace.GetName() == "demo-vpc" && workspace.GetDeletionTimestamp() != nil {
-				require.True(t, apierrors.IsNotFound(w.Get(t.Context(), key, controlPlane)), "the VPC is destroyed while the control plane is there")
-			}
-		}
-		return len(w.workspaces()) == 0
-	}, patience, 20*time.Millisecond)
-	w.awaitGone(&clusterv1.Cluster{}, "demo")
-}
-
-func TestACopiedControlPlaneDoesNotHurtTheOriginal(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply(everything("demo", "v1.35.0")...)
-	w.awaitReady("demo")
-	before := w.workspace("demo-eks-controlplane")
-
-	w.apply(captCluster("copy"), cluster("copy"), controlPlane("copy", "v1.36.0")+"  workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}\n")
-	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "copy", controlplanev1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.ReferenceConflictReason, "belongs to CAPTControlPlane demo")
-	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy"}}))
-	w.awaitGone(&clusterv1.Cluster{}, "copy")
-	w.awaitReady("demo")
 	require.Equal(t, before.GetResourceVersion(), w.workspace("demo-eks-controlplane").GetResourceVersion())
 }
