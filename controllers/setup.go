@@ -75,6 +75,8 @@ func ClientOptions() client.Options {
 type Options struct {
 	// WatchFilterValue restricts CAPT to objects with that value of Cluster API's watch label.
 	WatchFilterValue string
+	// Namespace is the only one that is watched; empty means all.
+	Namespace string
 	// Concurrency is the number of objects of a kind that are reconciled at the same time.
 	Concurrency int
 }
@@ -102,6 +104,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
 		Uncached:   mgr.GetAPIReader(),
 		Clock:      clock.RealClock{},
+		Namespace:  options.Namespace,
 	}
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)

@@ -146,7 +146,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		WatchFilterValue: o.watchFilter, Concurrency: o.concurrency,
+		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency,
 	}); err != nil {
 		return err
 	}

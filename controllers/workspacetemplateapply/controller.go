@@ -36,6 +36,9 @@ type Reconciler struct {
 	// Uncached reads Secrets, which are never cached with their values.
 	Uncached client.Reader
 	Clock    clock.PassiveClock
+	// Namespace is the only one the cache holds; empty means all. Templates of other namespaces are read past it then, and do
+	// not wake anybody.
+	Namespace string
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch

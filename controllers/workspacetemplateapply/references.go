@@ -32,7 +32,11 @@ import (
 // template returns the WorkspaceTemplate, or nil when there is none that this object may use. Permission is checked here
 // as well as at admission, since either object can change afterwards.
 func (r *Reconciler) template(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplate, error) {
-	template, err := engine.Get(ctx, r.Client, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
+	reader := client.Reader(r.Client)
+	if r.Namespace != "" && apply.TemplateKey().Namespace != r.Namespace {
+		reader = r.Uncached
+	}
+	template, err := engine.Get(ctx, reader, apply.TemplateKey(), &infrav1.WorkspaceTemplate{})
 	if err != nil {
 		return nil, fmt.Errorf("reading WorkspaceTemplate %s: %w", apply.TemplateKey(), err)
 	}

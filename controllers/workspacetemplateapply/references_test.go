@@ -17,9 +17,11 @@ limitations under the License.
 package workspacetemplateapply
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,4 +150,17 @@ func TestWaitingForAWorkspace(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestATemplateOutsideOfTheWatchedNamespaceIsReadPastTheCache(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team")))
+	w.reconciler.Namespace = "team"
+	w.reconciler.Uncached = newWorld(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team"}}
+	}))).client
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
+	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
+	template, err := w.reconciler.template(context.Background(), apply)
+	require.NoError(t, err)
+	assert.NotNil(t, template)
 }
