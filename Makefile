@@ -44,6 +44,8 @@ bin/sandbox:
 generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs and the ClusterRole from the Go types.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/v1beta2;./api/controlplane/v1beta2" output:crd:dir=config/crd/bases
+	@# Both API versions: for the tests of conversion, until it is served and these become config/crd/bases.
+	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=webhooks/conversion/testdata/crd
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
@@ -61,7 +63,7 @@ test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac test/provider/config/crd -name '*.yaml'; }; \
+	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac webhooks/conversion/testdata/crd test/provider/config/crd -name '*.yaml'; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \

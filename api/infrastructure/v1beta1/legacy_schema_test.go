@@ -1,0 +1,144 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1beta1_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// root of the repository.
+const root = "../../.."
+
+// added lists the fields that our v1beta1 has and the older CAPT's CRDs had not: the Fargate profiles of its design.
+var added = []string{
+	"spec.additionalFargateProfiles", "status.fargateProfileStatuses", "spec.template.spec.additionalFargateProfiles",
+}
+
+func TestV1Beta1HasTheFieldsOfTheLegacyCRDsAndIsNoStricter(t *testing.T) {
+	reference := os.Getenv("CAPT_REFERENCE")
+	if reference == "" {
+		reference = filepath.Join(root, "../shared/reference")
+	}
+	files, err := filepath.Glob(filepath.Join(reference, "legacy-crds", "*.yaml"))
+	require.NoError(t, err)
+	if len(files) == 0 {
+		t.Skipf("no legacy CRDs in %s; CAPT_REFERENCE names the folder of the reference data", reference)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			legacy, ours := version(t, file), version(t, filepath.Join(generated(), filepath.Base(file)))
+			compare(t, "", *legacy.Schema.OpenAPIV3Schema, *ours.Schema.OpenAPIV3Schema)
+			assert.True(t, ours.Served)
+			assert.False(t, ours.Storage)
+			assert.True(t, ours.Deprecated)
+			assert.Contains(t, *ours.DeprecationWarning, "captctl migrate manifests")
+		})
+	}
+}
+
+// generated is the folder of our CRDs with both versions.
+func generated() string {
+	return filepath.Join(root, "webhooks/conversion/testdata/crd")
+}
+
+func version(t *testing.T, file string) apiextensionsv1.CustomResourceDefinitionVersion {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, yaml.Unmarshal(data, crd))
+	for _, v := range crd.Spec.Versions {
+		if v.Name == "v1beta1" {
+			return v
+		}
+	}
+	require.Failf(t, "no v1beta1", "%s has no v1beta1: run make generate", file)
+	return apiextensionsv1.CustomResourceDefinitionVersion{}
+}
+
+func compare(t *testing.T, path string, legacy, ours apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	assert.Equal(t, legacy.Type, ours.Type, "type of %s", path)
+	assert.Equal(t, legacy.Format, ours.Format, "format of %s", path)
+	assert.Equal(t, legacy.XPreserveUnknownFields, ours.XPreserveUnknownFields, "unknown fields of %s", path)
+	if legacy.Default != nil && ours.Default != nil {
+		assert.JSONEq(t, string(legacy.Default.Raw), string(ours.Default.Raw), "default of %s", path)
+	} else {
+		assert.Equal(t, legacy.Default, ours.Default, "default of %s", path)
+	}
+	noStricter(t, path, legacy, ours)
+
+	for name, property := range legacy.Properties {
+		if mine, ok := ours.Properties[name]; assert.True(t, ok, "%s.%s is missing", path, name) {
+			compare(t, join(path, name), property, mine)
+		}
+	}
+	for name := range ours.Properties {
+		if _, ok := legacy.Properties[name]; !ok {
+			assert.Contains(t, added, join(path, name), "a field that the older CAPT had not")
+		}
+	}
+	if legacy.Items != nil {
+		compare(t, path+"[]", *legacy.Items.Schema, *ours.Items.Schema)
+	}
+	if legacy.AdditionalProperties != nil {
+		compare(t, path+"{}", *legacy.AdditionalProperties.Schema, *ours.AdditionalProperties.Schema)
+	}
+}
+
+func noStricter(t *testing.T, path string, legacy, ours apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	for _, name := range ours.Required {
+		assert.Contains(t, legacy.Required, name, "%s.%s was not required", path, name)
+	}
+	if ours.Pattern != "" {
+		assert.Equal(t, legacy.Pattern, ours.Pattern, "pattern of %s", path)
+	}
+	if len(ours.Enum) > 0 {
+		for _, value := range legacy.Enum {
+			assert.True(t, slices.ContainsFunc(ours.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }),
+				"%s was allowed for %s", value.Raw, path)
+		}
+		assert.NotEmpty(t, legacy.Enum, "%s was no enumeration", path)
+	}
+	for what, limits := range map[string][2]*int64{
+		"minLength": {legacy.MinLength, ours.MinLength}, "maxLength": {legacy.MaxLength, ours.MaxLength},
+		"minItems": {legacy.MinItems, ours.MinItems}, "maxItems": {legacy.MaxItems, ours.MaxItems},
+		"minProperties": {legacy.MinProperties, ours.MinProperties}, "maxProperties": {legacy.MaxProperties, ours.MaxProperties},
+	} {
+		assert.True(t, limits[1] == nil || assert.ObjectsAreEqual(limits[0], limits[1]), "%s of %s", what, path)
+	}
+	assert.True(t, ours.Minimum == nil || assert.ObjectsAreEqual(legacy.Minimum, ours.Minimum), "minimum of %s", path)
+	assert.Nil(t, ours.Maximum, "maximum of %s", path)
+	assert.Empty(t, ours.XValidations, "rules of %s", path)
+	assert.Nil(t, ours.XListType, "list type of %s", path)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

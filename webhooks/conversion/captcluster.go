@@ -1,0 +1,213 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// The limits of failure domains in the CRD of v1beta2.
+const maxFailureDomains, maxFailureDomainName = 100, 256
+
+// CAPTCluster is the converter of CAPTCluster.
+var CAPTCluster = conversion.NewHubSpokeConverter(&infrav1.CAPTCluster{},
+	conversion.NewSpokeConverter(&infrav1beta1.CAPTCluster{}, ConvertCAPTClusterHubToV1Beta1, ConvertCAPTClusterV1Beta1ToHub),
+)
+
+// ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. One without any VPC source, or with names and
+// regions that v1beta2 does not allow, is converted as it is.
+func ConvertCAPTClusterV1Beta1ToHub(_ context.Context, src *infrav1beta1.CAPTCluster, dst *infrav1.CAPTCluster) error {
+	return carry.Convert(src, dst, carry.Rules[*infrav1beta1.CAPTCluster, *infrav1.CAPTCluster]{
+		There: captClusterToHub, Back: captClusterToSpoke,
+	})
+}
+
+// ConvertCAPTClusterHubToV1Beta1 converts a CAPTCluster of the hub to v1beta1.
+func ConvertCAPTClusterHubToV1Beta1(_ context.Context, src *infrav1.CAPTCluster, dst *infrav1beta1.CAPTCluster) error {
+	return carry.Convert(src, dst, carry.Rules[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
+		There: captClusterToSpoke, Back: captClusterToHub, Settle: forgetCuredFailure,
+	})
+}
+
+func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
+	out.Spec.Region = in.Spec.Region
+	out.Spec.VPC = vpcToHub(&in.Spec)
+	out.Spec.WorkspaceTemplateApplyRef = applyRefToHub(in.Spec.WorkspaceTemplateApplyName)
+
+	out.Status = infrav1.CAPTClusterStatus{
+		Conditions:             conditionsToHub(in.Status.Conditions),
+		Initialization:         infrav1.CAPTClusterInitializationStatus{Provisioned: in.Status.Ready},
+		FailureDomains:         failureDomainsToHub(in.Status.FailureDomains),
+		VPC:                    infrav1.VPCStatus{ID: value(in.Status.VPCID)},
+		WorkspaceTemplateApply: vpcSummaryToHub(in),
+		Endpoint:               in.Annotations[infrav1beta1.EndpointAnnotation],
+	}
+	if failed, ok := captClusterFailure(in); ok {
+		out.Status.Conditions = withCondition(out.Status.Conditions, failed)
+	}
+	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, "")
+}
+
+func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
+	out.Spec.Region = in.Spec.Region
+	out.Spec.ExistingVPCID = optional(in.Spec.VPC.ExistingID)
+	if template := in.Spec.VPC.Template; template != nil {
+		out.Spec.VPCTemplateRef = pointed(&template.Ref, templateRefToSpoke)
+		out.Spec.RetainVPCOnDelete = deletionPolicyToSpoke(template.DeletionPolicy)
+		if template.Name != "" {
+			out.Spec.VPCConfig = &infrav1beta1.VPCConfig{Name: &template.Name}
+		}
+	}
+	out.Spec.WorkspaceTemplateApplyName = applyRefToSpoke(in.Spec.WorkspaceTemplateApplyRef)
+
+	out.Status = infrav1beta1.CAPTClusterStatus{
+		VPCID:          optional(in.Status.VPC.ID),
+		Ready:          in.Status.Initialization.Provisioned,
+		FailureDomains: failureDomainsToSpoke(in.Status.FailureDomains),
+		Conditions:     nonEmpty(in.Status.Conditions),
+	}
+	if apply := in.Status.WorkspaceTemplateApply; apply != nil {
+		out.Status.VPCWorkspaceName = optional(apply.WorkspaceName)
+		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{
+			Ready:               apply.Ready,
+			LastAppliedRevision: optional(apply.LastAppliedRevision),
+			LastFailedRevision:  optional(apply.LastFailedRevision),
+			LastFailureMessage:  optional(apply.LastFailureMessage),
+			LastAppliedTime:     apply.LastAppliedTime,
+			WorkspaceName:       optional(apply.WorkspaceName),
+		}
+	}
+	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, in.Status.Endpoint)
+}
+
+// vpcToHub chooses the VPC's source. v1beta2 allows one. The older CAPT refused to reconcile an object with both, so the
+// choice must be the one that changes nothing: a WorkspaceTemplateApply in use says that the VPC was made from the
+// template; without it, an existing VPC is never created or destroyed. The other source is carried, not lost.
+func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
+	existing := value(in.ExistingVPCID)
+	madeFromTemplate := in.VPCTemplateRef != nil && value(in.WorkspaceTemplateApplyName) != ""
+	if existing != "" && !madeFromTemplate {
+		return infrav1.VPC{ExistingID: existing}
+	}
+	if in.VPCTemplateRef == nil {
+		return infrav1.VPC{}
+	}
+	return infrav1.VPC{Template: &infrav1.VPCTemplate{
+		Ref:            templateRefToHub(*in.VPCTemplateRef),
+		Name:           value(value(in.VPCConfig).Name),
+		DeletionPolicy: deletionPolicyToHub(in.RetainVPCOnDelete),
+	}}
+}
+
+func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApplySummary {
+	status := in.Status.WorkspaceTemplateStatus
+	if status == nil && value(in.Status.VPCWorkspaceName) == "" {
+		return nil
+	}
+	out := &infrav1.WorkspaceTemplateApplySummary{
+		Name:          value(in.Spec.WorkspaceTemplateApplyName),
+		WorkspaceName: value(in.Status.VPCWorkspaceName),
+	}
+	if status == nil {
+		return out
+	}
+	if name := value(status.WorkspaceName); name != "" {
+		out.WorkspaceName = name
+	}
+	out.Ready = status.Ready
+	out.LastAppliedRevision = value(status.LastAppliedRevision)
+	out.LastFailedRevision = value(status.LastFailedRevision)
+	out.LastFailureMessage = value(status.LastFailureMessage)
+	out.LastAppliedTime = status.LastAppliedTime
+	return out
+}
+
+// failureDomainsToHub makes a list of the map, in the order of the names.
+func failureDomainsToHub(in map[string]infrav1beta1.FailureDomainSpec) []clusterv1.FailureDomain {
+	var out []clusterv1.FailureDomain
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if name == "" || len(name) > maxFailureDomainName || len(out) == maxFailureDomains {
+			continue
+		}
+		domain := in[name]
+		out = append(out, clusterv1.FailureDomain{Name: name, ControlPlane: domain.ControlPlane, Attributes: table(domain.Attributes)})
+	}
+	return out
+}
+
+func failureDomainsToSpoke(in []clusterv1.FailureDomain) map[string]infrav1beta1.FailureDomainSpec {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]infrav1beta1.FailureDomainSpec, len(in))
+	for _, domain := range in {
+		out[domain.Name] = infrav1beta1.FailureDomainSpec{ControlPlane: domain.ControlPlane, Attributes: table(domain.Attributes)}
+	}
+	return out
+}
+
+// captClusterFailure is what v1beta2 says in place of failureReason and failureMessage. Its contract has no terminal
+// failures, and a CAPTCluster no Failed condition: it is not ready, for that reason.
+func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
+	return failure(infrav1.ReadyCondition, metav1.ConditionFalse,
+		in.Status.FailureReason, in.Status.FailureMessage, in.CreationTimestamp)
+}
+
+// forgetCuredFailure removes failureReason and failureMessage, which are carried, once the hub no longer reports them: not
+// ready is no failure as such, so that the rules can not make them of the condition.
+func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
+	failed, ok := captClusterFailure(out)
+	if !ok {
+		return
+	}
+	ready := meta.FindStatusCondition(in.Status.Conditions, failed.Type)
+	if ready == nil || ready.Status != failed.Status || ready.Reason != failed.Reason || ready.Message != failed.Message {
+		out.Status.FailureReason, out.Status.FailureMessage = nil, nil
+	}
+}
+
+// setAnnotation sets an annotation, or removes it when the value is empty, in a map of its own.
+func setAnnotation(o *metav1.ObjectMeta, name, text string) {
+	if o.Annotations[name] == text {
+		if _, ok := o.Annotations[name]; ok == (text != "") {
+			return
+		}
+	}
+	annotations := maps.Clone(o.Annotations)
+	delete(annotations, name)
+	if text != "" {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[name] = text
+	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	o.Annotations = annotations
+}

@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+func TestAnOrdinaryLegacyCAPTClusterCarriesNothing(t *testing.T) {
+	hub := captClusters.returns(t, `
+metadata: {name: demo}
+spec:
+  region: ap-northeast-1
+  vpcTemplateRef: {name: vpc-template, namespace: default}
+  vpcConfig: {name: main}
+  retainVpcOnDelete: true
+  workspaceTemplateApplyName: demo-vpc
+status:
+  ready: true
+  vpcId: vpc-1
+  vpcWorkspaceName: demo-vpc
+  workspaceTemplateStatus: {ready: true, lastAppliedRevision: "7", workspaceName: demo-vpc, lastAppliedTime: "2026-01-02T03:04:05Z"}
+`)
+	assert.Empty(t, carried(hub))
+	assert.Equal(t, &infrav1.VPCTemplate{
+		Ref: infrav1.WorkspaceTemplateReference{Name: "vpc-template", Namespace: "default"}, Name: "main",
+		DeletionPolicy: infrav1.DeletionPolicyRetain,
+	}, hub.Spec.VPC.Template)
+	assert.Equal(t, "demo-vpc", hub.Spec.WorkspaceTemplateApplyRef.Name)
+	assert.Equal(t, ptr.To(true), hub.Status.Initialization.Provisioned)
+	assert.Equal(t, "vpc-1", hub.Status.VPC.ID)
+	assert.Equal(t, "demo-vpc", hub.Status.WorkspaceTemplateApply.Name)
+	assert.Equal(t, "demo-vpc", hub.Status.WorkspaceTemplateApply.WorkspaceName)
+}
+
+func TestAnExistingVPC(t *testing.T) {
+	hub := captClusters.returns(t, `{spec: {region: us-gov-west-1, existingVpcId: vpc-12}}`)
+	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC)
+	assert.Empty(t, carried(hub))
+}
+
+func TestBothVPCSourcesAreKeptAndTheChoiceChangesNothingInTheCloud(t *testing.T) {
+	hub := captClusters.returns(t, `{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, retainVpcOnDelete: true, vpcConfig: {name: nn}}}`)
+	assert.Equal(t, infrav1.VPC{ExistingID: "vpc-12"}, hub.Spec.VPC, "nothing was made yet: what exists is neither made nor destroyed")
+
+	hub = captClusters.returns(t, `{spec: {region: eu-west-1, existingVpcId: vpc-12, vpcTemplateRef: {name: t}, workspaceTemplateApplyName: x-vpc}}`)
+	assert.Empty(t, hub.Spec.VPC.ExistingID)
+	assert.Equal(t, "t", hub.Spec.VPC.Template.Ref.Name, "a WorkspaceTemplateApply in use says what the VPC was made from")
+}
+
+func TestNeitherVPCSourceIsConvertedAsItIs(t *testing.T) {
+	hub := captClusters.returns(t, `{spec: {region: eu-west-1, retainVpcOnDelete: true, vpcConfig: {}}}`)
+	assert.Equal(t, infrav1.VPC{}, hub.Spec.VPC)
+}
+
+func TestRetainIsADeletionPolicyAndAnExplicitFalseComesBack(t *testing.T) {
+	for _, manifest := range []string{
+		`{spec: {region: r, vpcTemplateRef: {name: t}, retainVpcOnDelete: false}}`,
+		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,
+	} {
+		assert.Equal(t, infrav1.DeletionPolicyDelete, captClusters.returns(t, manifest).Spec.VPC.Template.DeletionPolicy)
+	}
+}
+
+func TestEmptyStringsAndEmptyListsComeBack(t *testing.T) {
+	captClusters.returns(t, `
+spec: {region: "", existingVpcId: "", vpcTemplateRef: {name: "", namespace: ""}, vpcConfig: {name: ""}, workspaceTemplateApplyName: ""}
+status: {vpcId: "", vpcWorkspaceName: "", ready: false, failureReason: "", failureMessage: "", failureDomains: {}, conditions: [],
+  workspaceTemplateStatus: {}}
+`)
+	captClusters.returns(t, `{status: {failureDomains: {a: {}, b: {controlPlane: false, attributes: {}}}}}`)
+}
+
+func TestFailureDomainsAreAMapInV1Beta1AndAListInV1Beta2(t *testing.T) {
+	hub := captClusters.returns(t, `{status: {failureDomains: {c: {}, a: {controlPlane: true}, b: {attributes: {k: v}}, "": {}}}}`)
+	names := []string{}
+	for _, domain := range hub.Status.FailureDomains {
+		names = append(names, domain.Name)
+	}
+	assert.Equal(t, []string{"a", "b", "c"}, names, "in a fixed order, without the one that v1beta2 does not allow")
+
+	captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {failureDomains: [{name: c}, {name: a, controlPlane: true}]}}`)
+}
+
+func TestAFailureOfACAPTClusterIsShownAsNotReadyUntilItIsCured(t *testing.T) {
+	hub := captClusters.returns(t, `
+metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
+spec: {region: r, vpcTemplateRef: {name: t}}
+status:
+  failureReason: Create failed!
+  failureMessage: no more VPCs
+  conditions: [{type: VPCReady, status: "False", reason: "", message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]
+`)
+	ready := meta.FindStatusCondition(hub.Status.Conditions, infrav1.ReadyCondition)
+	assert.Equal(t, metav1.ConditionFalse, ready.Status)
+	assert.Equal(t, "Createfailed", ready.Reason)
+	assert.Equal(t, "no more VPCs", ready.Message)
+
+	meta.SetStatusCondition(&hub.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"})
+	cured := captClusters.toSpoke(t, hub)
+	assert.Nil(t, cured.Status.FailureReason, "what is ready has not failed")
+	assert.Nil(t, cured.Status.FailureMessage)
+}
+
+func TestConditionsWithAnEmptyReasonAndOneTypeTwiceAreMadeLegal(t *testing.T) {
+	hub := captClusters.returns(t, `
+status:
+  conditions:
+  - {type: VPCReady, status: "True", reason: "", message: m, lastTransitionTime: "2026-01-02T03:04:05Z"}
+  - {type: VPCReady, status: "False", reason: Second, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}
+`)
+	assert.Len(t, hub.Status.Conditions, 1)
+	assert.Equal(t, "NoReasonReported", hub.Status.Conditions[0].Reason)
+	assert.Equal(t, metav1.ConditionTrue, hub.Status.Conditions[0].Status)
+}
+
+func TestTheEndpointIsShownInV1Beta1AndNotStored(t *testing.T) {
+	spoke := captClusters.keeps(t, `{spec: {region: r, vpc: {existingID: vpc-1}}, status: {endpoint: "10.0.0.1:6443"}}`)
+	assert.Equal(t, "10.0.0.1:6443", spoke.Annotations[infrav1beta1.EndpointAnnotation])
+	assert.Empty(t, carried(spoke))
+	assert.Empty(t, captClusters.toHub(t, spoke).Annotations)
+}
+
+func TestWhatOnlyV1Beta2CanSayOfACAPTClusterSurvivesV1Beta1(t *testing.T) {
+	spoke := captClusters.keeps(t, `
+metadata: {name: demo, annotations: {a: b}}
+spec:
+  region: eu-central-1
+  vpc: {template: {ref: {name: t}, variables: {cidr: 10.0.0.0/16}, deletionPolicy: Delete}}
+  workspaceTemplateApplyRef: {name: demo-vpc}
+status:
+  observedGeneration: 3
+  workspaceTemplateApply: {name: other, ready: false}
+`)
+	assert.Equal(t, "b", spoke.Annotations["a"])
+
+	spoke.Spec.VPCTemplateRef.Name = "another"
+	hub := captClusters.toHub(t, spoke)
+	assert.Equal(t, "another", hub.Spec.VPC.Template.Ref.Name, "a change in v1beta1 wins")
+	assert.Equal(t, "10.0.0.0/16", hub.Spec.VPC.Template.Variables["cidr"], "and keeps what it does not concern")
+}

@@ -1,0 +1,212 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"context"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// The defaults of both versions' CRDs, and the limits of v1beta2's.
+const (
+	defaultControlPlaneMinutes, defaultVPCReadyMinutes, defaultSecretSeconds = 30, 15, 300
+	maxTimeoutMinutes                                                        = 24 * 60
+)
+
+// CAPTControlPlane is the converter of CAPTControlPlane.
+var CAPTControlPlane = conversion.NewHubSpokeConverter(&controlplanev1.CAPTControlPlane{},
+	conversion.NewSpokeConverter(&controlplanev1beta1.CAPTControlPlane{},
+		ConvertCAPTControlPlaneHubToV1Beta1, ConvertCAPTControlPlaneV1Beta1ToHub),
+)
+
+// ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Texts that v1beta2 does not allow
+// (a version that is none, a CIDR that is none, tags that AWS would refuse), add-ons and profiles named twice, and an
+// endpoint that is neither public nor private are converted as they are: nobody else can say what was meant.
+func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
+	return carry.Convert(src, dst, carry.Rules[*controlplanev1beta1.CAPTControlPlane, *controlplanev1.CAPTControlPlane]{
+		There: captControlPlaneToHub, Back: captControlPlaneToSpoke,
+	})
+}
+
+// ConvertCAPTControlPlaneHubToV1Beta1 converts a CAPTControlPlane of the hub to v1beta1.
+func ConvertCAPTControlPlaneHubToV1Beta1(_ context.Context, src *controlplanev1.CAPTControlPlane, dst *controlplanev1beta1.CAPTControlPlane) error {
+	return carry.Convert(src, dst, carry.Rules[*controlplanev1.CAPTControlPlane, *controlplanev1beta1.CAPTControlPlane]{
+		There: captControlPlaneToSpoke, Back: captControlPlaneToHub,
+	})
+}
+
+func captControlPlaneToHub(in *controlplanev1beta1.CAPTControlPlane, out *controlplanev1.CAPTControlPlane) {
+	out.Spec.CAPTControlPlaneTemplateResourceSpec = controlPlaneSpecToHub(&in.Spec)
+	out.Spec.Version = in.Spec.Version
+	out.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint(value(in.Spec.ControlPlaneEndpoint))
+	out.Spec.WorkspaceTemplateApplyRef = applyRefToHub(in.Spec.WorkspaceTemplateApplyName)
+	out.Status = controlPlaneStatusToHub(in)
+}
+
+func captControlPlaneToSpoke(in *controlplanev1.CAPTControlPlane, out *controlplanev1beta1.CAPTControlPlane) {
+	out.Spec = controlPlaneSpecToSpoke(&in.Spec.CAPTControlPlaneTemplateResourceSpec)
+	out.Spec.Version = in.Spec.Version
+	out.Spec.ControlPlaneEndpoint = optional(controlplanev1beta1.APIEndpoint(in.Spec.ControlPlaneEndpoint))
+	out.Spec.WorkspaceTemplateApplyName = applyRefToSpoke(in.Spec.WorkspaceTemplateApplyRef)
+	out.Status = controlPlaneStatusToSpoke(&in.Status)
+}
+
+// controlPlaneSpecToHub converts what control planes and their templates have in common.
+func controlPlaneSpecToHub(in *controlplanev1beta1.CAPTControlPlaneSpec) controlplanev1.CAPTControlPlaneTemplateResourceSpec {
+	config := value(in.ControlPlaneConfig)
+	out := controlplanev1.CAPTControlPlaneTemplateResourceSpec{
+		Region:               config.Region,
+		WorkspaceTemplateRef: templateRefToHub(in.WorkspaceTemplateRef),
+		EndpointAccess:       pointed(config.EndpointAccess, endpointAccessToHub),
+		Addons: list(config.Addons, func(a controlplanev1beta1.Addon) controlplanev1.Addon {
+			return controlplanev1.Addon{Name: a.Name, Version: value(a.Version), ConfigurationValues: value(a.ConfigurationValues)}
+		}),
+		Timeouts:        timeoutsToHub(config.Timeouts),
+		FargateProfiles: list(in.AdditionalFargateProfiles, fargateProfileToHub),
+		EndpointProbe:   controlplanev1.EndpointProbeBestEffort,
+	}
+	if len(in.AdditionalTags) > 0 {
+		out.AdditionalTags = make(map[string]controlplanev1.TagValue, len(in.AdditionalTags))
+		for k, v := range in.AdditionalTags {
+			out.AdditionalTags[k] = controlplanev1.TagValue(v)
+		}
+	}
+	return out
+}
+
+func controlPlaneSpecToSpoke(in *controlplanev1.CAPTControlPlaneTemplateResourceSpec) controlplanev1beta1.CAPTControlPlaneSpec {
+	out := controlplanev1beta1.CAPTControlPlaneSpec{
+		WorkspaceTemplateRef:      templateRefToSpoke(in.WorkspaceTemplateRef),
+		AdditionalFargateProfiles: list(in.FargateProfiles, fargateProfileToSpoke),
+	}
+	if len(in.AdditionalTags) > 0 {
+		out.AdditionalTags = make(map[string]string, len(in.AdditionalTags))
+		for k, v := range in.AdditionalTags {
+			out.AdditionalTags[k] = string(v)
+		}
+	}
+	if in.Region != "" || in.EndpointAccess != nil || len(in.Addons) > 0 || in.Timeouts != (controlplanev1.Timeouts{}) {
+		out.ControlPlaneConfig = &controlplanev1beta1.ControlPlaneConfig{
+			Region:         in.Region,
+			EndpointAccess: pointed(in.EndpointAccess, endpointAccessToSpoke),
+			Addons: list(in.Addons, func(a controlplanev1.Addon) controlplanev1beta1.Addon {
+				return controlplanev1beta1.Addon{
+					Name: a.Name, Version: optional(a.Version), ConfigurationValues: optional(a.ConfigurationValues),
+				}
+			}),
+			Timeouts: timeoutsToSpoke(in.Timeouts),
+		}
+	}
+	return out
+}
+
+// endpointAccessToHub spells out what is absent. In v1beta1 that is false; in v1beta2 an absent public is true, and a
+// private cluster would be opened to the world. Without a public endpoint its networks mean nothing, and v1beta2 does not
+// allow them; nor does it allow one twice.
+func endpointAccessToHub(in controlplanev1beta1.EndpointAccess) controlplanev1.EndpointAccess {
+	public, private := value(in.Public), value(in.Private)
+	out := controlplanev1.EndpointAccess{Public: &public, Private: &private}
+	if !public {
+		return out
+	}
+	for _, cidr := range words[controlplanev1.CIDR](in.PublicCIDRs) {
+		if !slices.Contains(out.PublicCIDRs, cidr) {
+			out.PublicCIDRs = append(out.PublicCIDRs, cidr)
+		}
+	}
+	return out
+}
+
+func endpointAccessToSpoke(in controlplanev1.EndpointAccess) controlplanev1beta1.EndpointAccess {
+	public, private := in.Public == nil || *in.Public, value(in.Private)
+	return controlplanev1beta1.EndpointAccess{Public: &public, Private: &private, PublicCIDRs: words[string](in.PublicCIDRs)}
+}
+
+func timeoutsToHub(in *controlplanev1beta1.TimeoutConfig) controlplanev1.Timeouts {
+	if in == nil {
+		return controlplanev1.Timeouts{}
+	}
+	secret := int32(defaultSecretSeconds)
+	return controlplanev1.Timeouts{
+		ControlPlaneSeconds: seconds(in.ControlPlaneTimeout, defaultControlPlaneMinutes),
+		VPCReadySeconds:     seconds(in.VPCReadyTimeout, defaultVPCReadyMinutes),
+		SecretSeconds:       &secret,
+	}
+}
+
+func timeoutsToSpoke(in controlplanev1.Timeouts) *controlplanev1beta1.TimeoutConfig {
+	if in == (controlplanev1.Timeouts{}) {
+		return nil
+	}
+	return &controlplanev1beta1.TimeoutConfig{
+		ControlPlaneTimeout: minutes(in.ControlPlaneSeconds, defaultControlPlaneMinutes),
+		VPCReadyTimeout:     minutes(in.VPCReadySeconds, defaultVPCReadyMinutes),
+	}
+}
+
+// seconds of a number of minutes, at most a day: v1beta1 knew no limit, v1beta2 does.
+func seconds(minutes *int, byDefault int32) *int32 {
+	n := byDefault
+	if minutes != nil {
+		switch m := *minutes; {
+		case m < 1:
+			n = 1
+		case m > maxTimeoutMinutes:
+			n = maxTimeoutMinutes
+		default:
+			n = int32(m)
+		}
+	}
+	n *= 60
+	return &n
+}
+
+// minutes of a number of seconds, rounded up: nothing times out earlier because v1beta1 can not say how late.
+func minutes(seconds *int32, byDefault int) *int {
+	n := byDefault
+	if seconds != nil {
+		n = (int(*seconds) + 59) / 60
+	}
+	return &n
+}
+
+func fargateProfileToHub(in controlplanev1beta1.AdditionalFargateProfile) controlplanev1.FargateProfile {
+	return controlplanev1.FargateProfile{
+		Name: in.Name,
+		Selectors: list(in.Selectors, func(s controlplanev1beta1.FargateSelector) controlplanev1.FargateSelector {
+			return controlplanev1.FargateSelector{Namespace: s.Namespace, Labels: table(s.Labels)}
+		}),
+		WorkspaceTemplateRef: templateRefToHub(in.WorkspaceTemplateRef),
+	}
+}
+
+func fargateProfileToSpoke(in controlplanev1.FargateProfile) controlplanev1beta1.AdditionalFargateProfile {
+	return controlplanev1beta1.AdditionalFargateProfile{
+		Name: in.Name,
+		Selectors: list(in.Selectors, func(s controlplanev1.FargateSelector) controlplanev1beta1.FargateSelector {
+			return controlplanev1beta1.FargateSelector{Namespace: s.Namespace, Labels: table(s.Labels)}
+		}),
+		WorkspaceTemplateRef: templateRefToSpoke(in.WorkspaceTemplateRef),
+	}
+}

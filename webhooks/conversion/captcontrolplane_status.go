@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlplanev1.CAPTControlPlaneStatus {
+	status := &in.Status
+	if reflect.ValueOf(*status).IsZero() {
+		return controlplanev1.CAPTControlPlaneStatus{}
+	}
+	external := true // Part of the contract; it has no field in v1beta1.
+	return controlplanev1.CAPTControlPlaneStatus{
+		Conditions:                  controlPlaneConditionsToHub(in),
+		Initialization:              controlplanev1.CAPTControlPlaneInitializationStatus{ControlPlaneInitialized: status.Initialized},
+		ExternalManagedControlPlane: &external,
+		Phase:                       controlplanev1.Phase(value(status.Phase)),
+		WorkspaceTemplateApply:      controlPlaneSummaryToHub(in),
+		FargateProfiles: list(status.FargateProfileStatuses, func(p controlplanev1beta1.FargateProfileStatus) controlplanev1.FargateProfileStatus {
+			return controlplanev1.FargateProfileStatus{
+				Name: p.Name, Ready: p.Ready, WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
+				FailureReason: value(p.FailureReason), FailureMessage: value(p.FailureMessage),
+			}
+		}),
+	}
+}
+
+func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlaneStatus) controlplanev1beta1.CAPTControlPlaneStatus {
+	if reflect.ValueOf(*in).IsZero() {
+		return controlplanev1beta1.CAPTControlPlaneStatus{}
+	}
+	secretsReady := meta.IsStatusConditionTrue(in.Conditions, controlplanev1.KubeconfigReadyCondition)
+	out := controlplanev1beta1.CAPTControlPlaneStatus{
+		Initialized:  in.Initialization.ControlPlaneInitialized,
+		SecretsReady: &secretsReady,
+		Phase:        optional(string(in.Phase)),
+		Conditions:   nonEmpty(in.Conditions),
+		FargateProfileStatuses: list(in.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
+			return controlplanev1beta1.FargateProfileStatus{
+				Name: p.Name, Ready: p.Ready, WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
+				FailureReason: optional(p.FailureReason), FailureMessage: optional(p.FailureMessage),
+			}
+		}),
+	}
+	if available := availability(in.Conditions); available != nil {
+		ready := available.Status == metav1.ConditionTrue
+		out.Ready = &ready
+	}
+	if failed := meta.FindStatusCondition(in.Conditions, controlplanev1.FailedCondition); failed != nil && failed.Status == metav1.ConditionTrue {
+		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
+	}
+	if apply := in.WorkspaceTemplateApply; apply != nil {
+		// The older CAPT reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
+		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
+			Ready:               apply.Ready,
+			LastAppliedRevision: optional(apply.LastAppliedRevision),
+			LastFailedRevision:  optional(apply.LastFailedRevision),
+			LastFailureMessage:  optional(apply.LastFailureMessage),
+			Outputs:             table(apply.Outputs),
+		}
+		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: apply.Ready, State: optional(apply.State)}
+	}
+	return out
+}
+
+// controlPlaneConditionsToHub says in conditions what v1beta1 says in fields: ready, secretsReady and failureReason.
+func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []metav1.Condition {
+	conditions := conditionsToHub(in.Status.Conditions)
+	since := in.CreationTimestamp
+	if value(in.Status.Ready) && availability(conditions) == nil {
+		conditions = withCondition(conditions, metav1.Condition{
+			Type: controlplanev1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since,
+			Reason: controlplanev1.ReadyReason,
+		})
+	}
+	if value(in.Status.SecretsReady) && meta.FindStatusCondition(conditions, controlplanev1.KubeconfigReadyCondition) == nil {
+		conditions = withCondition(conditions, metav1.Condition{
+			Type: controlplanev1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since,
+			Reason: controlplanev1.KubeconfigReadyReason,
+		})
+	}
+	failed, ok := failure(controlplanev1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
+	if ok {
+		conditions = withCondition(conditions, failed)
+	}
+	return conditions
+}
+
+// availability is the condition that v1beta1's ready stands for: the API server can be used. The older CAPT's only
+// condition of that meaning was Ready.
+func availability(conditions []metav1.Condition) *metav1.Condition {
+	if available := meta.FindStatusCondition(conditions, controlplanev1.AvailableCondition); available != nil {
+		return available
+	}
+	return meta.FindStatusCondition(conditions, controlplanev1.ReadyCondition)
+}
+
+func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *controlplanev1.WorkspaceTemplateApplyStatus {
+	template, workspace := in.Status.WorkspaceTemplateStatus, in.Status.WorkspaceStatus
+	if template == nil && workspace == nil {
+		return nil
+	}
+	out := &controlplanev1.WorkspaceTemplateApplyStatus{
+		WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: value(in.Spec.WorkspaceTemplateApplyName)},
+	}
+	if workspace != nil {
+		out.Ready, out.State = workspace.Ready, value(workspace.State)
+	}
+	if template == nil {
+		return out
+	}
+	if template.Ready != nil {
+		out.Ready = template.Ready
+	}
+	if state := value(template.State); state != "" {
+		out.State = state
+	}
+	out.LastAppliedRevision = value(template.LastAppliedRevision)
+	out.LastFailedRevision = value(template.LastFailedRevision)
+	out.LastFailureMessage = value(template.LastFailureMessage)
+	out.Outputs = table(template.Outputs)
+	return out
+}

@@ -1,0 +1,205 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+)
+
+func TestTimeoutsAreMinutesInV1Beta1AndSecondsInV1Beta2(t *testing.T) {
+	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
+  controlPlaneConfig: {region: r, timeouts: {controlPlaneTimeout: 45, vpcReadyTimeout: 20}}}}`)
+	assert.Equal(t, controlplanev1.Timeouts{
+		ControlPlaneSeconds: ptr.To[int32](2700), VPCReadySeconds: ptr.To[int32](1200), SecretSeconds: ptr.To[int32](300),
+	}, hub.Spec.Timeouts)
+	assert.Empty(t, carried(hub))
+
+	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
+  controlPlaneConfig: {region: r, timeouts: {controlPlaneTimeout: 9000}}}}`)
+	assert.Equal(t, int32(86400), *hub.Spec.Timeouts.ControlPlaneSeconds, "v1beta2 allows a day")
+	assert.Equal(t, int32(900), *hub.Spec.Timeouts.VPCReadySeconds, "absent is the default")
+	controlPlanes.returns(t, `{spec: {version: "", workspaceTemplateRef: {name: ""}, controlPlaneConfig: {region: "", timeouts: {}}}}`)
+}
+
+func TestSecondsThatAreNoWholeMinuteSurviveV1Beta1(t *testing.T) {
+	spoke := controlPlanes.keeps(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, timeouts: {controlPlaneSeconds: 1801, secretSeconds: 42}}}`)
+	assert.Equal(t, 31, *spoke.Spec.ControlPlaneConfig.Timeouts.ControlPlaneTimeout, "rounded up: nothing times out earlier")
+
+	spoke.Spec.ControlPlaneConfig.Timeouts.ControlPlaneTimeout = ptr.To(40)
+	hub := controlPlanes.toHub(t, spoke)
+	assert.Equal(t, int32(2400), *hub.Spec.Timeouts.ControlPlaneSeconds, "a change in v1beta1 wins")
+	assert.Equal(t, int32(42), *hub.Spec.Timeouts.SecretSeconds)
+}
+
+func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
+	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneEndpoint: {host: "https://a.eks.amazonaws.com", port: 443}}}`)
+	assert.Equal(t, "https://a.eks.amazonaws.com", hub.Spec.ControlPlaneEndpoint.Host)
+	assert.Empty(t, carried(hub))
+
+	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneEndpoint: {host: "", port: 0}}}`)
+	assert.True(t, hub.Spec.ControlPlaneEndpoint.IsZero(), "an endpoint that is not known yet is none")
+}
+
+func TestAbsentAccessIsNoAccess(t *testing.T) {
+	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
+  controlPlaneConfig: {region: r, endpointAccess: {private: true, publicCIDRs: [10.0.0.0/8]}}}}`)
+	assert.Equal(t, ptr.To(false), hub.Spec.EndpointAccess.Public, "v1beta2's default would open a private cluster to the world")
+	assert.Equal(t, ptr.To(true), hub.Spec.EndpointAccess.Private)
+	assert.Empty(t, hub.Spec.EndpointAccess.PublicCIDRs, "v1beta2 does not allow them without a public endpoint")
+
+	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
+  controlPlaneConfig: {region: r, endpointAccess: {public: true, publicCIDRs: [10.0.0.0/8, 10.0.0.0/8]}}}}`)
+	assert.Len(t, hub.Spec.EndpointAccess.PublicCIDRs, 1, "nor one of them twice")
+}
+
+func TestWorkspaceTemplateApplyNameIsAReference(t *testing.T) {
+	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, workspaceTemplateApplyName: demo-eks}}`)
+	assert.Equal(t, "demo-eks", hub.Spec.WorkspaceTemplateApplyRef.Name)
+	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, workspaceTemplateApplyName: ""}}`)
+	assert.Nil(t, hub.Spec.WorkspaceTemplateApplyRef, "an empty reference is none")
+}
+
+func TestFailureReasonAndMessageAreTheFailedCondition(t *testing.T) {
+	hub := controlPlanes.returns(t, `
+metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
+status: {phase: Failed, secretsReady: false, failureReason: Timeout, failureMessage: too late}
+`)
+	failed := meta.FindStatusCondition(hub.Status.Conditions, controlplanev1.FailedCondition)
+	assert.Equal(t, []any{metav1.ConditionTrue, "Timeout", "too late"}, []any{failed.Status, failed.Reason, failed.Message})
+
+	failed.Status, failed.Reason, failed.Message = metav1.ConditionFalse, controlplanev1.NotFailedReason, ""
+	spoke := controlPlanes.toSpoke(t, hub)
+	assert.Nil(t, spoke.Status.FailureReason)
+	assert.Nil(t, spoke.Status.FailureMessage)
+
+	controlPlanes.returns(t, `{status: {secretsReady: false, failureReason: "", failureMessage: only a message}}`)
+	controlPlanes.returns(t, `{status: {secretsReady: false, failureReason: "not legal!"}}`)
+}
+
+func TestReadyInitializedAndSecretsReadyAreInitializationAndConditions(t *testing.T) {
+	hub := controlPlanes.returns(t, `
+metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
+status: {ready: true, initialized: true, secretsReady: true, phase: Ready}
+`)
+	assert.Equal(t, ptr.To(true), hub.Status.Initialization.ControlPlaneInitialized)
+	assert.Equal(t, ptr.To(true), hub.Status.ExternalManagedControlPlane)
+	assert.True(t, meta.IsStatusConditionTrue(hub.Status.Conditions, "Ready"))
+	assert.True(t, meta.IsStatusConditionTrue(hub.Status.Conditions, "KubeconfigReady"))
+
+	spoke := controlPlanes.keeps(t, `
+spec: {version: "1.31", workspaceTemplateRef: {name: t}, endpointProbe: BestEffort}
+status:
+  conditions:
+  - {type: Available, status: "True", reason: Available, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}
+  - {type: Ready, status: "False", reason: Degraded, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}
+`)
+	assert.Equal(t, ptr.To(true), spoke.Status.Ready, "the API server can be used")
+}
+
+func TestTheWorkspaceStatusOfALegacyControlPlaneSurvives(t *testing.T) {
+	hub := controlPlanes.returns(t, `
+spec: {version: "1.31", workspaceTemplateRef: {name: t}, workspaceTemplateApplyName: demo-eks}
+status:
+  ready: true
+  secretsReady: true
+  conditions: [{type: Ready, status: "True", reason: Ready, message: m, lastTransitionTime: "2026-01-02T03:04:05Z"}]
+  workspaceStatus: {ready: true, state: Available, atProvider: {checksum: c, outputs: {cluster_name: demo, list: [1, {a: null}]}}}
+  workspaceTemplateStatus: {ready: true, lastAppliedRevision: "7", outputs: {cluster_name: demo}}
+`)
+	assert.Equal(t, "Available", hub.Status.WorkspaceTemplateApply.State)
+	assert.Equal(t, "demo-eks", hub.Status.WorkspaceTemplateApply.Name)
+	assert.Equal(t, map[string]string{"cluster_name": "demo"}, hub.Status.WorkspaceTemplateApply.Outputs)
+}
+
+func TestFargateProfilesKeepTheirReferencesThroughAnEditInV1Beta1(t *testing.T) {
+	spoke := controlPlanes.keeps(t, `
+spec:
+  version: "1.31"
+  workspaceTemplateRef: {name: t}
+  fargateProfiles:
+  - {name: a, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}, workspaceTemplateApplyRef: {name: demo-a}}
+  - {name: b, selectors: [{namespace: yy, labels: {k: v}}], workspaceTemplateRef: {name: f}, workspaceTemplateApplyRef: {name: demo-b}}
+status: {fargateProfiles: [{name: a, ready: true, workspaceTemplateApplyName: demo-a}, {name: b, failureReason: r, failureMessage: m}]}
+`)
+	spoke.Spec.AdditionalFargateProfiles = spoke.Spec.AdditionalFargateProfiles[1:]
+	spoke.Spec.AdditionalFargateProfiles[0].Selectors[0].Namespace = "z"
+	hub := controlPlanes.toHub(t, spoke)
+	assert.Len(t, hub.Spec.FargateProfiles, 1)
+	assert.Equal(t, "demo-b", hub.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef.Name)
+	assert.Equal(t, "z", hub.Spec.FargateProfiles[0].Selectors[0].Namespace)
+}
+
+func TestEmptyListsOfAControlPlaneComeBack(t *testing.T) {
+	hub := controlPlanes.returns(t, `
+spec:
+  version: "1.31"
+  workspaceTemplateRef: {name: t, namespace: ""}
+  controlPlaneConfig: {region: "", addons: [], endpointAccess: {public: false, publicCIDRs: []}}
+  additionalTags: {}
+  additionalFargateProfiles: []
+status: {conditions: [], fargateProfileStatuses: [], workspaceStatus: {}, workspaceTemplateStatus: {outputs: {}}}
+`)
+	assert.Equal(t, controlplanev1.EndpointProbeBestEffort, hub.Spec.EndpointProbe)
+	controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r,
+  addons: [{name: a, version: "", configurationValues: ""}, {name: a}]}}}`)
+}
+
+func TestATemplateKeepsWhatBelongsToOneClusterOnly(t *testing.T) {
+	hub := controlPlaneTemplates.returns(t, `
+spec:
+  template:
+    metadata: {name: nn, labels: {a: b}, annotations: {}, finalizers: [f]}
+    spec:
+      version: "1.31"
+      workspaceTemplateRef: {name: t}
+      controlPlaneEndpoint: {host: h, port: 443}
+      workspaceTemplateApplyName: x
+      controlPlaneConfig: {region: eu-west-1}
+`)
+	assert.Equal(t, "eu-west-1", hub.Spec.Template.Spec.Region)
+	assert.Equal(t, map[string]string{"a": "b"}, hub.Spec.Template.ObjectMeta.Labels)
+	controlPlaneTemplates.returns(t, `{spec: {template: {metadata: {}}}}`)
+	controlPlaneTemplates.keeps(t, `{spec: {template: {spec: {workspaceTemplateRef: {name: t}, kubeconfig: {source: Exec}, variables: {a: b}}}}}`)
+}
+
+func TestWhatOnlyV1Beta2CanSayOfAControlPlaneSurvivesV1Beta1(t *testing.T) {
+	controlPlanes.keeps(t, `
+spec:
+  version: v1.31.0
+  region: us-gov-west-1
+  workspaceTemplateRef: {name: t}
+  endpointAccess: {}
+  kubeconfig: {source: Token}
+  endpointProbe: Required
+  recovery: {maxRetries: 2, backoff: {initialSeconds: 1}, actions: [{type: Requeue}]}
+status:
+  state: Degraded
+  version: v1.31.0
+  versions: [{version: v1.31.0}]
+  progress: {currentOperation: Update, percentComplete: 40, history: [{name: Create, startTime: "2026-01-02T03:04:05Z"}]}
+  health: {overall: Unhealthy, checks: [{name: APIServer, status: Unhealthy}]}
+  dependencies: [{kind: Cluster, name: a, direction: Upstream}]
+  endpoint: h:443
+`)
+}

@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package carry
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+)
+
+type cluster = infrav1beta1.CAPTCluster
+
+// forgetful are rules that keep the region, and the conditions with the reasons Forgotten and Changed only.
+func forgetful(in, out *cluster) {
+	out.Spec.Region = in.Spec.Region
+	for _, c := range in.Status.Conditions {
+		if c.Reason != "Changed" {
+			c.Reason = "Forgotten"
+		}
+		out.Status.Conditions = append(out.Status.Conditions, c)
+	}
+}
+
+func convert(t *testing.T, in *cluster) *cluster {
+	t.Helper()
+	out := &cluster{}
+	require.NoError(t, Convert(in, out, Rules[*cluster, *cluster]{There: forgetful, Back: forgetful}))
+	return out
+}
+
+func full() *cluster {
+	return &cluster{
+		Spec: infrav1beta1.CAPTClusterSpec{Region: "r", ExistingVPCID: ptr.To("vpc-1"), VPCConfig: &infrav1beta1.VPCConfig{}},
+		Status: infrav1beta1.CAPTClusterStatus{Conditions: []metav1.Condition{
+			{Type: "A", Reason: "One"}, {Type: "example.com/B~", Reason: "Two"},
+		}},
+	}
+}
+
+func TestWhatTheRulesForgetComesBack(t *testing.T) {
+	there := convert(t, full())
+	assert.Nil(t, there.Spec.ExistingVPCID)
+	back := convert(t, there)
+	back.Annotations = nil
+	assert.Equal(t, full(), back)
+}
+
+func TestAChangeInTheMeantimeWins(t *testing.T) {
+	there := convert(t, full())
+	there.Status.Conditions[0].Reason = "Changed"
+	back := convert(t, there)
+	assert.Equal(t, "Changed", back.Status.Conditions[0].Reason)
+	assert.Equal(t, "Two", back.Status.Conditions[1].Reason)
+}
+
+func TestElementsOfListsAreFoundByTheirKeyWhereverTheyAre(t *testing.T) {
+	there := convert(t, full())
+	conditions := there.Status.Conditions
+	conditions[0], conditions[1] = conditions[1], conditions[0]
+	back := convert(t, there)
+	assert.Equal(t, "Two", back.Status.Conditions[0].Reason)
+	assert.Equal(t, "One", back.Status.Conditions[1].Reason)
+}
+
+func TestNothingIsCarriedWhenNothingIsLost(t *testing.T) {
+	assert.Nil(t, convert(t, &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r"}}).Annotations)
+}
+
+func TestWhatIsCarriedIsSmall(t *testing.T) {
+	in := &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r", ExistingVPCID: ptr.To("<vpc>")}}
+	assert.Equal(t, `{"fields":[{"path":"/spec/existingVpcId","is":"<vpc>"}]}`, convert(t, in).Annotations[Annotation])
+}
+
+func TestAFieldThatIsGoneOrDoesNotFitIsForgotten(t *testing.T) {
+	for _, f := range []field{
+		{Path: "/spec/vpcConfig/name", Is: []byte(`"x"`)},            // Its parent is gone.
+		{Path: "/spec/region", Is: []byte(`7`)},                      // It is no number.
+		{Path: "/spec/region/deeper", Is: []byte(`7`)},               // It is no object.
+		{Path: "/spec/nowhere", Is: []byte(`7`)},                     // It never was.
+		{Path: "/status/conditions/A", Was: "other"},                 // The element is another one.
+		{Path: "/status/conditions/Z/reason", Is: []byte(`"x"`)},     // There is no such element.
+		{Path: "/metadata/name", Is: []byte(`"stolen"`)}, {Path: ""}, // Not for us.
+	} {
+		out := &cluster{Status: infrav1beta1.CAPTClusterStatus{Conditions: []metav1.Condition{{Type: "A"}}}}
+		before := out.DeepCopy()
+		f.restore(out)
+		assert.Equal(t, before, out, f.Path)
+	}
+}

@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+)
+
+const (
+	// noReasonReported stands for a reason that is missing; Cluster API uses the same word.
+	noReasonReported = "NoReasonReported"
+
+	// The limits of conditions in the CRDs of v1beta2.
+	maxConditions, maxTypeLength, maxReasonLength, maxMessageLength = 32, 316, 1024, 32768
+)
+
+var (
+	conditionType   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
+	conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+	notInReason     = regexp.MustCompile(`[^A-Za-z0-9_,:]+`)
+)
+
+// conditionsToHub makes conditions legal. The older CAPT's CRDs allowed what v1beta2 does not: an empty reason, and one
+// type twice, of which the first counts.
+func conditionsToHub(in []metav1.Condition) []metav1.Condition {
+	var out []metav1.Condition
+	for _, c := range in {
+		if len(out) == maxConditions {
+			break
+		}
+		if !isLegalType(c.Type) || meta.FindStatusCondition(out, c.Type) != nil {
+			continue
+		}
+		c.Status = legalStatus(c.Status)
+		c.Reason = legalReason(c.Reason)
+		c.Message = legalMessage(c.Message)
+		c.ObservedGeneration = max(c.ObservedGeneration, 0)
+		out = append(out, c)
+	}
+	return out
+}
+
+func crossplaneConditionsToHub(in []infrav1beta1.Condition) []metav1.Condition {
+	return conditionsToHub(list(in, func(c infrav1beta1.Condition) metav1.Condition {
+		return metav1.Condition{
+			Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: value(c.Message),
+			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: value(c.ObservedGeneration),
+		}
+	}))
+}
+
+func crossplaneConditionsToSpoke(in []metav1.Condition) []infrav1beta1.Condition {
+	return list(in, func(c metav1.Condition) infrav1beta1.Condition {
+		return infrav1beta1.Condition{
+			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: optional(c.Message),
+			LastTransitionTime: c.LastTransitionTime, ObservedGeneration: optional(c.ObservedGeneration),
+		}
+	})
+}
+
+// withCondition sets a condition that v1beta1 says in a field of its own. One that says the same already stays.
+func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
+	if there := meta.FindStatusCondition(conditions, c.Type); there != nil {
+		if there.Status != c.Status || there.Reason != c.Reason || there.Message != c.Message {
+			there.Status, there.Reason, there.Message = c.Status, c.Reason, c.Message
+		}
+		return conditions
+	}
+	if len(conditions) == maxConditions {
+		conditions = conditions[:maxConditions-1]
+	}
+	return append(conditions, c)
+}
+
+// failure is the condition that stands for failureReason and failureMessage; ok is false when neither says anything.
+func failure(conditionType string, status metav1.ConditionStatus, reason, message *string, since metav1.Time) (_ metav1.Condition, ok bool) {
+	if value(reason) == "" && value(message) == "" {
+		return metav1.Condition{}, false
+	}
+	return metav1.Condition{
+		Type: conditionType, Status: status, LastTransitionTime: since,
+		Reason: legalReason(value(reason)), Message: legalMessage(value(message)),
+	}, true
+}
+
+func isLegalType(s string) bool {
+	return len(s) <= maxTypeLength && (isWord(s) || conditionType.MatchString(s))
+}
+
+func legalStatus(s metav1.ConditionStatus) metav1.ConditionStatus {
+	switch s {
+	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
+		return s
+	default:
+		return metav1.ConditionUnknown
+	}
+}
+
+// legalReason leaves out what a reason must not have, and stands in for one that has nothing else.
+func legalReason(s string) string {
+	if len(s) <= maxReasonLength && (isWord(s) || conditionReason.MatchString(s)) {
+		return s
+	}
+	s = strings.TrimLeft(notInReason.ReplaceAllString(s, ""), "0123456789_,:")
+	s = strings.TrimRight(s[:min(len(s), maxReasonLength)], ",:")
+	if s == "" {
+		return noReasonReported
+	}
+	return s
+}
+
+// legalMessage shortens a message; its limit is in characters, not bytes.
+func legalMessage(s string) string {
+	if len(s) <= maxMessageLength {
+		return s
+	}
+	if characters := []rune(s); len(characters) > maxMessageLength {
+		return string(characters[:maxMessageLength])
+	}
+	return s
+}
+
+// isWord tells whether s is a letter and then letters and digits, as nearly all types and reasons are.
+func isWord(s string) bool {
+	for i := range len(s) {
+		letter := 'a' <= s[i]|0x20 && s[i]|0x20 <= 'z'
+		digit := '0' <= s[i] && s[i] <= '9'
+		if !letter && (i == 0 || !digit) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,95 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	conversionutil "sigs.k8s.io/cluster-api/util/conversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// An API server sends objects without a spec when it converts managed fields.
+func TestObjectsWithoutASpecAreConvertedBothWays(t *testing.T) {
+	t.Run("CAPTCluster", withoutSpec(captClusters))
+	t.Run("CAPTControlPlane", withoutSpec(controlPlanes))
+	t.Run("CAPTControlPlaneTemplate", withoutSpec(controlPlaneTemplates))
+	t.Run("WorkspaceTemplate", withoutSpec(workspaceTemplates))
+	t.Run("WorkspaceTemplateApply", withoutSpec(workspaceTemplateApplies))
+}
+
+func withoutSpec[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
+	return func(t *testing.T) {
+		p.returns(t, `{metadata: {name: nn}}`)
+		p.returns(t, `{}`)
+
+		hub := fresh[Hub]()
+		spoke := p.toSpoke(t, hub)
+		assert.JSONEq(t, text(t, hub), text(t, p.toHub(t, spoke)))
+	}
+}
+
+func TestAnAnnotationThatSomebodyElseWroteDoesNotMakeAnObjectUnreadable(t *testing.T) {
+	for _, foreign := range []string{
+		`{`, `""`, `[]`, `{"fields":[{"path":"/spec/region","is":7},{"path":"","is":1},{"path":"/spec/vpc/nowhere"},{"path":"/status/conditions/Ready"}]}`,
+		`{"fields":[{"path":"/metadata/name","is":"stolen"}]}`, `{"spec":{"region":"of Cluster API's own form"}}`,
+	} {
+		cluster := read[*infrav1beta1.CAPTCluster](t, `{metadata: {name: nn}, spec: {region: r, existingVpcId: vpc-1}}`)
+		cluster.Annotations = map[string]string{carry.Annotation: foreign, "mine": "kept"}
+		hub := captClusters.toHub(t, cluster)
+		assert.Equal(t, "r", hub.Spec.Region)
+		assert.Equal(t, "nn", hub.Name)
+		assert.Equal(t, map[string]string{"mine": "kept"}, hub.Annotations)
+	}
+}
+
+func TestConversionSharesNoMemoryWithItsSource(t *testing.T) {
+	apply := read[*infrav1beta1.WorkspaceTemplateApply](t, `{metadata: {labels: {a: b}}, spec: {templateRef: {name: t}, variables: {a: b}}}`)
+	hub := fresh[*infrav1.WorkspaceTemplateApply]()
+	require.NoError(t, workspaceTemplateApplies.up(t.Context(), apply, hub))
+	hub.Labels["a"], hub.Spec.Variables["a"] = "changed", "changed"
+	assert.Equal(t, "b", apply.Labels["a"])
+	assert.Equal(t, "b", apply.Spec.Variables["a"])
+}
+
+func TestMetadataIsTakenOverAsItIs(t *testing.T) {
+	hub := captClusters.returns(t, `
+metadata:
+  name: nn
+  namespace: ns
+  uid: u
+  resourceVersion: "7"
+  generation: 3
+  finalizers: [f]
+  ownerReferences: [{apiVersion: v, kind: k, name: nn, uid: u, controller: true}]
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}
+spec: {region: r, existingVpcId: ""}
+`)
+	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "v", Kind: "k", Name: "nn", UID: "u", Controller: ptr.To(true)}}, hub.OwnerReferences)
+}
+
+func TestTheAnnotationIsClusterAPIs(t *testing.T) {
+	assert.Equal(t, conversionutil.DataAnnotation, carry.Annotation)
+}

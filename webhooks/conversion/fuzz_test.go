@@ -1,0 +1,173 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	conversionutil "sigs.k8s.io/cluster-api/util/conversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/randfill"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/webhooks/conversion"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// rounds of each kind and direction.
+const rounds = 10000
+
+func TestEveryKindConvertsWithoutLossBothWays(t *testing.T) {
+	t.Run("CAPTCluster", lossless(conversion.ConvertCAPTClusterHubToV1Beta1, conversion.ConvertCAPTClusterV1Beta1ToHub))
+	t.Run("CAPTControlPlane", lossless(conversion.ConvertCAPTControlPlaneHubToV1Beta1, conversion.ConvertCAPTControlPlaneV1Beta1ToHub))
+	t.Run("CAPTControlPlaneTemplate",
+		lossless(conversion.ConvertCAPTControlPlaneTemplateHubToV1Beta1, conversion.ConvertCAPTControlPlaneTemplateV1Beta1ToHub))
+	t.Run("WorkspaceTemplate", lossless(conversion.ConvertWorkspaceTemplateHubToV1Beta1, conversion.ConvertWorkspaceTemplateV1Beta1ToHub))
+	t.Run("WorkspaceTemplateApply",
+		lossless(conversion.ConvertWorkspaceTemplateApplyHubToV1Beta1, conversion.ConvertWorkspaceTemplateApplyV1Beta1ToHub))
+}
+
+// lossless runs Cluster API's own fuzz test, which converts in memory, and one that goes through JSON at every step, as
+// an API server does. The second is the stricter one: the text must come back, with its empty lists and empty strings.
+func lossless[Hub, Spoke client.Object](down func(context.Context, Hub, Spoke) error, up func(context.Context, Spoke, Hub) error) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Run("in memory", conversionutil.SpokeConverterFuzzTestFunc(conversionutil.SpokeConverterFuzzTestFuncInput[Hub, Spoke]{
+			ConvertHubToSpokeFunc: down, ConvertSpokeToHubFunc: up, FuzzerFuncs: []fuzzer.FuzzerFuncs{fuzzFuncs},
+		}))
+		t.Run("through JSON from v1beta1", func(t *testing.T) { throughJSON(t, up, down) })
+		t.Run("through JSON from v1beta2", func(t *testing.T) { throughJSON(t, down, up) })
+	}
+}
+
+func throughJSON[From, To client.Object](t *testing.T, there func(context.Context, From, To) error, back func(context.Context, To, From) error) {
+	filler := conversionutil.GetFuzzer(runtime.NewScheme(), fuzzFuncs).NilChance(0.35).NumElements(0, 3).
+		RandSource(rand.NewSource(rand.Int63()))
+	for range rounds {
+		drawn := fresh[From]()
+		filler.Fill(drawn)
+		before := text(t, parse[From](t, text(t, drawn)))
+
+		from := parse[From](t, before)
+		to := fresh[To]()
+		require.NoError(t, there(t.Context(), from, to))
+		require.JSONEq(t, before, text(t, from), "the source is not changed")
+
+		again := fresh[From]()
+		require.NoError(t, back(t.Context(), parse[To](t, text(t, to)), again))
+		annotations := again.GetAnnotations()
+		delete(annotations, carry.Annotation)
+		again.SetAnnotations(annotations)
+		require.JSONEq(t, before, text(t, again))
+	}
+}
+
+func fresh[T client.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}
+
+func text(t *testing.T, o any) string {
+	t.Helper()
+	data, err := json.Marshal(o)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func parse[T client.Object](t *testing.T, data string) T {
+	t.Helper()
+	o := fresh[T]()
+	require.NoError(t, json.Unmarshal([]byte(data), o))
+	return o
+}
+
+// fuzzFuncs draw what random bytes hardly ever are: valid JSON, and the values that conversion treats in some way of its
+// own.
+func fuzzFuncs(runtimeserializer.CodecFactory) []any {
+	return []any{
+		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(randomJSON(c)) },
+		func(r *apiextensionsv1.JSON, c randfill.Continue) { r.Raw = []byte(randomJSON(c)) },
+		func(u *terraform.UnknownFields, c randfill.Continue) {
+			for i := range c.Intn(3) {
+				if *u == nil {
+					*u = terraform.UnknownFields{}
+				}
+				(*u)["future"+strconv.Itoa(i)] = runtime.RawExtension{Raw: []byte(randomJSON(c))}
+			}
+		},
+		func(s *metav1.Condition, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Type = pick(c, s.Type, "", "Ready", "Available", "Failed", "KubeconfigReady", "VPCReady", "example.com/a.b~c")
+			s.Status = pick(c, s.Status, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown)
+			s.Reason = pick(c, s.Reason, "", "Ready", "0 not legal:")
+		},
+		func(s *infrav1beta1.Condition, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Type = pick(c, s.Type, "Ready", "Synced")
+			s.Reason = pick(c, s.Reason, "", "Available")
+		},
+		func(s **string, c randfill.Continue) {
+			drawn := c.String(0)
+			*s = pick(c, nil, &drawn, new(string))
+		},
+		func(s **metav1.Time, c randfill.Continue) { // Not a pointer to no time, which is null in JSON and so reads as nil.
+			drawn := metav1.Unix(int64(c.Uint32()), 0)
+			*s = pick(c, nil, &drawn)
+		},
+		func(s **int32, c randfill.Continue) {
+			drawn, whole := c.Int31(), int32(c.Intn(2000))*60
+			*s = pick(c, nil, &drawn, &whole, new(int32))
+		},
+		func(s **int, c randfill.Continue) {
+			drawn, usual := c.Int(), c.Intn(2000)
+			*s = pick(c, nil, &drawn, &usual, new(int))
+		},
+		func(s *controlplanev1.FargateProfile, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Name = pick(c, s.Name, "a", "b", "a/b~c")
+		},
+		func(s *controlplanev1beta1.AdditionalFargateProfile, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Name = pick(c, s.Name, "a", "b")
+		},
+		func(s *terraform.Scope, c randfill.Continue) {
+			*s = pick(c, "", terraform.ScopeCluster, terraform.ScopeNamespaced)
+		},
+		func(s *infrav1.DeletionPolicy, c randfill.Continue) {
+			*s = pick(c, "", infrav1.DeletionPolicyDelete, infrav1.DeletionPolicyRetain)
+		},
+	}
+}
+
+func pick[T any](c randfill.Continue, choices ...T) T { return choices[c.Intn(len(choices))] }
+
+func randomJSON(c randfill.Continue) string {
+	return pick(c, `{}`, `[]`, `""`, `12`, `true`, `{"a":{"b":[1,"two",null,3.5]}}`, `{"html":"<a href='x'>&</a>"}`)
+}

@@ -1,0 +1,129 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/webhooks/conversion"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// pair is the two functions of one kind, going through JSON as an API server does.
+type pair[Hub, Spoke client.Object] struct {
+	down func(context.Context, Hub, Spoke) error
+	up   func(context.Context, Spoke, Hub) error
+}
+
+var (
+	captClusters = pair[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
+		conversion.ConvertCAPTClusterHubToV1Beta1, conversion.ConvertCAPTClusterV1Beta1ToHub,
+	}
+	controlPlanes = pair[*controlplanev1.CAPTControlPlane, *controlplanev1beta1.CAPTControlPlane]{
+		conversion.ConvertCAPTControlPlaneHubToV1Beta1, conversion.ConvertCAPTControlPlaneV1Beta1ToHub,
+	}
+	controlPlaneTemplates = pair[*controlplanev1.CAPTControlPlaneTemplate, *controlplanev1beta1.CAPTControlPlaneTemplate]{
+		conversion.ConvertCAPTControlPlaneTemplateHubToV1Beta1, conversion.ConvertCAPTControlPlaneTemplateV1Beta1ToHub,
+	}
+	workspaceTemplates = pair[*infrav1.WorkspaceTemplate, *infrav1beta1.WorkspaceTemplate]{
+		conversion.ConvertWorkspaceTemplateHubToV1Beta1, conversion.ConvertWorkspaceTemplateV1Beta1ToHub,
+	}
+	workspaceTemplateApplies = pair[*infrav1.WorkspaceTemplateApply, *infrav1beta1.WorkspaceTemplateApply]{
+		conversion.ConvertWorkspaceTemplateApplyHubToV1Beta1, conversion.ConvertWorkspaceTemplateApplyV1Beta1ToHub,
+	}
+)
+
+func (p pair[Hub, Spoke]) toHub(t *testing.T, spoke Spoke) Hub {
+	t.Helper()
+	hub := fresh[Hub]()
+	require.NoError(t, p.up(t.Context(), parse[Spoke](t, text(t, spoke)), hub))
+	return parse[Hub](t, text(t, hub))
+}
+
+func (p pair[Hub, Spoke]) toSpoke(t *testing.T, hub Hub) Spoke {
+	t.Helper()
+	spoke := fresh[Spoke]()
+	require.NoError(t, p.down(t.Context(), parse[Hub](t, text(t, hub)), spoke))
+	return parse[Spoke](t, text(t, spoke))
+}
+
+// returns checks that a v1beta1 manifest comes back word for word, and returns it as it is in v1beta2 in between.
+func (p pair[Hub, Spoke]) returns(t *testing.T, manifest string) Hub {
+	t.Helper()
+	hub := p.toHub(t, read[Spoke](t, manifest))
+	want, err := yaml.YAMLToJSON([]byte(manifest))
+	require.NoError(t, err)
+	assert.JSONEq(t, withoutTime(t, string(want)), withoutTime(t, text(t, withoutCarried(p.toSpoke(t, hub)))))
+	return hub
+}
+
+// keeps checks that a v1beta2 manifest survives v1beta1, and returns it as it is in v1beta1 in between.
+func (p pair[Hub, Spoke]) keeps(t *testing.T, manifest string) Spoke {
+	t.Helper()
+	hub := read[Hub](t, manifest)
+	spoke := p.toSpoke(t, hub)
+	assert.JSONEq(t, text(t, hub), text(t, p.toHub(t, spoke)))
+	return spoke
+}
+
+func read[T client.Object](t *testing.T, manifest string) T {
+	t.Helper()
+	o := fresh[T]()
+	require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), o))
+	return o
+}
+
+func withoutCarried[T client.Object](o T) T {
+	annotations := o.GetAnnotations()
+	delete(annotations, carry.Annotation)
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	o.SetAnnotations(annotations)
+	return o
+}
+
+// withoutTime removes a creationTimestamp of null, which old manifests have, and empty metadata.
+func withoutTime(t *testing.T, object string) string {
+	t.Helper()
+	content := map[string]any{}
+	require.NoError(t, json.Unmarshal([]byte(object), &content))
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		if metadata["creationTimestamp"] == nil {
+			delete(metadata, "creationTimestamp")
+		}
+		if len(metadata) == 0 {
+			delete(content, "metadata")
+		}
+	}
+	delete(content, "apiVersion")
+	delete(content, "kind")
+	return text(t, content)
+}
+
+func carried(o client.Object) string { return o.GetAnnotations()[carry.Annotation] }

@@ -1,0 +1,136 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// root of the repository.
+const root = "../.."
+
+// referenceObjects returns the legacy objects of a kind, as the older CAPT left them in a cluster.
+func referenceObjects(t *testing.T, kind string) []string {
+	t.Helper()
+	folder := os.Getenv("CAPT_REFERENCE")
+	if folder == "" {
+		folder = filepath.Join(root, "../shared/reference")
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "legacy", strings.ToLower(kind)+".yaml"))
+	if os.IsNotExist(err) {
+		t.Skipf("no reference data in %s; CAPT_REFERENCE names their folder", folder)
+	}
+	require.NoError(t, err)
+	return strings.Split(string(data), "\n---\n")
+}
+
+func TestObjectsOfALegacyClusterComeBackAsTheyWere(t *testing.T) {
+	t.Run("CAPTCluster", legacy(captClusters))
+	t.Run("CAPTControlPlane", legacy(controlPlanes))
+	t.Run("WorkspaceTemplate", legacy(workspaceTemplates))
+	t.Run("WorkspaceTemplateApply", legacy(workspaceTemplateApplies))
+}
+
+func legacy[Hub, Spoke client.Object](p pair[Hub, Spoke]) func(*testing.T) {
+	return func(t *testing.T) {
+		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+		for _, object := range referenceObjects(t, kind) {
+			hub := p.returns(t, object)
+			t.Logf("%s carries %s", hub.GetName(), carried(hub))
+			assert.JSONEq(t, text(t, hub), text(t, withDefaults(t, kind, "v1beta2", hub)),
+				"the first write in v1beta2 changes nothing, so that the generation stays")
+		}
+	}
+}
+
+// The API server sets defaults whenever an object is written. What conversion returns must already have them: a write
+// that is meant to change a label would otherwise change the spec.
+func TestWhatConversionReturnsHasTheDefaultsOfItsVersion(t *testing.T) {
+	t.Run("CAPTCluster", defaulted(captClusters,
+		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,
+		`{spec: {region: r, vpc: {template: {ref: {name: t}}}}}`))
+	t.Run("CAPTControlPlane", defaulted(controlPlanes,
+		`{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r, endpointAccess: {}, timeouts: {}}}, status: {ready: true}}`,
+		`{spec: {version: "1.31", workspaceTemplateRef: {name: t}, endpointAccess: {}, timeouts: {secretSeconds: 10}}, status: {phase: Ready}}`))
+	t.Run("CAPTControlPlaneTemplate", defaulted(controlPlaneTemplates,
+		`{spec: {template: {spec: {version: "", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r, endpointAccess: {}}}}}}`,
+		`{spec: {template: {spec: {workspaceTemplateRef: {name: t}, timeouts: {vpcReadySeconds: 61}}}}}`))
+	t.Run("WorkspaceTemplate", defaulted(workspaceTemplates,
+		`{spec: {template: {spec: {forProvider: {source: Inline, module: ""}}}}}`,
+		`{spec: {template: {spec: {publishConnectionDetailsTo: {name: p}, providerConfigRef: {name: a, policy: {}}, forProvider: {source: Inline, module: "", varFiles: [{source: SecretKey}]}}}}}`))
+	t.Run("WorkspaceTemplateApply", defaulted(workspaceTemplateApplies, `{spec: {templateRef: {name: t}}}`, `{spec: {templateRef: {name: t}}}`))
+}
+
+func defaulted[Hub, Spoke client.Object](p pair[Hub, Spoke], spokeManifest, hubManifest string) func(*testing.T) {
+	return func(t *testing.T) {
+		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+		hub := p.toHub(t, withDefaults(t, kind, "v1beta1", read[Spoke](t, spokeManifest)))
+		assert.JSONEq(t, text(t, hub), text(t, withDefaults(t, kind, "v1beta2", hub)))
+
+		original := withDefaults(t, kind, "v1beta2", read[Hub](t, hubManifest))
+		spoke := p.toSpoke(t, original)
+		written := withDefaults(t, kind, "v1beta1", spoke)
+		assert.JSONEq(t, text(t, spoke), text(t, written))
+		assert.JSONEq(t, text(t, original), text(t, p.toHub(t, written)), "nor does a write in v1beta1")
+	}
+}
+
+// withDefaults sets the defaults of a version of our CRD, with the API server's own code.
+func withDefaults[T client.Object](t *testing.T, kind, version string, o T) T {
+	t.Helper()
+	content := map[string]any{}
+	require.NoError(t, json.Unmarshal([]byte(text(t, o)), &content))
+	structuraldefaulting.Default(content, schemaOf(t, kind, version))
+	return parse[T](t, text(t, content))
+}
+
+func schemaOf(t *testing.T, kind, version string) *structuralschema.Structural {
+	t.Helper()
+	files, err := filepath.Glob("testdata/crd/*.yaml")
+	require.NoError(t, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.Unmarshal(data, crd))
+		for _, v := range crd.Spec.Versions {
+			if crd.Spec.Names.Kind != kind || v.Name != version {
+				continue
+			}
+			internal := &apiextensions.JSONSchemaProps{}
+			require.NoError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, internal, nil))
+			schema, err := structuralschema.NewStructural(internal)
+			require.NoError(t, err)
+			return schema
+		}
+	}
+	require.Failf(t, "no such version", "%s of %s is not in %s: run make generate", version, kind, "testdata/crd")
+	return nil
+}

@@ -1,0 +1,89 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// path at which controller-runtime serves the conversion of every kind.
+const path = "/convert"
+
+// Constructor makes the converter of one kind, as WithConverter of controller-runtime's webhook builder takes it.
+type Constructor = func(*runtime.Scheme) (conversion.Converter, error)
+
+// Constructors lists the converter of each kind that has more than one version.
+func Constructors() map[schema.GroupKind]Constructor {
+	return map[schema.GroupKind]Constructor{
+		infrav1.GroupVersion.WithKind("CAPTCluster").GroupKind():                     CAPTCluster,
+		infrav1.GroupVersion.WithKind("WorkspaceTemplate").GroupKind():               WorkspaceTemplate,
+		infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind():          WorkspaceTemplateApply,
+		controlplanev1.GroupVersion.WithKind("CAPTControlPlane").GroupKind():         CAPTControlPlane,
+		controlplanev1.GroupVersion.WithKind("CAPTControlPlaneTemplate").GroupKind(): CAPTControlPlaneTemplate,
+	}
+}
+
+// AddToScheme adds both versions of every kind to a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	builder := runtime.NewSchemeBuilder(infrav1beta1.AddToScheme, infrav1.AddToScheme,
+		controlplanev1beta1.AddToScheme, controlplanev1.AddToScheme)
+	return builder.AddToScheme(scheme)
+}
+
+// AddToRegistry adds the converters of all kinds to a registry: that of a manager, or one of captctl's own. The scheme
+// has to know both versions (AddToScheme).
+func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
+	for kind, construct := range Constructors() {
+		converter, err := construct(scheme)
+		if err != nil {
+			return fmt.Errorf("converter of %s: %w", kind, err)
+		}
+		if err := registry.RegisterConverter(kind, converter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetupWebhookWithManager serves the conversion of all kinds from the manager's webhook server. Do not give the same
+// kinds to WithConverter of the webhook builder as well: a converter can be registered once.
+func SetupWebhookWithManager(mgr ctrl.Manager) error {
+	if err := AddToRegistry(mgr.GetScheme(), mgr.GetConverterRegistry()); err != nil {
+		return err
+	}
+	mgr.GetWebhookServer().Register(path, conversion.NewWebhookHandler(mgr.GetScheme(), mgr.GetConverterRegistry()))
+	return nil
+}
+
+// NewRegistry makes a scheme and a registry that convert all kinds, for those who have no manager.
+func NewRegistry() (*runtime.Scheme, conversion.Registry) {
+	scheme, registry := runtime.NewScheme(), conversion.NewRegistry()
+	utilruntime.Must(AddToScheme(scheme))
+	utilruntime.Must(AddToRegistry(scheme, registry))
+	return scheme, registry
+}

@@ -1,0 +1,117 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// value of an optional field; absent reads as the zero value.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// optional is the reverse: the zero value becomes absent.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// list converts a list element by element. An empty one becomes absent: JSON of v1beta2 does not tell the two apart, so
+// that the rules must not either.
+func list[From, To any](in []From, convert func(From) To) []To {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]To, len(in))
+	for i := range in {
+		out[i] = convert(in[i])
+	}
+	return out
+}
+
+// pointed applies a conversion behind a pointer.
+func pointed[From, To any](in *From, convert func(From) To) *To {
+	if in == nil {
+		return nil
+	}
+	out := convert(*in)
+	return &out
+}
+
+// table is list for maps whose values are the same in both versions.
+func table[K comparable, V any](in map[K]V) map[K]V {
+	if len(in) == 0 {
+		return nil
+	}
+	return in
+}
+
+// nonEmpty is list for lists whose elements are the same in both versions.
+func nonEmpty[T any](in []T) []T {
+	if len(in) == 0 {
+		return nil
+	}
+	return in
+}
+
+// words converts between lists of strings of different types.
+func words[To, From ~string](in []From) []To {
+	return list(in, func(s From) To { return To(s) })
+}
+
+func templateRefToHub(in infrav1beta1.WorkspaceTemplateReference) infrav1.WorkspaceTemplateReference {
+	return infrav1.WorkspaceTemplateReference{Name: in.Name, Namespace: value(in.Namespace)}
+}
+
+func templateRefToSpoke(in infrav1.WorkspaceTemplateReference) infrav1beta1.WorkspaceTemplateReference {
+	return infrav1beta1.WorkspaceTemplateReference{Name: in.Name, Namespace: optional(in.Namespace)}
+}
+
+func applyRefToHub(name *string) *infrav1.WorkspaceTemplateApplyReference {
+	if value(name) == "" {
+		return nil
+	}
+	return &infrav1.WorkspaceTemplateApplyReference{Name: *name}
+}
+
+func applyRefToSpoke(ref *infrav1.WorkspaceTemplateApplyReference) *string {
+	if ref == nil {
+		return nil
+	}
+	return optional(ref.Name)
+}
+
+// deletionPolicyToHub turns "retain on delete" into a policy. Absent is what false is, and what v1beta2's default is.
+func deletionPolicyToHub(retain *bool) infrav1.DeletionPolicy {
+	if value(retain) {
+		return infrav1.DeletionPolicyRetain
+	}
+	return infrav1.DeletionPolicyDelete
+}
+
+func deletionPolicyToSpoke(policy infrav1.DeletionPolicy) *bool {
+	return optional(policy == infrav1.DeletionPolicyRetain)
+}

@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// WorkspaceTemplate is the converter of WorkspaceTemplate.
+var WorkspaceTemplate = conversion.NewHubSpokeConverter(&infrav1.WorkspaceTemplate{},
+	conversion.NewSpokeConverter(&infrav1beta1.WorkspaceTemplate{},
+		ConvertWorkspaceTemplateHubToV1Beta1, ConvertWorkspaceTemplateV1Beta1ToHub),
+)
+
+// ConvertWorkspaceTemplateV1Beta1ToHub converts a v1beta1 WorkspaceTemplate to the hub. Its Workspaces are cluster-scoped:
+// those of the older CAPT were, and a Workspace can not change its scope.
+func ConvertWorkspaceTemplateV1Beta1ToHub(_ context.Context, src *infrav1beta1.WorkspaceTemplate, dst *infrav1.WorkspaceTemplate) error {
+	return carry.Convert(src, dst, carry.Rules[*infrav1beta1.WorkspaceTemplate, *infrav1.WorkspaceTemplate]{
+		There: workspaceTemplateToHub, Back: workspaceTemplateToSpoke,
+	})
+}
+
+// ConvertWorkspaceTemplateHubToV1Beta1 converts a WorkspaceTemplate of the hub to v1beta1.
+func ConvertWorkspaceTemplateHubToV1Beta1(_ context.Context, src *infrav1.WorkspaceTemplate, dst *infrav1beta1.WorkspaceTemplate) error {
+	return carry.Convert(src, dst, carry.Rules[*infrav1.WorkspaceTemplate, *infrav1beta1.WorkspaceTemplate]{
+		There: workspaceTemplateToSpoke, Back: workspaceTemplateToHub,
+	})
+}
+
+func workspaceTemplateToHub(in *infrav1beta1.WorkspaceTemplate, out *infrav1.WorkspaceTemplate) {
+	template := &in.Spec.Template
+	out.Spec.WorkspaceScope = terraform.ScopeCluster
+	if metadata := template.Metadata; metadata != nil {
+		out.Spec.Template.Metadata = infrav1.WorkspaceTemplateMetadata{
+			Description: value(metadata.Description), Version: value(metadata.Version), Tags: table(metadata.Tags),
+		}
+	}
+	out.Spec.Template.Spec = workspaceSpecToHub(&template.Spec)
+	out.Status.Conditions = crossplaneConditionsToHub(in.Status.Conditions)
+}
+
+func workspaceTemplateToSpoke(in *infrav1.WorkspaceTemplate, out *infrav1beta1.WorkspaceTemplate) {
+	metadata := in.Spec.Template.Metadata
+	if metadata.Description != "" || metadata.Version != "" || len(metadata.Tags) > 0 {
+		out.Spec.Template.Metadata = &infrav1beta1.WorkspaceTemplateMetadata{
+			Description: optional(metadata.Description), Version: optional(metadata.Version), Tags: table(metadata.Tags),
+		}
+	}
+	out.Spec.Template.Spec = workspaceSpecToSpoke(&in.Spec.Template.Spec)
+	out.Status.Conditions = crossplaneConditionsToSpoke(in.Status.Conditions)
+}

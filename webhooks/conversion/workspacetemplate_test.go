@@ -1,0 +1,138 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+const legacyTemplate = `
+spec:
+  writeConnectionSecretToRef: {name: s, namespace: ns}
+  template:
+    metadata: {description: VPC, version: 1.0.0, tags: {}}
+    spec:
+      deletionPolicy: Delete
+      managementPolicies: ['*']
+      providerConfigRef: {name: aws, policy: {resolution: Required}}
+      writeConnectionSecretToRef: {name: out, namespace: ns}
+      publishConnectionDetailsTo: {name: p, configRef: {name: default}, metadata: {type: Opaque}}
+      forProvider:
+        source: Inline
+        module: 'output "a" { value = "<&>" }'
+        entrypoint: ''
+        varmap: {a: {b: [1, null, "x"]}}
+        vars: [{key: k, value: ''}]
+        varFiles: [{source: SecretKey, secretKeyRef: {name: nn, namespace: m, key: k}, format: HCL}]
+        env: [{name: E, value: ''}, {name: F, configMapKeyRef: {name: nn, namespace: m, key: k}}]
+        initArgs: []
+        enableTerraformCLILogging: false
+status:
+  workspaceName: w
+  conditions: [{type: Ready, status: "True", reason: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]
+`
+
+func TestALegacyTemplateComesBackAndItsWorkspacesAreClusterScoped(t *testing.T) {
+	hub := workspaceTemplates.returns(t, legacyTemplate)
+	assert.Equal(t, terraform.ScopeCluster, hub.Spec.WorkspaceScope)
+	assert.Equal(t, "out", hub.Spec.Template.Spec.WriteConnectionSecretToRef.Name, "that of the template's own spec has no effect")
+	assert.JSONEq(t, `{"a":{"b":[1,null,"x"]}}`, string(hub.Spec.Template.Spec.ForProvider.VarMap.Raw))
+	assert.NotContains(t, carried(hub), "output", "the module is not stored twice")
+}
+
+func TestTheDefaultsOfV1Beta1DoNotReachATemplateOfV1Beta2(t *testing.T) {
+	spoke := workspaceTemplates.keeps(t, `
+spec:
+  workspaceScope: Namespaced
+  allowedNamespaces: {names: [a], selector: {matchLabels: {x: z}}}
+  publishOutputs: [zone]
+  template: {spec: {forProvider: {source: Flux, module: m, remotePullPolicy: Always, varFiles: [{source: SecretKey}]}}}
+status: {revision: r, users: 2, observedGeneration: 1}
+`)
+	assert.Equal(t, "Delete", *spoke.Spec.Template.Spec.DeletionPolicy)
+	assert.Equal(t, []string{"*"}, spoke.Spec.Template.Spec.ManagementPolicies)
+
+	spoke.Labels = map[string]string{"new": "label"}
+	hub := workspaceTemplates.toHub(t, spoke)
+	assert.Empty(t, hub.Spec.Template.Spec.DeletionPolicy, "a write in v1beta1 adds nothing to the hub")
+	assert.Nil(t, hub.Spec.Template.Spec.ProviderConfigRef)
+	assert.Equal(t, terraform.ScopeNamespaced, hub.Spec.WorkspaceScope)
+}
+
+func TestUnknownFieldsSurviveV1Beta1(t *testing.T) {
+	workspaceTemplates.keeps(t, `
+spec:
+  workspaceScope: Cluster
+  template:
+    spec:
+      providerConfigRef: {name: a, kind: ProviderConfig}
+      future: {a/b~c: [1, null, "<"]}
+      forProvider: {source: Remote, module: m, soon: true}
+`)
+}
+
+func TestAWorkspaceTemplateApplyComesBack(t *testing.T) {
+	hub := workspaceTemplateApplies.returns(t, `
+spec:
+  templateRef: {name: t, namespace: default}
+  variables: {a: ""}
+  writeConnectionSecretToRef: {name: s, namespace: default}
+  waitForSecrets: [{name: a, namespace: b}]
+  waitForWorkspaces: [{name: w}, {name: v, namespace: ns}]
+  retainWorkspaceOnDelete: true
+status:
+  applied: true
+  workspaceName: w
+  lastAppliedTime: "2026-01-02T03:04:05Z"
+  conditions:
+  - {type: Ready, status: "True", reason: Available, lastTransitionTime: "2026-01-02T03:04:05Z"}
+  - {type: Synced, status: "True", reason: ReconcileSuccess, observedGeneration: 1, lastTransitionTime: "2026-01-02T03:04:05Z"}
+`)
+	assert.Empty(t, carried(hub))
+	assert.Equal(t, infrav1.DeletionPolicyRetain, hub.Spec.DeletionPolicy)
+	assert.Equal(t, "w", hub.Status.WorkspaceName)
+	assert.Empty(t, hub.Spec.WorkspaceName, "status does not decide what spec says")
+}
+
+func TestRetainWorkspaceOnDeleteIsADeletionPolicy(t *testing.T) {
+	for manifest, policy := range map[string]infrav1.DeletionPolicy{
+		`{spec: {templateRef: {name: t}, retainWorkspaceOnDelete: true}}`:                                                            infrav1.DeletionPolicyRetain,
+		`{spec: {templateRef: {name: t}, retainWorkspaceOnDelete: false, variables: {}, waitForSecrets: [], waitForWorkspaces: []}}`: infrav1.DeletionPolicyDelete,
+		`{spec: {templateRef: {name: t}}}`: infrav1.DeletionPolicyDelete,
+	} {
+		assert.Equal(t, policy, workspaceTemplateApplies.returns(t, manifest).Spec.DeletionPolicy)
+	}
+}
+
+func TestWhatOnlyV1Beta2CanSayOfAWorkspaceTemplateApplySurvivesV1Beta1(t *testing.T) {
+	spoke := workspaceTemplateApplies.keeps(t, `
+spec:
+  templateRef: {name: t}
+  workspaceName: w
+  waitForSecrets: [{name: a, keys: [k]}, {name: b, keys: [l]}]
+status: {workspaceRef: {apiVersion: v, kind: Workspace, name: w, uid: u}, lastAppliedRevision: r, outputs: {a: b}}
+`)
+	spoke.Spec.WaitForSecrets = spoke.Spec.WaitForSecrets[1:]
+	hub := workspaceTemplateApplies.toHub(t, spoke)
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "b", Keys: []string{"l"}}}, hub.Spec.WaitForSecrets)
+	assert.Equal(t, "w", hub.Spec.WorkspaceName)
+}

@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// WorkspaceTemplateApply is the converter of WorkspaceTemplateApply.
+var WorkspaceTemplateApply = conversion.NewHubSpokeConverter(&infrav1.WorkspaceTemplateApply{},
+	conversion.NewSpokeConverter(&infrav1beta1.WorkspaceTemplateApply{},
+		ConvertWorkspaceTemplateApplyHubToV1Beta1, ConvertWorkspaceTemplateApplyV1Beta1ToHub),
+)
+
+// ConvertWorkspaceTemplateApplyV1Beta1ToHub converts a v1beta1 WorkspaceTemplateApply to the hub. One that waits for two
+// Secrets or Workspaces of the same name in different namespaces is converted as it is, though v1beta2 does not allow it.
+//
+// spec.workspaceName stays empty: status does not decide what spec says. captctl writes it on adoption.
+func ConvertWorkspaceTemplateApplyV1Beta1ToHub(_ context.Context, src *infrav1beta1.WorkspaceTemplateApply, dst *infrav1.WorkspaceTemplateApply) error {
+	return carry.Convert(src, dst, carry.Rules[*infrav1beta1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplateApply]{
+		There: workspaceTemplateApplyToHub, Back: workspaceTemplateApplyToSpoke,
+	})
+}
+
+// ConvertWorkspaceTemplateApplyHubToV1Beta1 converts a WorkspaceTemplateApply of the hub to v1beta1.
+func ConvertWorkspaceTemplateApplyHubToV1Beta1(_ context.Context, src *infrav1.WorkspaceTemplateApply, dst *infrav1beta1.WorkspaceTemplateApply) error {
+	return carry.Convert(src, dst, carry.Rules[*infrav1.WorkspaceTemplateApply, *infrav1beta1.WorkspaceTemplateApply]{
+		There: workspaceTemplateApplyToSpoke, Back: workspaceTemplateApplyToHub,
+	})
+}
+
+func workspaceTemplateApplyToHub(in *infrav1beta1.WorkspaceTemplateApply, out *infrav1.WorkspaceTemplateApply) {
+	out.Spec = infrav1.WorkspaceTemplateApplySpec{
+		TemplateRef:                templateRefToHub(in.Spec.TemplateRef),
+		Variables:                  table(in.Spec.Variables),
+		WriteConnectionSecretToRef: pointed(in.Spec.WriteConnectionSecretToRef, secretRefToHub),
+		WaitForSecrets: list(in.Spec.WaitForSecrets, func(s infrav1beta1.SecretReference) infrav1.SecretDependency {
+			return infrav1.SecretDependency{Name: s.Name, Namespace: s.Namespace}
+		}),
+		WaitForWorkspaces: list(in.Spec.WaitForWorkspaces, func(w infrav1beta1.WorkspaceReference) infrav1.WorkspaceDependency {
+			return infrav1.WorkspaceDependency{Name: w.Name, Namespace: value(w.Namespace)}
+		}),
+		DeletionPolicy: deletionPolicyToHub(in.Spec.RetainWorkspaceOnDelete),
+	}
+	out.Status = infrav1.WorkspaceTemplateApplyStatus{
+		Conditions:      crossplaneConditionsToHub(in.Status.Conditions),
+		WorkspaceName:   value(in.Status.WorkspaceName),
+		Applied:         in.Status.Applied,
+		LastAppliedTime: in.Status.LastAppliedTime,
+	}
+}
+
+func workspaceTemplateApplyToSpoke(in *infrav1.WorkspaceTemplateApply, out *infrav1beta1.WorkspaceTemplateApply) {
+	out.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
+		TemplateRef:                templateRefToSpoke(in.Spec.TemplateRef),
+		WriteConnectionSecretToRef: pointed(in.Spec.WriteConnectionSecretToRef, secretRefToSpoke),
+		Variables:                  table(in.Spec.Variables),
+		WaitForSecrets: list(in.Spec.WaitForSecrets, func(s infrav1.SecretDependency) infrav1beta1.SecretReference {
+			return infrav1beta1.SecretReference{Name: s.Name, Namespace: s.Namespace}
+		}),
+		WaitForWorkspaces: list(in.Spec.WaitForWorkspaces, func(w infrav1.WorkspaceDependency) infrav1beta1.WorkspaceReference {
+			return infrav1beta1.WorkspaceReference{Name: w.Name, Namespace: optional(w.Namespace)}
+		}),
+		RetainWorkspaceOnDelete: deletionPolicyToSpoke(in.Spec.DeletionPolicy),
+	}
+	out.Status = infrav1beta1.WorkspaceTemplateApplyStatus{
+		WorkspaceName:   optional(in.Status.WorkspaceName),
+		Applied:         in.Status.Applied,
+		LastAppliedTime: in.Status.LastAppliedTime,
+		Conditions:      crossplaneConditionsToSpoke(in.Status.Conditions),
+	}
+}
+
+func secretRefToHub(in infrav1beta1.SecretReference) terraform.SecretReference {
+	return terraform.SecretReference{Name: in.Name, Namespace: in.Namespace}
+}
+
+func secretRefToSpoke(in terraform.SecretReference) infrav1beta1.SecretReference {
+	return infrav1beta1.SecretReference{Name: in.Name, Namespace: in.Namespace}
+}
