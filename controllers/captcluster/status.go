@@ -133,12 +133,4 @@ func deletingCondition(f *Facts) engine.Condition {
 }
 
 // warning tells which transitions need a person.
-func warning(condition metav1.Condition) bool {
-	switch condition.Reason {
-	case infrav1.AdoptionRequiredReason, infrav1.VPCIDMissingReason, infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason,
-		infrav1.WorkspaceRejectedReason, infrav1.WorkspaceConflictReason, infrav1.ApplyFailedReason, infrav1.PlanFailedReason,
-		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason:
-		return true
-	}
-	return false
-}
+func warning(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) }

@@ -121,13 +121,11 @@ func kubeconfigReady(f *Facts) engine.Condition {
 // warning tells which transitions need a person.
 func warning(condition metav1.Condition) bool {
 	switch condition.Reason {
-	case controlplanev1.AdoptionRequiredReason, controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,
+	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
-		controlplanev1.DegradedReason,
-		infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason, infrav1.WorkspaceConflictReason,
-		infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason:
+		controlplanev1.DegradedReason:
 		return true
 	}
-	return false
+	return infrav1.NeedsPerson(condition.Reason)
 }

@@ -195,14 +195,4 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 }
 
 // warning tells which transitions need a person.
-func warning(condition metav1.Condition) bool {
-	switch condition.Reason {
-	case infrav1.TemplateNotFoundReason, infrav1.TemplateInvalidReason, infrav1.WorkspaceRejectedReason,
-		infrav1.WorkspaceConflictReason, infrav1.WorkspaceReplacedReason, infrav1.WorkspaceKindMissingReason,
-		infrav1.ApplyFailedReason, infrav1.PlanFailedReason, infrav1.DestroyFailedReason,
-		infrav1.ProviderConfigFailedReason, infrav1.CreateInterruptedReason, infrav1.NamespaceTerminatingReason,
-		infrav1.WorkspaceScopeConflictReason, infrav1.WorkspaceDeletingReason:
-		return true
-	}
-	return false
-}
+func warning(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) }

@@ -175,7 +175,7 @@ func TestPausedClusterIsLeftAlone(t *testing.T) {
 	before := w.workspace("demo-vpc")
 	w.apply(template("vpc", vpcModule+"\n# changed\n", "sandbox", "vpc_name"))
 	applied := &infrav1.WorkspaceTemplateApply{}
-	w.await(patience, applied, "demo-vpc", func() string { return "" })
+	w.awaitCondition(prompt, applied, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProvisioningReason)
 	require.Equal(t, before.GetGeneration(), w.workspace("demo-vpc").GetGeneration())
 	w.apply(cluster("demo"))
 	w.await(patience, applied, "demo-vpc", func() string {

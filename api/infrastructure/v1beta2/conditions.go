@@ -139,3 +139,16 @@ const (
 	// NotDeletingReason: the object is not being deleted.
 	NotDeletingReason = "NotDeleting"
 )
+
+// NeedsPerson tells whether a reason of this group says that nothing goes on before a person has done something, or has at
+// least looked. Owners show such reasons as their own.
+func NeedsPerson(reason string) bool {
+	switch reason {
+	case TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
+		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
+		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
+		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, VPCIDMissingReason:
+		return true
+	}
+	return false
+}

@@ -140,15 +140,6 @@ func (b binary) version(root string) (string, error) {
 	return "", fmt.Errorf("%s does not require %s", path, b.module)
 }
 
-// KubernetesVersion is the pinned version of Kubernetes, with its leading v.
-func KubernetesVersion(root string) (string, error) {
-	b, err := lookup(KubeAPIServer)
-	if err != nil {
-		return "", err
-	}
-	return b.version(root)
-}
-
 // Path says where a binary is, whether it has been built or not.
 func Path(root, name string) (string, error) {
 	b, err := lookup(name)

@@ -75,11 +75,3 @@ func Sort(objects []*unstructured.Unstructured) Set {
 	}
 	return set
 }
-
-// Add appends another set.
-func (s *Set) Add(other Set) {
-	s.Namespaces = append(s.Namespaces, other.Namespaces...)
-	s.Definitions = append(s.Definitions, other.Definitions...)
-	s.Access = append(s.Access, other.Access...)
-	s.Admission = append(s.Admission, other.Admission...)
-}
