@@ -76,6 +76,8 @@ func Observe(live *Live, differs bool, published []string) Observation {
 	case isTrue(ready) && isTrue(synced) && !differs && seen(live, ready, synced):
 		o.UpToDate = true
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
+	case differs:
+		o.Reason, o.Message = infrav1.ProvisioningReason, "the Workspace is not yet written as it was rendered"
 	default:
 		o.Reason, o.Message = infrav1.ProvisioningReason, progress(live, ready, synced)
 	}
