@@ -76,10 +76,8 @@ func Observe(live *Live, differs bool, published []string) Observation {
 	case isTrue(ready) && isTrue(synced) && !differs && seen(live, ready, synced):
 		o.UpToDate = true
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
-	case differs:
-		o.Reason, o.Message = infrav1.ProvisioningReason, "the Workspace is not yet written as it was rendered"
 	default:
-		o.Reason, o.Message = infrav1.ProvisioningReason, progress(live, ready, synced)
+		o.Reason, o.Message = infrav1.ProvisioningReason, progress(live, differs, ready, synced)
 	}
 	return o
 }
@@ -110,8 +108,10 @@ func lastWrite(live *Live) (wrote time.Time) {
 	return wrote
 }
 
-func progress(live *Live, ready, synced *metav1.Condition) string {
+func progress(live *Live, differs bool, ready, synced *metav1.Condition) string {
 	switch {
+	case differs:
+		return "the Workspace is not yet written as it was rendered"
 	case isTrue(ready):
 		return "Terraform applies a change"
 	case synced == nil && !slices.Contains(live.object.GetFinalizers(), finalizer):
