@@ -18,6 +18,7 @@ LINK_FLAGS := -s -w
 # How tests are run. Packages below test/ start servers, so they run one at a time: two processors are enough.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
 SERVER_FLAGS ?= -count=1 -timeout 25m -p 1
+FUZZ_TIME ?= 30s
 
 # Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so
 # that another version never takes the place of the one that is asked for.
@@ -41,12 +42,11 @@ bin/sandbox:
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs and the ClusterRole from the Go types.
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole and webhook configurations from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
-	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/v1beta2;./api/controlplane/v1beta2" output:crd:dir=config/crd/bases
-	@# Both API versions: for the tests of conversion, until it is served and these become config/crd/bases.
-	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=webhooks/conversion/testdata/crd
+	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
+	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
 
@@ -63,7 +63,7 @@ test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac webhooks/conversion/testdata/crd test/provider/config/crd -name '*.yaml'; }; \
+	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
@@ -97,6 +97,15 @@ test-integration: sandbox-binaries ## Run the tests on a real API server.
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
 	@echo "== end-to-end tests"
 	@$(GO) test $(SERVER_FLAGS) ./test/e2e/... | awk '!/\[no test files\]/ {print; fflush()}'
+
+.PHONY: test-long
+test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for how long.
+	@for folder in $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$folder | awk '/^Fuzz/'); do \
+	    echo "== $$folder $$target, $(FUZZ_TIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) $$folder; \
+	  done; \
+	done
 
 .PHONY: bench
 bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> chooses among them.

@@ -66,3 +66,61 @@ func TestCandidates(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatAnOwnerMayTake(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	want := func(change func(*adoption.Expectation)) adoption.Expectation {
+		expectation := adoption.Expectation{
+			SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"},
+			Variables: map[string]string{"cluster_name": "demo", "vpc_name": "net", "region": "eu-west-1"},
+		}
+		if change != nil {
+			change(&expectation)
+		}
+		return expectation
+	}
+	apply := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		made := builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "net"})
+		return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{made}, options...)...)
+	}
+	strange := builder.WithVariables(map[string]string{"cluster_name": "another"})
+	template := func(ref infrav1.WorkspaceTemplateReference) builder.Option {
+		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef = ref })
+	}
+
+	for name, row := range map[string]struct {
+		want     adoption.Expectation
+		apply    *infrav1.WorkspaceTemplateApply
+		conflict string // Empty when it may be taken.
+	}{
+		"its own, whatever it holds":         {want(nil), apply(strange, builder.OwnedBy(owner)), ""},
+		"another's":                          {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
+		"that of an owner of the same name":  {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
+		"another's, though it was its own":   {want(func(e *adoption.Expectation) { e.Recorded = "demo-vpc" }), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
+		"nobody's, as it would be made":      {want(nil), apply(), ""},
+		"the namespace of the template said": {want(nil), apply(template(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
+		"another template":                   {want(nil), apply(template(infrav1.WorkspaceTemplateReference{Name: "eks"})), "template is another one"},
+		"a template of another namespace":    {want(nil), apply(template(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"})), "template is another one"},
+		"another cluster":                    {want(nil), apply(strange), "variable cluster_name is another one"},
+		"no cluster":                         {want(nil), apply(builder.WithVariables(nil)), "variable cluster_name is another one"},
+		"another VPC": {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "other"})),
+			"variable vpc_name is another one"},
+		"no name of the VPC":                         {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo"})), ""},
+		"a VPC, which a control plane does not name": {want(func(e *adoption.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
+		"while the Cluster is not known": {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }),
+			apply(builder.WithVariables(nil)), "variable cluster_name is another one"},
+		"a name that a person chose":       {want(func(e *adoption.Expectation) { e.SchemeName = "x-vpc" }), apply(strange), ""},
+		"its own without owner reference":  {want(func(e *adoption.Expectation) { e.Recorded = "demo-vpc" }), apply(strange), ""},
+		"another one than it had recorded": {want(func(e *adoption.Expectation) { e.Recorded = "by-hand" }), apply(strange), "nobody owns it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := adoption.Conflict(owner, row.want, row.apply)
+			if row.conflict == "" {
+				assert.Empty(t, got)
+				return
+			}
+			assert.Contains(t, got, row.conflict)
+			assert.Contains(t, got, "nothing is written to it")
+		})
+	}
+}

@@ -32,6 +32,11 @@ const (
 // WorkspaceTemplateApply that owns it, so that a lost status never loses the Workspace.
 const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 
+// AllowDeleteAnnotation with the value "true" lets a user delete a WorkspaceTemplateApply that an owner has. Without it,
+// the API server refuses (config/policy): what Terraform made would be gone, and the owner would want it anew. The owner's
+// own deletion does not need it.
+const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
+
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 

@@ -102,3 +102,31 @@ func FuzzWorkspaceNamesAreLegal(f *testing.F) {
 		}
 	})
 }
+
+func FuzzFargateProfilesGetNamesOfTheirOwn(f *testing.F) {
+	for _, pair := range [][4]string{
+		{"a", "b-c", "a-b", "c"},
+		{"a", "A", "a", "a"},
+		{"a", "b_c", "a", "b-c"},
+		{"a", "", "a", "-"},
+		{"a-b", "", "a", "b"},
+		{"demo", "x--y", "demo-x", "y"},
+		{strings.Repeat("n", 230), "A", strings.Repeat("n", 230), "a"},
+	} {
+		f.Add(pair[0], pair[1], pair[2], pair[3])
+	}
+	f.Fuzz(func(t *testing.T, cluster, profile, otherCluster, otherProfile string) {
+		if !legal("team", cluster) || !legal("team", otherCluster) {
+			t.Skip()
+		}
+		for _, derive := range []func(cluster, profile string) string{naming.FargateWorkspaceTemplateApply, naming.FargateConnectionSecret} {
+			one, other := derive(cluster, profile), derive(otherCluster, otherProfile)
+			if same := cluster == otherCluster && profile == otherProfile; (one == other) != same {
+				t.Errorf("%s of Cluster %s gets %s, %s of Cluster %s gets %s", profile, cluster, one, otherProfile, otherCluster, other)
+			}
+			if len(validation.IsDNS1123Subdomain(one)) > 0 {
+				t.Errorf("a name of %q of Cluster %s is %q", profile, cluster, one)
+			}
+		}
+	})
+}

@@ -41,32 +41,76 @@ const (
 	// differ in nothing else.
 	longHashLength = 10
 
-	applySuffix = "-apply"
+	applySuffix             = "-apply"
+	controlPlaneApplySuffix = "-eks-controlplane" + applySuffix
+	vpcSuffix               = "-vpc"
+	vpcConnectionSuffix     = vpcSuffix + "-connection"
+)
+
+// The lengths of the longest names that are not cut when others are derived from them. The longest suffix decides.
+const (
+	// MaxCAPTCluster is that of a CAPTCluster.
+	MaxCAPTCluster = maxName - len(vpcConnectionSuffix)
+	// MaxCAPTControlPlane is that of a CAPTControlPlane.
+	MaxCAPTControlPlane = maxName - len(controlPlaneApplySuffix)
 )
 
 // VPCWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
 func VPCWorkspaceTemplateApply(captCluster string) string {
-	return join(maxName, captCluster, "-vpc")
+	return join(maxName, captCluster, vpcSuffix)
 }
 
 // VPC is the default name of a CAPTCluster's VPC.
 func VPC(captCluster string) string {
-	return join(maxName, captCluster, "-vpc")
+	return join(maxName, captCluster, vpcSuffix)
 }
 
 // ControlPlaneWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTControlPlane.
 func ControlPlaneWorkspaceTemplateApply(captControlPlane string) string {
-	return join(maxName, captControlPlane, "-eks-controlplane"+applySuffix)
+	return join(maxName, captControlPlane, controlPlaneApplySuffix)
 }
 
 // VPCConnectionSecret is the name of the connection Secret of a CAPTCluster's VPC.
 func VPCConnectionSecret(captCluster string) string {
-	return join(maxName, captCluster, "-vpc-connection")
+	return join(maxName, captCluster, vpcConnectionSuffix)
 }
 
 // ControlPlaneConnectionSecret is the name of the connection Secret of a CAPTControlPlane.
 func ControlPlaneConnectionSecret(captControlPlane string) string {
 	return join(maxName, captControlPlane, "-eks-connection")
+}
+
+// FargateWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a Fargate profile of a Cluster.
+func FargateWorkspaceTemplateApply(cluster, profile string) string {
+	return join(maxName, fargate(cluster, profile), "-fargate"+applySuffix)
+}
+
+// FargateConnectionSecret is the name of the connection Secret of a Fargate profile of a Cluster.
+func FargateConnectionSecret(cluster, profile string) string {
+	return join(maxName, fargate(cluster, profile), "-fargate-connection")
+}
+
+// fargate is what the names of a Fargate profile begin with: <cluster>-<profile> for a profile of lower-case letters and
+// digits. Any other profile has a hash of the pair after two dashes. EKS tells A from a, which object names do not; and
+// profile b-c of Cluster a is not profile c of Cluster a-b. The two dashes keep the two forms apart.
+func fargate(cluster, profile string) string {
+	plain := profile != ""
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			plain = false
+			return r - 'A' + 'a'
+		}
+		plain = false
+		return '-'
+	}, profile)
+	if plain {
+		return cluster + "-" + profile
+	}
+	// A slash is no part of a Cluster's name, so that two pairs never give one text.
+	return strings.TrimRight(cluster+"-"+safe, "-") + "--" + hash(hashLength, cluster+"/"+profile)
 }
 
 // KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, as Cluster API's contract asks for it.

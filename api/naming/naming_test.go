@@ -39,18 +39,22 @@ func TestNamesFollowTheScheme(t *testing.T) {
 	for name, row := range map[string]struct{ got, want string }{
 		"WorkspaceTemplateApply of a VPC": {naming.VPCWorkspaceTemplateApply("demo"), "demo-vpc"},
 		"VPC":                             {naming.VPC("demo"), "demo-vpc"},
-		"WorkspaceTemplateApply of a control plane": {naming.ControlPlaneWorkspaceTemplateApply("demo"), "demo-eks-controlplane-apply"},
-		"connection Secret of a control plane":      {naming.ControlPlaneConnectionSecret("demo"), "demo-eks-connection"},
-		"connection Secret of a VPC":                {naming.VPCConnectionSecret("demo"), "demo-vpc-connection"},
-		"kubeconfig Secret of the contract":         {naming.KubeconfigSecret("demo"), "demo-kubeconfig"},
-		"kubeconfig Secret for people":              {naming.UserKubeconfigSecret("demo"), "demo-user-kubeconfig"},
-		"namespaced Workspace":                      {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-eks-controlplane-apply")), "demo-eks-controlplane"},
-		"namespaced Workspace without the suffix":   {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-vpc")), "demo-vpc"},
-		"Workspace of the default scope":            {naming.Workspace("", key("team", "demo-vpc")), "demo-vpc"},
-		"cluster-wide Workspace":                    {naming.Workspace(terraform.ScopeCluster, key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
-		"Terraform workspace":                       {naming.ExternalName(key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
-		"Terraform workspace of a dotted name":      {naming.ExternalName(key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
-		"claim":                                     {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
+		"WorkspaceTemplateApply of a control plane":       {naming.ControlPlaneWorkspaceTemplateApply("demo"), "demo-eks-controlplane-apply"},
+		"connection Secret of a control plane":            {naming.ControlPlaneConnectionSecret("demo"), "demo-eks-connection"},
+		"connection Secret of a VPC":                      {naming.VPCConnectionSecret("demo"), "demo-vpc-connection"},
+		"kubeconfig Secret of the contract":               {naming.KubeconfigSecret("demo"), "demo-kubeconfig"},
+		"kubeconfig Secret for people":                    {naming.UserKubeconfigSecret("demo"), "demo-user-kubeconfig"},
+		"WorkspaceTemplateApply of a Fargate profile":     {naming.FargateWorkspaceTemplateApply("demo", "default"), "demo-default-fargate-apply"},
+		"connection Secret of a Fargate profile":          {naming.FargateConnectionSecret("demo", "default"), "demo-default-fargate-connection"},
+		"WorkspaceTemplateApply of a profile in capitals": {naming.FargateWorkspaceTemplateApply("demo", "Default"), "demo-default--euugq-fargate-apply"},
+		"WorkspaceTemplateApply of a dashed profile":      {naming.FargateWorkspaceTemplateApply("demo", "kube_system"), "demo-kube-system--3ihba-fargate-apply"},
+		"namespaced Workspace":                            {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-eks-controlplane-apply")), "demo-eks-controlplane"},
+		"namespaced Workspace without the suffix":         {naming.Workspace(terraform.ScopeNamespaced, key("team", "demo-vpc")), "demo-vpc"},
+		"Workspace of the default scope":                  {naming.Workspace("", key("team", "demo-vpc")), "demo-vpc"},
+		"cluster-wide Workspace":                          {naming.Workspace(terraform.ScopeCluster, key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
+		"Terraform workspace":                             {naming.ExternalName(key("team", "demo-eks-controlplane-apply")), "team-demo-eks-controlplane-5csm7"},
+		"Terraform workspace of a dotted name":            {naming.ExternalName(key("team", "demo.vpc")), "team-demo-vpc-2j4i6"},
+		"claim":                                           {naming.Claim(key("team", "demo-vpc")), "team/demo-vpc"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.got) })
 	}
@@ -68,11 +72,52 @@ func TestNamesNeverExceedTheirLimit(t *testing.T) {
 			"connection Secret of a VPC":                {naming.VPCConnectionSecret(name), 253},
 			"connection Secret of a control plane":      {naming.ControlPlaneConnectionSecret(name), 253},
 			"kubeconfig Secret for people":              {naming.UserKubeconfigSecret(name), 253},
+			"WorkspaceTemplateApply of a profile":       {naming.FargateWorkspaceTemplateApply(name, "Fp"), 253},
+			"connection Secret of a profile":            {naming.FargateConnectionSecret(name, "Fp"), 253},
 			"namespaced Workspace":                      {naming.Workspace(terraform.ScopeNamespaced, key("team", name)), 253},
 			"cluster-wide Workspace":                    {naming.Workspace(terraform.ScopeCluster, key("team", name)), 253},
 			"Terraform workspace":                       {naming.ExternalName(key("team", name)), 63},
 		} {
 			assert.LessOrEqual(t, len(made.name), made.limit, "%s of a name of %d characters", what, length)
+		}
+	}
+}
+
+func TestTheLongestNamesThatAreNotCut(t *testing.T) {
+	for name, row := range map[string]struct {
+		longest int
+		derived []func(string) string
+	}{
+		"CAPTCluster": {naming.MaxCAPTCluster, []func(string) string{
+			naming.VPC, naming.VPCWorkspaceTemplateApply, naming.VPCConnectionSecret}},
+		"CAPTControlPlane": {naming.MaxCAPTControlPlane, []func(string) string{
+			naming.ControlPlaneWorkspaceTemplateApply, naming.ControlPlaneConnectionSecret}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fits, tooLong := strings.Repeat("n", row.longest), strings.Repeat("n", row.longest+1)
+			cut := 0
+			for _, derive := range row.derived {
+				assert.True(t, strings.HasPrefix(derive(fits), fits+"-"))
+				if !strings.HasPrefix(derive(tooLong), tooLong+"-") {
+					cut++
+				}
+			}
+			assert.Positive(t, cut, "one character more would fit as well")
+		})
+	}
+}
+
+// What a Fargate profile may be called in EKS, and object names do not tell apart, or tell apart only with a hash.
+func TestFargateProfilesThatLookAlikeGetNamesOfTheirOwn(t *testing.T) {
+	made := map[string][2]string{}
+	for _, pair := range [][2]string{
+		{"a", "b"}, {"a", "B"}, {"a", "b-c"}, {"a-b", "c"}, {"a", "b_c"}, {"a", "b--c"}, {"a-b", "C"}, {"a", "-b"}, {"a", "b-"}, {"a", "-"}, {"a", "_"}, {"a", "__"},
+		{"a", "b-" + strings.Repeat("n", 90)}, {"a-b", strings.Repeat("n", 90)},
+	} {
+		for _, name := range []string{naming.FargateWorkspaceTemplateApply(pair[0], pair[1]), naming.FargateConnectionSecret(pair[0], pair[1])} {
+			assert.NotContains(t, made, name, "%v", pair)
+			assert.Empty(t, validation.IsDNS1123Subdomain(name), name)
+			made[name] = pair
 		}
 	}
 }

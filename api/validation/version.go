@@ -49,6 +49,28 @@ func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 	}, nil
 }
 
+// The minor versions of Kubernetes 1 that EKS offers in standard or extended support, as far as this release of CAPT knows:
+// see "Understand the Kubernetes version lifecycle on EKS" in the user guide of Amazon EKS. Others are a warning only, so
+// that nobody has to wait for a release of CAPT; to follow EKS, change the two numbers.
+const (
+	oldestEKSMinor = 30
+	newestEKSMinor = 35
+)
+
+func oldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
+
+func newestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
+
+// OfferedByEKS tells whether EKS offers a version, as far as this release of CAPT knows.
+func OfferedByEKS(v KubernetesVersion) bool {
+	for minor := oldestEKSMinor; minor <= newestEKSMinor; minor++ {
+		if v.EKS == fmt.Sprintf("1.%d", minor) {
+			return true
+		}
+	}
+	return false
+}
+
 // KubernetesVersionStep refuses what EKS can not do: a downgrade, or more than one minor version at a time. Either version
 // may be empty or unreadable, which is no step.
 func KubernetesVersionStep(from, to string) error {

@@ -37,10 +37,30 @@ func WorkspaceTemplate(spec *infrav1.WorkspaceTemplateSpec) field.ErrorList {
 	path := field.NewPath("spec", "template", "spec")
 	forProvider := path.Child("forProvider")
 	params := spec.Template.Spec.ForProvider
+	parseable := params
 	// Placeholders may stand where HCL allows none, for example outside of quotes. A bare name in their place keeps the
 	// text parseable and its lines and columns nearly right.
-	params.Module = terraform.Placeholder.ReplaceAllString(params.Module, "$1")
-	return append(Module(params, forProvider), Parameters(params, forProvider)...)
+	parseable.Module = terraform.Placeholder.ReplaceAllString(params.Module, "$1")
+	errs := Module(parseable, forProvider)
+	errs = append(errs, Parameters(params, forProvider)...)
+	errs = append(errs, source(params, forProvider)...)
+	errs = append(errs, varFiles(params, forProvider)...)
+	errs = append(errs, providerConfigKind(spec, path)...)
+	errs = append(errs, allowedNamespaces(spec.AllowedNamespaces)...)
+	return append(errs, published(spec).Errors...)
+}
+
+// WorkspaceTemplateFindings is all that the rules say about a template: what WorkspaceTemplate does, what can not be told
+// without the namespace of the template, and warnings.
+func WorkspaceTemplateFindings(template *infrav1.WorkspaceTemplate) Findings {
+	path := field.NewPath("spec", "template", "spec")
+	findings := Findings{Errors: WorkspaceTemplate(&template.Spec)}
+	findings.Add(namespaces(template, path))
+	findings.Add(declaredVariables(template.Spec.Template.Spec.ForProvider, path.Child("forProvider")))
+	findings.Warnings = append(findings.Warnings, published(&template.Spec).Warnings...)
+	findings.Add(withoutEffect(&template.Spec, path))
+	findings.Add(unknownFields(&template.Spec.Template.Spec, path))
+	return findings
 }
 
 // Module checks that an inline module is HCL (or its JSON form). Errors name line and column. Modules from elsewhere

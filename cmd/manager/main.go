@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// The manager runs CAPT's controllers.
+// The manager runs CAPT's controllers and webhooks.
 package main
 
 import (

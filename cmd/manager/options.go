@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -38,9 +39,13 @@ import (
 	"github.com/capt-provider/capt/controllers"
 )
 
+// leaderElectionID is the name of the Lease that the active manager holds.
+const leaderElectionID = "capt-manager-leader-election"
+
 // options of the manager; flags are named as in Cluster API's own managers.
 type options struct {
 	leaderElect    bool
+	leaseNamespace string
 	leaseDuration  time.Duration
 	renewDeadline  time.Duration
 	retryPeriod    time.Duration
@@ -63,7 +68,7 @@ func newOptions() *options { return &options{logOptions: logs.NewOptions()} }
 func (o *options) command() *cobra.Command {
 	command := &cobra.Command{
 		Use:           "manager",
-		Short:         "Runs CAPT's controllers",
+		Short:         "Runs CAPT's controllers and webhooks",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -76,6 +81,7 @@ func (o *options) command() *cobra.Command {
 	}
 	fs := command.Flags()
 	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active at a time.")
+	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease; the default is that of the Pod.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the others wait before one takes over.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the active manager tries to renew its lease before it gives up.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries.")
@@ -102,6 +108,11 @@ func (o *options) validate() error {
 	return logsv1.ValidateAndApply(o.logOptions, nil)
 }
 
+func (o *options) webhookServer(tlsOptions []func(*tls.Config)) webhook.Server {
+	server := webhook.NewServer(webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions})
+	return &drainingServer{Server: server, linger: linger}
+}
+
 func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
 	config, err := ctrl.GetConfig()
@@ -122,15 +133,16 @@ func (o *options) run(ctx context.Context) error {
 	}
 	clientOptions := controllers.ClientOptions()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        controllers.Scheme(),
+		Scheme:                        scheme(),
 		Cache:                         cacheOptions,
 		Client:                        clientOptions,
 		Metrics:                       *metrics,
-		WebhookServer:                 webhook.NewServer(webhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions}),
+		WebhookServer:                 o.webhookServer(tlsOptions),
 		HealthProbeBindAddress:        o.healthAddress,
 		PprofBindAddress:              o.profiler,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "capt-manager-leader-election",
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       o.leaseNamespace,
 		LeaseDuration:                 &o.leaseDuration,
 		RenewDeadline:                 &o.renewDeadline,
 		RetryPeriod:                   &o.retryPeriod,
@@ -148,6 +160,9 @@ func (o *options) run(ctx context.Context) error {
 	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency,
 	}); err != nil {
+		return err
+	}
+	if err := setupWebhooks(ctx, mgr); err != nil {
 		return err
 	}
 	ctrl.Log.Info("Starting the manager")

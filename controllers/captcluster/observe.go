@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -58,24 +59,38 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	if template == nil {
 		return f, nil
 	}
-	name := naming.VPCWorkspaceTemplateApply(captCluster.Name)
-	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, name)
 	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
 	if cluster != nil {
 		clusterName = cluster.Name
 	}
+	want := expectation(captCluster, clusterName)
+	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, want)
 	if err != nil || clusterName == "" || len(f.Apply.Candidates) > 0 || f.Apply.Claimed != "" {
 		return f, err
 	}
+	name := want.SchemeName
 	if ref := captCluster.Spec.WorkspaceTemplateApplyRef; ref != nil {
 		name = ref.Name
 	}
 	return f, f.Apply.Desire(r.Client, owner.Want{
 		Owner: captCluster, ClusterName: clusterName, Name: name, Template: template.Ref,
-		Variables:        variables(captCluster, clusterName),
+		Variables:        want.Variables,
 		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
 		DeletionPolicy:   template.DeletionPolicy,
 	})
+}
+
+// expectation is what a CAPTCluster would make for its VPC.
+func expectation(captCluster *infrav1.CAPTCluster, clusterName string) adoption.Expectation {
+	want := adoption.Expectation{
+		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
+		Template:   captCluster.Spec.VPC.Template.Ref,
+		Variables:  variables(captCluster, clusterName),
+	}
+	if known := captCluster.Status.WorkspaceTemplateApply; known != nil {
+		want.Recorded = known.Name
+	}
+	return want
 }
 
 // variables for the VPC template. Those CAPT sets take precedence over the user's.

@@ -202,3 +202,41 @@ func TestTheClusterIsNeverWritten(t *testing.T) {
 	require.NoError(t, w.Client.Get(context.Background(), key, after))
 	assert.Equal(t, before.ResourceVersion, after.ResourceVersion)
 }
+
+// Defaulting sets the reference when nothing of the name exists; then somebody makes one for another purpose.
+func TestWhatAppearedUnderTheDefaultedNameIsNeitherWrittenNorDeleted(t *testing.T) {
+	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	strange := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "another"}))
+	w := newWorld(t, builder.Cluster("demo"), strange,
+		builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers("held/by-the-test")))
+	require.NoError(t, w.reconcile())
+	assert.Zero(t, w.applies)
+	assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["Ready"])
+
+	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, strange.Spec, w.apply("demo-vpc").Spec)
+	assert.Nil(t, w.apply("demo-vpc").DeletionTimestamp)
+}
+
+func TestWhatAPersonMadeForItUnderTheDefaultedNameIsTaken(t *testing.T) {
+	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplateApply("demo-vpc"),
+		builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc")))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, 1, w.applies)
+	assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply("demo-vpc").OwnerReferences[0].UID)
+}
+
+func TestWhatLostItsOwnerReferenceIsTakenBack(t *testing.T) {
+	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	require.NoError(t, w.reconcile())
+	require.NoError(t, w.reconcile())
+	require.Equal(t, "demo-vpc", w.get().Status.WorkspaceTemplateApply.Name)
+
+	stripped := w.apply("demo-vpc")
+	stripped.OwnerReferences, stripped.Spec.TemplateRef.Name = nil, "of-long-ago"
+	require.NoError(t, w.Client.Update(context.Background(), stripped))
+	require.NoError(t, w.reconcile())
+	assert.Len(t, w.apply("demo-vpc").OwnerReferences, 1)
+	assert.Equal(t, "vpc", w.apply("demo-vpc").Spec.TemplateRef.Name)
+}

@@ -18,6 +18,7 @@ package captcluster
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -208,4 +210,10 @@ func TestVariables(t *testing.T) {
 			assert.Equal(t, before, captCluster)
 		})
 	}
+}
+
+// Admission warns of variables that have no effect, and so must know them all.
+func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
+	got := variables(builder.CAPTCluster("demo"), "demo")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables())
 }

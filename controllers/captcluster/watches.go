@@ -87,8 +87,8 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) [
 	return requests
 }
 
-// withoutReference reconciles those that refer to no WorkspaceTemplateApply: the one that is gone may have been what they were
-// waiting for a person to decide about.
+// withoutReference reconciles those that refer to no WorkspaceTemplateApply, or to one that they do not own: the one that is
+// gone may have been what they were waiting for a person to decide about.
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
 	var list infrav1.CAPTClusterList
 	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
@@ -97,7 +97,7 @@ func (r *Reconciler) withoutReference(ctx context.Context, object client.Object)
 	}
 	var requests []ctrl.Request
 	for i := range list.Items {
-		if list.Items[i].Spec.WorkspaceTemplateApplyRef == nil {
+		if ref := list.Items[i].Spec.WorkspaceTemplateApplyRef; ref == nil || ref.Name == object.GetName() {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

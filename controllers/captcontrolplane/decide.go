@@ -93,9 +93,8 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(adoption.Reason, adoption.Message)
 	case f.Apply.Claimed != "":
 		return no(infrav1.ReferenceConflictReason, f.Apply.Claimed)
-	case f.Infrastructure != nil && controlPlane.Spec.Region != "" && controlPlane.Spec.Region != f.Infrastructure.Spec.Region:
-		return no(controlplanev1.RegionConflictReason, fmt.Sprintf("spec.region is %s, but CAPTCluster %s is in %s; remove spec.region, or correct one of the two",
-			controlPlane.Spec.Region, f.Infrastructure.Name, f.Infrastructure.Spec.Region))
+	case f.Infrastructure != nil && validation.RegionConflict(controlPlane, f.Infrastructure) != nil:
+		return no(controlplanev1.RegionConflictReason, validation.RegionConflict(controlPlane, f.Infrastructure).Error())
 	case !f.infrastructureReady():
 		return no(controlplanev1.WaitingForInfrastructureReason, fmt.Sprintf("waiting for the infrastructure of Cluster %s", f.Cluster.Name))
 	case f.region(controlPlane) == "":

@@ -17,6 +17,8 @@ limitations under the License.
 package captcontrolplane
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,6 +28,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -38,6 +41,15 @@ func TestVariablesByDefault(t *testing.T) {
 		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
 		"addons": "[]", "tags": "{}",
 	}, got)
+}
+
+// Admission warns of variables that have no effect, and so must know them all.
+func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
+	tags := map[string]controlplanev1.TagValue{"team": "blue"}
+	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = tags }))
+	got, err := s.variables(s.controlPlane)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.ControlPlaneVariables(tags))
 }
 
 // Defects 14 and 16: whatever the spec says reaches the template.

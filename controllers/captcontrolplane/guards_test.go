@@ -51,6 +51,38 @@ func TestACopiedReferenceNeitherWritesNorDeletesWhatIsAnothers(t *testing.T) {
 	assert.Nil(t, after.DeletionTimestamp)
 }
 
+// Defaulting sets the reference when nothing of the name exists; then somebody makes one for another purpose.
+func TestWhatAppearedUnderTheDefaultedNameIsNeitherWrittenNorDeleted(t *testing.T) {
+	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())), // Of template vpc, not eks.
+		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(applyName),
+			builder.WithFinalizers("held/by-the-test")))
+	before := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
+
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, []string{"held/by-the-test"}, w.get().Finalizers, "it is not held for what is not its own")
+	assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
+
+	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
+	require.NoError(t, w.reconcile())
+	after := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
+	assert.Equal(t, before.Spec, after.Spec)
+	assert.Nil(t, after.DeletionTimestamp)
+}
+
+// An owner that was told to adopt by a name of a person's choice takes it, whatever it holds.
+func TestWhatAPersonChoseIsTaken(t *testing.T) {
+	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+		builder.WorkspaceTemplateApply("by-hand"),
+		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("by-hand")))
+	require.NoError(t, w.reconcile())
+	require.NoError(t, w.reconcile())
+	taken := read(w, "by-hand", &infrav1.WorkspaceTemplateApply{})
+	assert.Len(t, taken.OwnerReferences, 1)
+	assert.Equal(t, "eks", taken.Spec.TemplateRef.Name)
+}
+
 func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())

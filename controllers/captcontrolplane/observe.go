@@ -21,9 +21,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -40,8 +42,8 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, controlPlane)}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
-	name := naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name)
-	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, name)
+	want := expectation(controlPlane, cluster)
+	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want)
 	if err != nil || cluster == nil {
 		return f, err
 	}
@@ -51,6 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 			return nil, fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
 		}
 	}
+	name := want.SchemeName
 	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref != nil {
 		name = ref.Name
 	}
@@ -60,6 +63,23 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		}
 	}
 	return f, r.observeSecrets(ctx, controlPlane, f)
+}
+
+// expectation is what the control plane would make. A Cluster that is gone already has left its name in a label.
+func expectation(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) adoption.Expectation {
+	clusterName := controlPlane.Labels[clusterv1.ClusterNameLabel]
+	if cluster != nil {
+		clusterName = cluster.Name
+	}
+	want := adoption.Expectation{
+		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
+		Template:   controlPlane.Spec.WorkspaceTemplateRef,
+		Variables:  map[string]string{naming.ClusterVariable: clusterName},
+	}
+	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {
+		want.Recorded = known.Name
+	}
+	return want
 }
 
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane.

@@ -110,8 +110,8 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	return requests
 }
 
-// withoutReference reconciles those that refer to no WorkspaceTemplateApply: the one that is gone may have been what they were
-// waiting for a person to decide about.
+// withoutReference reconciles those that refer to no WorkspaceTemplateApply, or to one that they do not own: the one that is
+// gone may have been what they were waiting for a person to decide about.
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
 	var list controlplanev1.CAPTControlPlaneList
 	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
@@ -120,7 +120,7 @@ func (r *Reconciler) withoutReference(ctx context.Context, object client.Object)
 	}
 	var requests []ctrl.Request
 	for i := range list.Items {
-		if list.Items[i].Spec.WorkspaceTemplateApplyRef == nil {
+		if ref := list.Items[i].Spec.WorkspaceTemplateApplyRef; ref == nil || ref.Name == object.GetName() {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

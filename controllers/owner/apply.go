@@ -49,8 +49,8 @@ type Facts struct {
 	Candidates []string
 	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
 	Owned []string
-	// Claimed says in words that the WorkspaceTemplateApply the owner refers to belongs to somebody else. It is neither
-	// written nor deleted then.
+	// Claimed says in words why the WorkspaceTemplateApply the owner refers to is not the owner's. It is neither written nor
+	// deleted then.
 	Claimed string
 	// Refused is why the API server refused what the owner wrote.
 	Refused error
@@ -59,43 +59,41 @@ type Facts struct {
 }
 
 // Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean. It looks past
-// the cache for what must not be missed: a candidate, and what is to be deleted, that was made a moment ago.
-func Observe(ctx context.Context, cached, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string) (Facts, error) {
-	c := cached
-	if ref == nil || !object.GetDeletionTimestamp().IsZero() {
-		c = uncached
+// the cache for what must not be missed: a candidate, and what is to be deleted, that was made a moment ago. One that is
+// referred to and seems to be missing could be somebody else's, made a moment ago, so that is asked again as well.
+func Observe(ctx context.Context, cached, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+	if ref == nil {
+		var applies infrav1.WorkspaceTemplateApplyList
+		if err := uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
+			return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
+		}
+		names, owned := adoption.Candidates(object, want.SchemeName, applies.Items)
+		return Facts{Candidates: names, Owned: owned}, nil
 	}
-	if ref != nil {
+	readers := []client.Reader{cached, uncached}
+	if !object.GetDeletionTimestamp().IsZero() {
+		readers = readers[1:]
+	}
+	for _, reader := range readers {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
-		apply, err := engine.Get(ctx, c, key, &infrav1.WorkspaceTemplateApply{})
+		apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
 		if err != nil {
 			return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
 		}
-		if by := claimant(object, apply); by != "" {
-			return Facts{Claimed: by}, nil
+		if apply != nil {
+			return taken(object, want, apply), nil
 		}
-		return Facts{Apply: apply}, nil
 	}
-	var applies infrav1.WorkspaceTemplateApplyList
-	if err := c.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
-		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
-	}
-	names, owned := adoption.Candidates(object, schemeName, applies.Items)
-	return Facts{Candidates: names, Owned: owned}, nil
+	return Facts{}, nil
 }
 
-// claimant says whose a WorkspaceTemplateApply is, if not the owner's. A reference that was copied from another object must
-// never make two of them write the same Workspace, or one delete that of the other.
-func claimant(object client.Object, apply *infrav1.WorkspaceTemplateApply) string {
-	if apply == nil {
-		return ""
+// taken leaves what the owner must not have out of the facts: two owners would write the same Workspace, and one would
+// delete that of the other.
+func taken(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
+	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
+		return Facts{Claimed: conflict}
 	}
-	controller := metav1.GetControllerOf(apply)
-	if controller == nil || controller.UID == object.GetUID() {
-		return ""
-	}
-	return fmt.Sprintf("spec.workspaceTemplateApplyRef names %s, which belongs to %s %s; nothing is written to it. Make this object anew without the reference",
-		apply.Name, controller.Kind, controller.Name)
+	return Facts{Apply: apply}
 }
 
 // mapLists are the lists of a WorkspaceTemplateApply that are merged by key.

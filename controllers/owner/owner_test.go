@@ -18,6 +18,7 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -107,6 +109,16 @@ func TestDesiringDoesNotChangeTheVariablesOfTheCaller(t *testing.T) {
 	assert.Equal(t, "demo-cluster", w.Variables[naming.ClusterVariable])
 }
 
+func refer(name string) *infrav1.WorkspaceTemplateApplyReference {
+	return &infrav1.WorkspaceTemplateApplyReference{Name: name}
+}
+
+// expected is what the owner "demo" would make of the template that the builder gives to a WorkspaceTemplateApply.
+var expected = adoption.Expectation{
+	SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"},
+	Variables: map[string]string{naming.ClusterVariable: "demo"},
+}
+
 func TestObserve(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	c := newClient(
@@ -114,19 +126,68 @@ func TestObserve(t *testing.T) {
 		builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)),
 		builder.WorkspaceTemplateApply("elsewhere", builder.OwnedBy(owner), builder.WithNamespace("other")))
 
-	f, err := Observe(ctx, c, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}, "demo-vpc")
+	f, err := Observe(ctx, c, c, owner, refer("by-hand"), expected)
 	require.NoError(t, err)
 	assert.Equal(t, "by-hand", f.Apply.Name)
 	assert.Empty(t, f.Candidates, "what is referred to is not asked about")
 
-	f, err = Observe(ctx, c, c, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "gone"}, "demo-vpc")
+	f, err = Observe(ctx, c, c, owner, refer("gone"), expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 
-	f, err = Observe(ctx, c, c, owner, nil, "demo-vpc")
+	f, err = Observe(ctx, c, c, owner, nil, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 	assert.Equal(t, []string{"by-hand", "demo-vpc"}, f.Candidates)
+}
+
+// Defaulting sets the reference when nothing of the name exists. What is made under it afterwards may not be in the cache.
+func TestWhatTheCacheHasNotSeenIsNotOverwritten(t *testing.T) {
+	owner, behind := builder.CAPTCluster("demo"), newClient()
+	f, err := Observe(ctx, behind, newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), owner, refer("demo-vpc"), expected)
+	require.NoError(t, err)
+	assert.Nil(t, f.Apply)
+	assert.Contains(t, f.Claimed, "nothing is written to it")
+
+	f, err = Observe(ctx, behind, newClient(builder.WorkspaceTemplateApply("demo-vpc")), owner, refer("demo-vpc"), expected)
+	require.NoError(t, err)
+	assert.NotNil(t, f.Apply)
+	assert.Empty(t, f.Claimed)
+}
+
+func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
+	stranger := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "another"}))
+	owner := builder.CAPTCluster("demo")
+	for name, row := range map[string]struct {
+		change func(*adoption.Expectation)
+		taken  bool
+	}{
+		"not by the name alone": {func(*adoption.Expectation) {}, false},
+		"by the content": {func(want *adoption.Expectation) {
+			want.Variables = map[string]string{naming.ClusterVariable: "another"}
+		}, true},
+		"when it was the owner's before":                {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
+		"by a name that nobody but a person can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := expected
+			row.change(&want)
+			f, err := Observe(ctx, newClient(stranger), newClient(stranger), owner, refer("demo-vpc"), want)
+			require.NoError(t, err)
+			assert.Equal(t, row.taken, f.Apply != nil)
+			assert.Equal(t, row.taken, f.Claimed == "")
+		})
+	}
+}
+
+func TestWhatCouldNotBeLookedUpIsNotTakenForMissing(t *testing.T) {
+	down := interceptor.NewClient(newClient(), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("no route to host")
+		},
+	})
+	_, err := Observe(ctx, newClient(), down, builder.CAPTCluster("demo"), refer("demo-vpc"), expected)
+	require.ErrorContains(t, err, "no route to host")
 }
 
 func TestWritingMakesItSoAndThenNothingDiffers(t *testing.T) {

@@ -18,25 +18,17 @@ package workspace
 
 import (
 	"encoding/json"
-	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // workspaceNameVariable is the placeholder for the name of the Workspace, as the older CAPT called it.
-const workspaceNameVariable = "WORKSPACE_NAME"
-
-var (
-	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
-	// an expression there.
-	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
-)
+const workspaceNameVariable = validation.WorkspaceNameVariable
 
 // substituteSpec replaces ${name} in the strings of a template. It works on the strings themselves, never on serialized
 // text, so a value can not add or change fields. Placeholders without a variable stay: they are Terraform's own.
@@ -95,7 +87,7 @@ func (s *substitution) replace(text string, path *field.Path) string {
 		if !ok {
 			return match
 		}
-		if inModule && !safeInModule.MatchString(value) {
+		if inModule && !validation.SafeInModule(value) {
 			if !slices.Contains(refused, name) {
 				refused = append(refused, name)
 			}
@@ -104,10 +96,7 @@ func (s *substitution) replace(text string, path *field.Path) string {
 		return value
 	})
 	for _, name := range refused {
-		// The value itself may be a secret, so only its name is told.
-		s.errs = append(s.errs, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
-			"the value of variable %s has characters that could change the module; declare a Terraform variable and pass it through forProvider.vars or varmap",
-			strconv.Quote(name))))
+		s.errs = append(s.errs, validation.UnsafeInModule(path, name))
 	}
 	return out
 }

@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
@@ -37,13 +37,11 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	f := &Facts{Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Name: apply.Spec.WorkspaceName}
+	f := &Facts{Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply)}
 	if f.Template, err = r.template(ctx, apply); err != nil {
 		return nil, err
 	}
-	if f.Name == "" && f.Template != nil {
-		f.Name = naming.Workspace(f.Template.Spec.WorkspaceScope, client.ObjectKeyFromObject(apply))
-	}
+	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
 		f.Rendered, f.RenderErrors = workspace.Render(workspace.Input{Apply: apply, Template: f.Template, Name: f.Name})
 	}

@@ -141,18 +141,15 @@ func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 	w.awaitGone(&clusterv1.Cluster{}, "demo")
 }
 
-func TestACopiedControlPlaneDoesNotHurtTheOriginal(t *testing.T) {
+func TestACopiedControlPlaneIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(everything("demo", "v1.35.0")...)
 	w.awaitReady("demo")
 	before := w.workspace("demo-eks-controlplane")
 
-	w.apply(captCluster("copy"), cluster("copy"), controlPlane("copy", "v1.36.0")+"  workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}\n")
-	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "copy", controlplanev1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.ReferenceConflictReason, "belongs to CAPTControlPlane demo")
-	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy"}}))
-	w.awaitGone(&clusterv1.Cluster{}, "copy")
+	w.refuses(controlPlane("copy", "v1.36.0")+"  workspaceTemplateApplyRef: {name: demo-eks-controlplane-apply}\n",
+		"spec.workspaceTemplateApplyRef.name", "in use by CAPTControlPlane demo")
 	w.awaitReady("demo")
 	require.Equal(t, before.GetResourceVersion(), w.workspace("demo-eks-controlplane").GetResourceVersion())
 }

@@ -30,7 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -63,13 +62,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) apply(documents ...string) {
 	w.Helper()
 	for _, document := range documents {
-		object := &unstructured.Unstructured{}
-		require.NoError(w, yaml.Unmarshal([]byte(document), object))
-		if object.GetKind() != "ClusterProviderConfig" {
-			object.SetNamespace(w.namespace)
-		}
-		config := client.ApplyConfigurationFromUnstructured(object)
-		require.NoError(w, w.Apply(w.Context(), config, client.FieldOwner("user")))
+		config := client.ApplyConfigurationFromUnstructured(w.object(document))
+		require.NoError(w, w.Apply(w.Context(), config, client.FieldOwner("user")), document)
 	}
 }
 

@@ -18,10 +18,7 @@ package sandbox
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -57,82 +54,21 @@ func (s *Sandbox) InstallWebhooks(ctx context.Context, port int) error {
 	return manifests.Apply(ctx, s.client, set.Admission...)
 }
 
-// captSet reads CAPT's own configuration. With a port, its webhooks are served there; without one, definitions are
-// installed without conversion.
+// captSet reads what users of CAPT install. With a port, its webhooks are served there; without one nobody converts, and
+// the stored version of each kind is the only one.
 func (s *Sandbox) captSet(port string) (manifests.Set, error) {
-	objects, err := s.captObjects()
+	objects, err := manifests.Load(filepath.Join(s.root, "config", "default"))
 	if err != nil {
 		return manifests.Set{}, err
 	}
-	manifests.Aggregate(objects)
-	objects = append(objects, bindManager(objects)...)
 	if port != "" {
 		return s.pointed(objects, port)
 	}
-	set := manifests.Sort(objects)
-	manifests.WithoutConversion(set.Definitions)
-	return set, nil
-}
-
-// captObjects prefers what users install, config/default, and otherwise takes the parts there are.
-func (s *Sandbox) captObjects() ([]*unstructured.Unstructured, error) {
-	config := filepath.Join(s.root, "config")
-	if exists(config, "default", "kustomization.yaml") {
-		return manifests.Load(filepath.Join(config, "default"))
+	set, err := manifests.Sort(objects)
+	if err != nil {
+		return manifests.Set{}, err
 	}
-	definitions := filepath.Join("crd", "bases")
-	if exists(config, "crd", "kustomization.yaml") {
-		definitions = "crd"
-	}
-	var objects []*unstructured.Unstructured
-	for _, part := range []string{definitions, filepath.Join("rbac", "role.yaml"), filepath.Join("webhook", "manifests.yaml")} {
-		if !exists(config, part) {
-			continue
-		}
-		loaded, err := manifests.Load(filepath.Join(config, part))
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, loaded...)
-	}
-	for _, object := range objects {
-		label(object)
-	}
-	return objects, nil
-}
-
-func exists(elements ...string) bool {
-	_, err := os.Stat(filepath.Join(elements...))
-	return err == nil
-}
-
-// label marks a definition with the contract it follows, where kustomize has not done so. Cluster API finds the version
-// of a kind to use by this label.
-func label(object *unstructured.Unstructured) {
-	const contract = "cluster.x-k8s.io/v1beta2"
-	labels := object.GetLabels()
-	if object.GetKind() != "CustomResourceDefinition" || labels[contract] != "" {
-		return
-	}
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[contract] = "v1beta2"
-	object.SetLabels(labels)
-}
-
-// bindManager binds the manager's roles to its user, unless the configuration does so itself.
-func bindManager(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRoleBinding" }) {
-		return nil
-	}
-	var bindings []*unstructured.Unstructured
-	for _, object := range objects {
-		if object.GetKind() == "ClusterRole" && strings.HasSuffix(object.GetName(), "manager-role") {
-			bindings = append(bindings, clusterRoleBinding(object.GetName(), ManagerUser))
-		}
-	}
-	return bindings
+	return set, manifests.WithoutConversion(set.Definitions)
 }
 
 // clusterRoleBinding gives a user a ClusterRole of the same name.

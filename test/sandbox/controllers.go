@@ -18,6 +18,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -96,6 +97,18 @@ func (s *Sandbox) manager() *component {
 	c := s.controller(Manager, binaries.Manager, extra...)
 	c.moved = s.installCAPT
 	return c
+}
+
+// leaveManager says how to run the manager that SANDBOX_MANAGER=none has left out.
+func (s *Sandbox) leaveManager() error {
+	if !s.options.Manager || s.options.runManager() {
+		return nil
+	}
+	webhook, err := s.port(Manager + webhookPort)
+	fmt.Fprintf(s.options.Log, "sandbox: the manager is left to you, and v1beta1 is not served: "+
+		"go run ./cmd/manager --kubeconfig=%s --webhook-port=%d --webhook-cert-dir=%s\n",
+		s.KubeconfigOf(Manager), webhook, s.servingDir(Manager))
+	return err
 }
 
 func (s *Sandbox) provider() *component {

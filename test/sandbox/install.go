@@ -74,7 +74,11 @@ func (s *Sandbox) installPath(ctx context.Context, path string, optional bool) e
 	if err != nil {
 		return err
 	}
-	return s.installSet(ctx, manifests.Sort(objects))
+	set, err := manifests.Sort(objects)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return s.installSet(ctx, set)
 }
 
 // installAdmission comes last: a webhook that nobody serves yet would reject what it guards.
@@ -131,7 +135,7 @@ func (s *Sandbox) pointed(objects []*unstructured.Unstructured, port string) (ma
 	if err := server.Point(objects); err != nil {
 		return manifests.Set{}, err
 	}
-	return manifests.Sort(objects), nil
+	return manifests.Sort(objects)
 }
 
 func namespace(name string) *unstructured.Unstructured {

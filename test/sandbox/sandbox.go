@@ -145,9 +145,8 @@ func (s *Sandbox) start(ctx context.Context) error {
 		fmt.Fprintf(s.options.Log, "sandbox: %s (%s)\n", step.name, time.Since(stepBegan).Round(time.Millisecond))
 	}
 	fmt.Fprintf(s.options.Log, "sandbox: ready in %s in %s\n", s.dir, time.Since(began).Round(time.Millisecond))
-	if s.options.Manager && !s.options.runManager() {
-		fmt.Fprintf(s.options.Log, "sandbox: the manager is left to you: go run ./cmd/manager --kubeconfig=%s --leader-elect=false\n",
-			s.KubeconfigOf(Manager))
+	if err := s.leaveManager(); err != nil {
+		return err
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()

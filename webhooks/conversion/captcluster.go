@@ -39,19 +39,20 @@ var CAPTCluster = conversion.NewHubSpokeConverter(&infrav1.CAPTCluster{},
 	conversion.NewSpokeConverter(&infrav1beta1.CAPTCluster{}, ConvertCAPTClusterHubToV1Beta1, ConvertCAPTClusterV1Beta1ToHub),
 )
 
+var (
+	captClusterUp   = carry.New(captClusterToHub, captClusterToSpoke)
+	captClusterDown = carry.New(captClusterToSpoke, captClusterToHub).Settled(forgetCuredFailure)
+)
+
 // ConvertCAPTClusterV1Beta1ToHub converts a v1beta1 CAPTCluster to the hub. One without any VPC source, or with names and
 // regions that v1beta2 does not allow, is converted as it is.
 func ConvertCAPTClusterV1Beta1ToHub(_ context.Context, src *infrav1beta1.CAPTCluster, dst *infrav1.CAPTCluster) error {
-	return carry.Convert(src, dst, carry.Rules[*infrav1beta1.CAPTCluster, *infrav1.CAPTCluster]{
-		There: captClusterToHub, Back: captClusterToSpoke,
-	})
+	return captClusterUp.Convert(src, dst)
 }
 
 // ConvertCAPTClusterHubToV1Beta1 converts a CAPTCluster of the hub to v1beta1.
 func ConvertCAPTClusterHubToV1Beta1(_ context.Context, src *infrav1.CAPTCluster, dst *infrav1beta1.CAPTCluster) error {
-	return carry.Convert(src, dst, carry.Rules[*infrav1.CAPTCluster, *infrav1beta1.CAPTCluster]{
-		There: captClusterToSpoke, Back: captClusterToHub, Settle: forgetCuredFailure,
-	})
+	return captClusterDown.Convert(src, dst)
 }
 
 func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
@@ -61,7 +62,7 @@ func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 
 	out.Status = infrav1.CAPTClusterStatus{
 		Conditions:             conditionsToHub(in.Status.Conditions),
-		Initialization:         infrav1.CAPTClusterInitializationStatus{Provisioned: in.Status.Ready},
+		Initialization:         infrav1.CAPTClusterInitializationStatus{Provisioned: copied(in.Status.Ready)},
 		FailureDomains:         failureDomainsToHub(in.Status.FailureDomains),
 		VPC:                    infrav1.VPCStatus{ID: value(in.Status.VPCID)},
 		WorkspaceTemplateApply: vpcSummaryToHub(in),
@@ -80,25 +81,25 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 		out.Spec.VPCTemplateRef = pointed(&template.Ref, templateRefToSpoke)
 		out.Spec.RetainVPCOnDelete = deletionPolicyToSpoke(template.DeletionPolicy)
 		if template.Name != "" {
-			out.Spec.VPCConfig = &infrav1beta1.VPCConfig{Name: &template.Name}
+			out.Spec.VPCConfig = &infrav1beta1.VPCConfig{Name: optional(template.Name)}
 		}
 	}
 	out.Spec.WorkspaceTemplateApplyName = applyRefToSpoke(in.Spec.WorkspaceTemplateApplyRef)
 
 	out.Status = infrav1beta1.CAPTClusterStatus{
 		VPCID:          optional(in.Status.VPC.ID),
-		Ready:          in.Status.Initialization.Provisioned,
+		Ready:          copied(in.Status.Initialization.Provisioned),
 		FailureDomains: failureDomainsToSpoke(in.Status.FailureDomains),
 		Conditions:     nonEmpty(in.Status.Conditions),
 	}
 	if apply := in.Status.WorkspaceTemplateApply; apply != nil {
 		out.Status.VPCWorkspaceName = optional(apply.WorkspaceName)
 		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{
-			Ready:               apply.Ready,
+			Ready:               copied(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
-			LastAppliedTime:     apply.LastAppliedTime,
+			LastAppliedTime:     copied(apply.LastAppliedTime),
 			WorkspaceName:       optional(apply.WorkspaceName),
 		}
 	}
@@ -139,11 +140,11 @@ func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApp
 	if name := value(status.WorkspaceName); name != "" {
 		out.WorkspaceName = name
 	}
-	out.Ready = status.Ready
+	out.Ready = copied(status.Ready)
 	out.LastAppliedRevision = value(status.LastAppliedRevision)
 	out.LastFailedRevision = value(status.LastFailedRevision)
 	out.LastFailureMessage = value(status.LastFailureMessage)
-	out.LastAppliedTime = status.LastAppliedTime
+	out.LastAppliedTime = copied(status.LastAppliedTime)
 	return out
 }
 
@@ -155,7 +156,7 @@ func failureDomainsToHub(in map[string]infrav1beta1.FailureDomainSpec) []cluster
 			continue
 		}
 		domain := in[name]
-		out = append(out, clusterv1.FailureDomain{Name: name, ControlPlane: domain.ControlPlane, Attributes: table(domain.Attributes)})
+		out = append(out, clusterv1.FailureDomain{Name: name, ControlPlane: copied(domain.ControlPlane), Attributes: table(domain.Attributes)})
 	}
 	return out
 }
@@ -166,7 +167,7 @@ func failureDomainsToSpoke(in []clusterv1.FailureDomain) map[string]infrav1beta1
 	}
 	out := make(map[string]infrav1beta1.FailureDomainSpec, len(in))
 	for _, domain := range in {
-		out[domain.Name] = infrav1beta1.FailureDomainSpec{ControlPlane: domain.ControlPlane, Attributes: table(domain.Attributes)}
+		out[domain.Name] = infrav1beta1.FailureDomainSpec{ControlPlane: copied(domain.ControlPlane), Attributes: table(domain.Attributes)}
 	}
 	return out
 }

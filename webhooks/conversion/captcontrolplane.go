@@ -40,20 +40,21 @@ var CAPTControlPlane = conversion.NewHubSpokeConverter(&controlplanev1.CAPTContr
 		ConvertCAPTControlPlaneHubToV1Beta1, ConvertCAPTControlPlaneV1Beta1ToHub),
 )
 
+var (
+	captControlPlaneUp   = carry.New(captControlPlaneToHub, captControlPlaneToSpoke)
+	captControlPlaneDown = carry.New(captControlPlaneToSpoke, captControlPlaneToHub)
+)
+
 // ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Texts that v1beta2 does not allow
 // (a version that is none, a CIDR that is none, tags that AWS would refuse), add-ons and profiles named twice, and an
 // endpoint that is neither public nor private are converted as they are: nobody else can say what was meant.
 func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
-	return carry.Convert(src, dst, carry.Rules[*controlplanev1beta1.CAPTControlPlane, *controlplanev1.CAPTControlPlane]{
-		There: captControlPlaneToHub, Back: captControlPlaneToSpoke,
-	})
+	return captControlPlaneUp.Convert(src, dst)
 }
 
 // ConvertCAPTControlPlaneHubToV1Beta1 converts a CAPTControlPlane of the hub to v1beta1.
 func ConvertCAPTControlPlaneHubToV1Beta1(_ context.Context, src *controlplanev1.CAPTControlPlane, dst *controlplanev1beta1.CAPTControlPlane) error {
-	return carry.Convert(src, dst, carry.Rules[*controlplanev1.CAPTControlPlane, *controlplanev1beta1.CAPTControlPlane]{
-		There: captControlPlaneToSpoke, Back: captControlPlaneToHub,
-	})
+	return captControlPlaneDown.Convert(src, dst)
 }
 
 func captControlPlaneToHub(in *controlplanev1beta1.CAPTControlPlane, out *controlplanev1.CAPTControlPlane) {
@@ -69,7 +70,7 @@ func captControlPlaneToSpoke(in *controlplanev1.CAPTControlPlane, out *controlpl
 	out.Spec.Version = in.Spec.Version
 	out.Spec.ControlPlaneEndpoint = optional(controlplanev1beta1.APIEndpoint(in.Spec.ControlPlaneEndpoint))
 	out.Spec.WorkspaceTemplateApplyName = applyRefToSpoke(in.Spec.WorkspaceTemplateApplyRef)
-	out.Status = controlPlaneStatusToSpoke(&in.Status)
+	out.Status = controlPlaneStatusToSpoke(in)
 }
 
 // controlPlaneSpecToHub converts what control planes and their templates have in common.

@@ -29,59 +29,60 @@ import (
 
 func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlplanev1.CAPTControlPlaneStatus {
 	status := &in.Status
-	if reflect.ValueOf(*status).IsZero() {
+	if reflect.ValueOf(status).Elem().IsZero() {
 		return controlplanev1.CAPTControlPlaneStatus{}
 	}
 	external := true // Part of the contract; it has no field in v1beta1.
 	return controlplanev1.CAPTControlPlaneStatus{
 		Conditions:                  controlPlaneConditionsToHub(in),
-		Initialization:              controlplanev1.CAPTControlPlaneInitializationStatus{ControlPlaneInitialized: status.Initialized},
+		Initialization:              controlplanev1.CAPTControlPlaneInitializationStatus{ControlPlaneInitialized: copied(status.Initialized)},
 		ExternalManagedControlPlane: &external,
 		Phase:                       controlplanev1.Phase(value(status.Phase)),
 		WorkspaceTemplateApply:      controlPlaneSummaryToHub(in),
 		FargateProfiles: list(status.FargateProfileStatuses, func(p controlplanev1beta1.FargateProfileStatus) controlplanev1.FargateProfileStatus {
 			return controlplanev1.FargateProfileStatus{
-				Name: p.Name, Ready: p.Ready, WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
+				Name: p.Name, Ready: copied(p.Ready), WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
 				FailureReason: value(p.FailureReason), FailureMessage: value(p.FailureMessage),
 			}
 		}),
 	}
 }
 
-func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlaneStatus) controlplanev1beta1.CAPTControlPlaneStatus {
-	if reflect.ValueOf(*in).IsZero() {
+func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplanev1beta1.CAPTControlPlaneStatus {
+	status := &in.Status
+	if reflect.ValueOf(status).Elem().IsZero() {
 		return controlplanev1beta1.CAPTControlPlaneStatus{}
 	}
-	secretsReady := meta.IsStatusConditionTrue(in.Conditions, controlplanev1.KubeconfigReadyCondition)
+	secretsReady := meta.IsStatusConditionTrue(status.Conditions, controlplanev1.KubeconfigReadyCondition)
 	out := controlplanev1beta1.CAPTControlPlaneStatus{
-		Initialized:  in.Initialization.ControlPlaneInitialized,
+		Initialized:  copied(status.Initialization.ControlPlaneInitialized),
 		SecretsReady: &secretsReady,
-		Phase:        optional(string(in.Phase)),
-		Conditions:   nonEmpty(in.Conditions),
-		FargateProfileStatuses: list(in.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
+		Phase:        optional(string(status.Phase)),
+		Conditions:   controlPlaneConditionsToSpoke(in),
+		FargateProfileStatuses: list(status.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
 			return controlplanev1beta1.FargateProfileStatus{
-				Name: p.Name, Ready: p.Ready, WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
+				Name: p.Name, Ready: copied(p.Ready), WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
 				FailureReason: optional(p.FailureReason), FailureMessage: optional(p.FailureMessage),
 			}
 		}),
 	}
-	if available := availability(in.Conditions); available != nil {
+	if available := availability(status.Conditions); available != nil {
 		ready := available.Status == metav1.ConditionTrue
 		out.Ready = &ready
 	}
-	if failed := meta.FindStatusCondition(in.Conditions, controlplanev1.FailedCondition); failed != nil && failed.Status == metav1.ConditionTrue {
+	if failed := meta.FindStatusCondition(status.Conditions, controlplanev1.FailedCondition); failed != nil && failed.Status == metav1.ConditionTrue {
 		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
 	}
-	if apply := in.WorkspaceTemplateApply; apply != nil {
+	if apply := status.WorkspaceTemplateApply; apply != nil {
 		// The older CAPT reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
 		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
-			Ready:               apply.Ready,
+			Ready:               copied(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
 			Outputs:             table(apply.Outputs),
 		}
-		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: apply.Ready, State: optional(apply.State)}
+		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: copied(apply.Ready), State: optional(apply.State)}
 	}
 	return out
 }
@@ -91,22 +92,50 @@ func controlPlaneConditionsToHub(in *controlplanev1beta1.CAPTControlPlane) []met
 	conditions := conditionsToHub(in.Status.Conditions)
 	since := in.CreationTimestamp
 	if value(in.Status.Ready) && availability(conditions) == nil {
-		conditions = withCondition(conditions, metav1.Condition{
-			Type: controlplanev1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since,
-			Reason: controlplanev1.ReadyReason,
-		})
+		conditions = withCondition(conditions, readySince(since))
 	}
 	if value(in.Status.SecretsReady) && meta.FindStatusCondition(conditions, controlplanev1.KubeconfigReadyCondition) == nil {
-		conditions = withCondition(conditions, metav1.Condition{
-			Type: controlplanev1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since,
-			Reason: controlplanev1.KubeconfigReadyReason,
-		})
+		conditions = withCondition(conditions, secretsReadySince(since))
 	}
 	failed, ok := failure(controlplanev1.FailedCondition, metav1.ConditionTrue, in.Status.FailureReason, in.Status.FailureMessage, since)
 	if ok {
 		conditions = withCondition(conditions, failed)
 	}
 	return conditions
+}
+
+// controlPlaneConditionsToSpoke leaves out the conditions that say no more than ready and secretsReady do.
+func controlPlaneConditionsToSpoke(in *controlplanev1.CAPTControlPlane) []metav1.Condition {
+	ready, secretsReady := readySince(in.CreationTimestamp), secretsReadySince(in.CreationTimestamp)
+	out := make([]metav1.Condition, 0, len(in.Status.Conditions))
+	for i := range in.Status.Conditions {
+		if c := &in.Status.Conditions[i]; !isSame(c, &ready) && !isSame(c, &secretsReady) {
+			out = append(out, *c)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func isSame(a, b *metav1.Condition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
+		a.ObservedGeneration == b.ObservedGeneration && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+}
+
+// readySince and secretsReadySince are the conditions that v1beta1 says in a field only. It does not know since when.
+func readySince(since metav1.Time) metav1.Condition {
+	return metav1.Condition{
+		Type: controlplanev1.ReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since, Reason: controlplanev1.ReadyReason,
+	}
+}
+
+func secretsReadySince(since metav1.Time) metav1.Condition {
+	return metav1.Condition{
+		Type: controlplanev1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, LastTransitionTime: since,
+		Reason: controlplanev1.KubeconfigReadyReason,
+	}
 }
 
 // availability is the condition that v1beta1's ready stands for: the API server can be used. The older CAPT's only
@@ -127,13 +156,13 @@ func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *control
 		WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: value(in.Spec.WorkspaceTemplateApplyName)},
 	}
 	if workspace != nil {
-		out.Ready, out.State = workspace.Ready, value(workspace.State)
+		out.Ready, out.State = copied(workspace.Ready), value(workspace.State)
 	}
 	if template == nil {
 		return out
 	}
 	if template.Ready != nil {
-		out.Ready = template.Ready
+		out.Ready = copied(template.Ready)
 	}
 	if state := value(template.State); state != "" {
 		out.State = state

@@ -33,19 +33,20 @@ var CAPTControlPlaneTemplate = conversion.NewHubSpokeConverter(&controlplanev1.C
 		ConvertCAPTControlPlaneTemplateHubToV1Beta1, ConvertCAPTControlPlaneTemplateV1Beta1ToHub),
 )
 
+var (
+	captControlPlaneTemplateUp   = carry.New(captControlPlaneTemplateToHub, captControlPlaneTemplateToSpoke)
+	captControlPlaneTemplateDown = carry.New(captControlPlaneTemplateToSpoke, captControlPlaneTemplateToHub)
+)
+
 // ConvertCAPTControlPlaneTemplateV1Beta1ToHub converts a v1beta1 CAPTControlPlaneTemplate to the hub. What belongs to one
 // cluster only (version, endpoint, WorkspaceTemplateApply) is no part of v1beta2's template, and is carried.
 func ConvertCAPTControlPlaneTemplateV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlaneTemplate, dst *controlplanev1.CAPTControlPlaneTemplate) error {
-	return carry.Convert(src, dst, carry.Rules[*controlplanev1beta1.CAPTControlPlaneTemplate, *controlplanev1.CAPTControlPlaneTemplate]{
-		There: captControlPlaneTemplateToHub, Back: captControlPlaneTemplateToSpoke,
-	})
+	return captControlPlaneTemplateUp.Convert(src, dst)
 }
 
 // ConvertCAPTControlPlaneTemplateHubToV1Beta1 converts a CAPTControlPlaneTemplate of the hub to v1beta1.
 func ConvertCAPTControlPlaneTemplateHubToV1Beta1(_ context.Context, src *controlplanev1.CAPTControlPlaneTemplate, dst *controlplanev1beta1.CAPTControlPlaneTemplate) error {
-	return carry.Convert(src, dst, carry.Rules[*controlplanev1.CAPTControlPlaneTemplate, *controlplanev1beta1.CAPTControlPlaneTemplate]{
-		There: captControlPlaneTemplateToSpoke, Back: captControlPlaneTemplateToHub,
-	})
+	return captControlPlaneTemplateDown.Convert(src, dst)
 }
 
 func captControlPlaneTemplateToHub(in *controlplanev1beta1.CAPTControlPlaneTemplate, out *controlplanev1.CAPTControlPlaneTemplate) {

@@ -43,7 +43,10 @@ var (
 // conditionsToHub makes conditions legal. The older CAPT's CRDs allowed what v1beta2 does not: an empty reason, and one
 // type twice, of which the first counts.
 func conditionsToHub(in []metav1.Condition) []metav1.Condition {
-	var out []metav1.Condition
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]metav1.Condition, 0, min(len(in)+2, maxConditions))
 	for _, c := range in {
 		if len(out) == maxConditions {
 			break

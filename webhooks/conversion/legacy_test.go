@@ -111,9 +111,12 @@ func withDefaults[T client.Object](t *testing.T, kind, version string, o T) T {
 	return parse[T](t, text(t, content))
 }
 
+// definitions are our CRDs, seen from this folder.
+const definitions = "../../config/crd/bases/*.yaml"
+
 func schemaOf(t *testing.T, kind, version string) *structuralschema.Structural {
 	t.Helper()
-	files, err := filepath.Glob("testdata/crd/*.yaml")
+	files, err := filepath.Glob(definitions)
 	require.NoError(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -131,6 +134,6 @@ func schemaOf(t *testing.T, kind, version string) *structuralschema.Structural {
 			return schema
 		}
 	}
-	require.Failf(t, "no such version", "%s of %s is not in %s: run make generate", version, kind, "testdata/crd")
+	require.Failf(t, "no such version", "%s of %s is not in %s: run make generate", version, kind, definitions)
 	return nil
 }

@@ -17,6 +17,9 @@ limitations under the License.
 package conversion
 
 import (
+	"maps"
+	"slices"
+
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -61,12 +64,21 @@ func pointed[From, To any](in *From, convert func(From) To) *To {
 	return &out
 }
 
+// copied is what a pointer points to, again. T must not point to anything itself.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
 // table is list for maps whose values are the same in both versions.
 func table[K comparable, V any](in map[K]V) map[K]V {
 	if len(in) == 0 {
 		return nil
 	}
-	return in
+	return maps.Clone(in)
 }
 
 // nonEmpty is list for lists whose elements are the same in both versions.
@@ -74,7 +86,7 @@ func nonEmpty[T any](in []T) []T {
 	if len(in) == 0 {
 		return nil
 	}
-	return in
+	return slices.Clone(in)
 }
 
 // words converts between lists of strings of different types.

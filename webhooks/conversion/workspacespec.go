@@ -40,14 +40,14 @@ func workspaceSpecToHub(in *infrav1beta1.WorkspaceSpec) terraform.WorkspaceSpec 
 			InlineFormat:              terraform.FileFormat(value(in.ForProvider.InlineFormat)),
 			Entrypoint:                value(in.ForProvider.Entrypoint),
 			Vars:                      list(in.ForProvider.Vars, func(v infrav1beta1.Var) terraform.Var { return terraform.Var(v) }),
-			VarMap:                    in.ForProvider.VarMap,
+			VarMap:                    in.ForProvider.VarMap.DeepCopy(),
 			VarFiles:                  list(in.ForProvider.VarFiles, varFileToHub),
 			Env:                       list(in.ForProvider.Env, envVarToHub),
 			InitArgs:                  words[string](in.ForProvider.InitArgs),
 			PlanArgs:                  words[string](in.ForProvider.PlanArgs),
 			ApplyArgs:                 words[string](in.ForProvider.ApplyArgs),
 			DestroyArgs:               words[string](in.ForProvider.DestroyArgs),
-			EnableTerraformCLILogging: in.ForProvider.EnableTerraformCLILogging,
+			EnableTerraformCLILogging: copied(in.ForProvider.EnableTerraformCLILogging),
 		},
 	}
 }
@@ -67,17 +67,17 @@ func workspaceSpecToSpoke(in *terraform.WorkspaceSpec) infrav1beta1.WorkspaceSpe
 			InlineFormat:              optional(string(in.ForProvider.InlineFormat)),
 			Entrypoint:                optional(in.ForProvider.Entrypoint),
 			Vars:                      list(in.ForProvider.Vars, func(v terraform.Var) infrav1beta1.Var { return infrav1beta1.Var(v) }),
-			VarMap:                    in.ForProvider.VarMap,
+			VarMap:                    in.ForProvider.VarMap.DeepCopy(),
 			VarFiles:                  list(in.ForProvider.VarFiles, varFileToSpoke),
 			Env:                       list(in.ForProvider.Env, envVarToSpoke),
 			InitArgs:                  words[string](in.ForProvider.InitArgs),
 			PlanArgs:                  words[string](in.ForProvider.PlanArgs),
 			ApplyArgs:                 words[string](in.ForProvider.ApplyArgs),
 			DestroyArgs:               words[string](in.ForProvider.DestroyArgs),
-			EnableTerraformCLILogging: in.ForProvider.EnableTerraformCLILogging,
+			EnableTerraformCLILogging: copied(in.ForProvider.EnableTerraformCLILogging),
 		},
 	}
-	if !reflect.ValueOf(out).IsZero() { // One without a spec stays without.
+	if !reflect.ValueOf(&out).Elem().IsZero() { // One without a spec stays without.
 		setWorkspaceDefaults(&out)
 	}
 	return out
@@ -126,7 +126,7 @@ func publishToHub(in infrav1beta1.PublishConnectionDetailsTo) terraform.PublishC
 	out := terraform.PublishConnectionDetailsTo{Name: in.Name, ConfigRef: pointed(in.ConfigRef, providerConfigRefToHub)}
 	if in.Metadata != nil {
 		out.Metadata = &terraform.ConnectionSecretMetadata{
-			Annotations: table(in.Metadata.Annotations), Labels: table(in.Metadata.Labels), Type: in.Metadata.Type,
+			Annotations: table(in.Metadata.Annotations), Labels: table(in.Metadata.Labels), Type: copied(in.Metadata.Type),
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func publishToSpoke(in terraform.PublishConnectionDetailsTo) infrav1beta1.Publis
 	out := infrav1beta1.PublishConnectionDetailsTo{Name: in.Name, ConfigRef: pointed(in.ConfigRef, providerConfigRefToSpoke)}
 	if in.Metadata != nil {
 		out.Metadata = &infrav1beta1.ConnectionSecretMetadata{
-			Annotations: table(in.Metadata.Annotations), Labels: table(in.Metadata.Labels), Type: in.Metadata.Type,
+			Annotations: table(in.Metadata.Annotations), Labels: table(in.Metadata.Labels), Type: copied(in.Metadata.Type),
 		}
 	}
 	return out

@@ -33,19 +33,20 @@ var WorkspaceTemplate = conversion.NewHubSpokeConverter(&infrav1.WorkspaceTempla
 		ConvertWorkspaceTemplateHubToV1Beta1, ConvertWorkspaceTemplateV1Beta1ToHub),
 )
 
+var (
+	workspaceTemplateUp   = carry.New(workspaceTemplateToHub, workspaceTemplateToSpoke)
+	workspaceTemplateDown = carry.New(workspaceTemplateToSpoke, workspaceTemplateToHub)
+)
+
 // ConvertWorkspaceTemplateV1Beta1ToHub converts a v1beta1 WorkspaceTemplate to the hub. Its Workspaces are cluster-scoped:
 // those of the older CAPT were, and a Workspace can not change its scope.
 func ConvertWorkspaceTemplateV1Beta1ToHub(_ context.Context, src *infrav1beta1.WorkspaceTemplate, dst *infrav1.WorkspaceTemplate) error {
-	return carry.Convert(src, dst, carry.Rules[*infrav1beta1.WorkspaceTemplate, *infrav1.WorkspaceTemplate]{
-		There: workspaceTemplateToHub, Back: workspaceTemplateToSpoke,
-	})
+	return workspaceTemplateUp.Convert(src, dst)
 }
 
 // ConvertWorkspaceTemplateHubToV1Beta1 converts a WorkspaceTemplate of the hub to v1beta1.
 func ConvertWorkspaceTemplateHubToV1Beta1(_ context.Context, src *infrav1.WorkspaceTemplate, dst *infrav1beta1.WorkspaceTemplate) error {
-	return carry.Convert(src, dst, carry.Rules[*infrav1.WorkspaceTemplate, *infrav1beta1.WorkspaceTemplate]{
-		There: workspaceTemplateToSpoke, Back: workspaceTemplateToHub,
-	})
+	return workspaceTemplateDown.Convert(src, dst)
 }
 
 func workspaceTemplateToHub(in *infrav1beta1.WorkspaceTemplate, out *infrav1.WorkspaceTemplate) {

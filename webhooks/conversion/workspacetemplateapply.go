@@ -33,21 +33,22 @@ var WorkspaceTemplateApply = conversion.NewHubSpokeConverter(&infrav1.WorkspaceT
 		ConvertWorkspaceTemplateApplyHubToV1Beta1, ConvertWorkspaceTemplateApplyV1Beta1ToHub),
 )
 
+var (
+	workspaceTemplateApplyUp   = carry.New(workspaceTemplateApplyToHub, workspaceTemplateApplyToSpoke)
+	workspaceTemplateApplyDown = carry.New(workspaceTemplateApplyToSpoke, workspaceTemplateApplyToHub)
+)
+
 // ConvertWorkspaceTemplateApplyV1Beta1ToHub converts a v1beta1 WorkspaceTemplateApply to the hub. One that waits for two
 // Secrets or Workspaces of the same name in different namespaces is converted as it is, though v1beta2 does not allow it.
 //
 // spec.workspaceName stays empty: status does not decide what spec says. captctl writes it on adoption.
 func ConvertWorkspaceTemplateApplyV1Beta1ToHub(_ context.Context, src *infrav1beta1.WorkspaceTemplateApply, dst *infrav1.WorkspaceTemplateApply) error {
-	return carry.Convert(src, dst, carry.Rules[*infrav1beta1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplateApply]{
-		There: workspaceTemplateApplyToHub, Back: workspaceTemplateApplyToSpoke,
-	})
+	return workspaceTemplateApplyUp.Convert(src, dst)
 }
 
 // ConvertWorkspaceTemplateApplyHubToV1Beta1 converts a WorkspaceTemplateApply of the hub to v1beta1.
 func ConvertWorkspaceTemplateApplyHubToV1Beta1(_ context.Context, src *infrav1.WorkspaceTemplateApply, dst *infrav1beta1.WorkspaceTemplateApply) error {
-	return carry.Convert(src, dst, carry.Rules[*infrav1.WorkspaceTemplateApply, *infrav1beta1.WorkspaceTemplateApply]{
-		There: workspaceTemplateApplyToSpoke, Back: workspaceTemplateApplyToHub,
-	})
+	return workspaceTemplateApplyDown.Convert(src, dst)
 }
 
 func workspaceTemplateApplyToHub(in *infrav1beta1.WorkspaceTemplateApply, out *infrav1.WorkspaceTemplateApply) {
@@ -66,8 +67,8 @@ func workspaceTemplateApplyToHub(in *infrav1beta1.WorkspaceTemplateApply, out *i
 	out.Status = infrav1.WorkspaceTemplateApplyStatus{
 		Conditions:      crossplaneConditionsToHub(in.Status.Conditions),
 		WorkspaceName:   value(in.Status.WorkspaceName),
-		Applied:         in.Status.Applied,
-		LastAppliedTime: in.Status.LastAppliedTime,
+		Applied:         copied(in.Status.Applied),
+		LastAppliedTime: copied(in.Status.LastAppliedTime),
 	}
 }
 
@@ -86,8 +87,8 @@ func workspaceTemplateApplyToSpoke(in *infrav1.WorkspaceTemplateApply, out *infr
 	}
 	out.Status = infrav1beta1.WorkspaceTemplateApplyStatus{
 		WorkspaceName:   optional(in.Status.WorkspaceName),
-		Applied:         in.Status.Applied,
-		LastAppliedTime: in.Status.LastAppliedTime,
+		Applied:         copied(in.Status.Applied),
+		LastAppliedTime: copied(in.Status.LastAppliedTime),
 		Conditions:      crossplaneConditionsToSpoke(in.Status.Conditions),
 	}
 }

@@ -186,12 +186,14 @@ type Timeouts struct {
 }
 
 // FargateProfile is a Fargate profile of the cluster.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another Fargate profile",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type FargateProfile struct {
 	// name of the profile; EKS allows 100 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names that begin with eks- are reserved by EKS"
 	Name string `json:"name"`
 
 	// selectors say which pods run on the profile; EKS allows 1 to 5.

@@ -37,6 +37,7 @@ type CAPTControlPlaneTemplateResource struct {
 
 	// spec is copied to the CAPTControlPlane.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="a profile's workspaceTemplateApplyRef belongs to one cluster, and is no part of a template for many",fieldPath=".fargateProfiles",reason=FieldValueForbidden
 	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
 }
 

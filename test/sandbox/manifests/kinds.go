@@ -16,22 +16,26 @@ limitations under the License.
 
 package manifests
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
 
 // stage is when a kind can be installed: namespaces before what lies in them, definitions before objects of their
 // kind. The last stage waits until the webhook servers answer, because a failing webhook rejects what it guards.
 type stage int
 
 const (
-	stageNone stage = iota
+	stageUnknown stage = iota
 	stageNamespaces
 	stageDefinitions
 	stageAccess
 	stageAdmission
+	// stageNever is for what only a cluster with nodes and cert-manager can run.
+	stageNever
 )
 
-// stageOf sorts the kinds that a control plane without nodes can use. The others (a Deployment, its Service, the
-// Certificate of cert-manager) are replaced by processes and certificates of the sandbox.
 func stageOf(object *unstructured.Unstructured) stage {
 	switch object.GetKind() {
 	case "Namespace":
@@ -44,8 +48,11 @@ func stageOf(object *unstructured.Unstructured) stage {
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
 		return stageAdmission
+	// The sandbox runs processes in place of Pods, reaches them on loopback, and signs their certificates itself.
+	case "Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Issuer", "Certificate":
+		return stageNever
 	default:
-		return stageNone
+		return stageUnknown
 	}
 }
 
@@ -57,8 +64,9 @@ type Set struct {
 	Admission   []*unstructured.Unstructured
 }
 
-// Sort puts the objects that the sandbox can use into a Set.
-func Sort(objects []*unstructured.Unstructured) Set {
+// Sort puts the objects that the sandbox can use into a Set and leaves out what only a cluster can run. A kind of which
+// it does not know which it is is an error: a test must not pass because something was not installed.
+func Sort(objects []*unstructured.Unstructured) (Set, error) {
 	var set Set
 	for _, object := range objects {
 		switch stageOf(object) {
@@ -70,8 +78,11 @@ func Sort(objects []*unstructured.Unstructured) Set {
 			set.Access = append(set.Access, object)
 		case stageAdmission:
 			set.Admission = append(set.Admission, object)
-		case stageNone:
+		case stageNever:
+		case stageUnknown:
+			return Set{}, fmt.Errorf("%s %s: whether the sandbox can use this kind is not known to package manifests",
+				object.GetKind(), object.GetName())
 		}
 	}
-	return set
+	return set, nil
 }

@@ -36,6 +36,9 @@ spec:
   conversion:
     strategy: Webhook
     webhook: {clientConfig: {service: {namespace: system, name: webhook-service, path: /convert}}}
+  versions:
+  - {name: v1, served: true, storage: false}
+  - {name: v2, served: true, storage: true}
 ---
 # Nothing here.
 ---
@@ -77,7 +80,8 @@ func TestWebhooksAreCalledDirectly(t *testing.T) {
 	objects := decode(t)
 	server := manifests.WebhookServer{Address: "127.0.0.1:12345", Bundle: []byte("bundle")}
 	require.NoError(t, server.Point(objects))
-	set := manifests.Sort(objects)
+	set, err := manifests.Sort(objects)
+	require.NoError(t, err)
 
 	config, _, err := unstructured.NestedMap(set.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig")
 	require.NoError(t, err)
@@ -88,18 +92,30 @@ func TestWebhooksAreCalledDirectly(t *testing.T) {
 	require.Equal(t, map[string]any{"url": "https://127.0.0.1:12345/validate-one", "caBundle": "YnVuZGxl"},
 		webhooks[0].(map[string]any)["clientConfig"])
 
-	manifests.WithoutConversion(set.Definitions)
-	_, found, err := unstructured.NestedMap(set.Definitions[0].Object, "spec", "conversion")
+}
+
+func TestWithoutAConverterOnlyTheStoredVersionIsServed(t *testing.T) {
+	definition := decode(t)[0]
+	require.NoError(t, manifests.WithoutConversion([]*unstructured.Unstructured{definition}))
+	_, found, err := unstructured.NestedMap(definition.Object, "spec", "conversion")
 	require.NoError(t, err)
 	require.False(t, found)
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	require.NoError(t, err)
+	require.Equal(t, false, versions[0].(map[string]any)["served"])
+	require.Equal(t, true, versions[1].(map[string]any)["served"])
 }
 
 func TestWhatOnlyAClusterCanRunIsLeftOut(t *testing.T) {
-	set := manifests.Sort(decode(t))
+	set, err := manifests.Sort(decode(t))
+	require.NoError(t, err)
 	require.Len(t, set.Namespaces, 1)
 	require.Len(t, set.Definitions, 1)
 	require.Len(t, set.Access, 2)
 	require.Len(t, set.Admission, 1)
+
+	_, err = manifests.Sort([]*unstructured.Unstructured{{Object: map[string]any{"kind": "Whatever"}}})
+	require.ErrorContains(t, err, "Whatever", "what is left out is left out on purpose")
 }
 
 func TestAggregatedRolesGetTheRulesTheySelect(t *testing.T) {

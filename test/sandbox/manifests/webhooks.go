@@ -82,10 +82,31 @@ func (s WebhookServer) rewrite(config map[string]any) {
 	config["caBundle"] = base64.StdEncoding.EncodeToString(s.Bundle)
 }
 
-// WithoutConversion makes the API server keep the stored version of each kind as it is. It is for a sandbox without
-// the component that converts: a definition that names a webhook nobody serves would fail every list.
-func WithoutConversion(definitions []*unstructured.Unstructured) {
+// WithoutConversion makes definitions with a conversion webhook serve the stored version alone. It is for a sandbox
+// without the component that converts. Without the webhook, the API server would only change apiVersion, and an object
+// read in another version would have lost most of its fields.
+func WithoutConversion(definitions []*unstructured.Unstructured) error {
 	for _, object := range definitions {
+		strategy, _, err := unstructured.NestedString(object.Object, "spec", "conversion", "strategy")
+		if err != nil {
+			return fmt.Errorf("conversion of %s: %w", object.GetName(), err)
+		}
+		if strategy != "Webhook" {
+			continue
+		}
 		unstructured.RemoveNestedField(object.Object, "spec", "conversion")
+		versions, _, err := unstructured.NestedSlice(object.Object, "spec", "versions")
+		if err != nil {
+			return fmt.Errorf("versions of %s: %w", object.GetName(), err)
+		}
+		for _, item := range versions {
+			if version, ok := item.(map[string]any); ok && version["storage"] != true {
+				version["served"] = false
+			}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, versions, "spec", "versions"); err != nil {
+			return err
+		}
 	}
+	return nil
 }

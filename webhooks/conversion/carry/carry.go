@@ -27,8 +27,8 @@ limitations under the License.
 package carry
 
 import (
+	"sync"
 	"encoding/json"
-	"maps"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,45 +39,58 @@ import (
 // without its test framework; a test holds the two together).
 const Annotation = "cluster.x-k8s.io/conversion-data"
 
-// Rules are the plain rules between two versions of a kind. They get and fill spec and status, may share memory between
-// the two objects, and must not change the object they read. Metadata is copied before.
-type Rules[From, To client.Object] struct {
-	// There fills the destination.
-	There func(From, To)
-	// Back is the same in the other direction.
-	Back func(To, From)
-	// Settle, if any, mends the destination after carried fields were put in.
-	Settle func(From, To)
+// Converter converts objects of one version of a kind to another. It is made once, since it has to learn what the types
+// look like.
+type Converter[From, To client.Object] struct {
+	there    func(From, To)
+	back     func(To, From)
+	settle   func(From, To)
+	from, to *shape
+	echoes sync.Pool
+}
+
+// New makes a converter out of the plain rules in both directions. Rules fill spec and status of the second object from
+// the first, of which they change and keep nothing: whatever can be changed is copied. Metadata was copied before.
+func New[From, To client.Object](there func(From, To), back func(To, From)) *Converter[From, To] {
+	return &Converter[From, To]{
+		there: there, back: back, settle: func(From, To) {},
+		echoes: sync.Pool{New: func() any { return reflect.New(reflect.TypeFor[From]().Elem()).Interface() }},
+		from: shapeOf(reflect.TypeFor[From]().Elem()), to: shapeOf(reflect.TypeFor[To]().Elem()),
+	}
+}
+
+// Settled adds a function that mends the destination after carried fields were put in.
+func (c *Converter[From, To]) Settled(settle func(From, To)) *Converter[From, To] {
+	c.settle = settle
+	return c
 }
 
 // data is what the annotation holds.
-type data struct {
-	Fields []field `json:"fields"`
+type data[Field field | loss] struct {
+	Fields []Field `json:"fields"`
 }
 
 // Convert fills dst from src, of which it changes and keeps nothing. An error means that src can not be written as JSON,
 // which an API server never sends.
-func Convert[From, To client.Object](src From, dst To, rules Rules[From, To]) error {
-	shared := src.DeepCopyObject().(From)
-	*metadata(dst) = *metadata(shared)
+func (c *Converter[From, To]) Convert(src From, dst To) error {
+	metadata(src).DeepCopyInto(metadata(dst))
 	carried := take(dst)
-
-	rules.There(shared, dst)
-	for _, f := range carried.Fields {
-		f.restore(dst)
+	c.there(src, dst)
+	for _, f := range carried {
+		f.restore(c.to, reflect.ValueOf(dst).Elem())
 	}
-	if rules.Settle != nil {
-		rules.Settle(src, dst)
-	}
+	c.settle(src, dst)
 
-	echo := reflect.New(reflect.TypeOf(src).Elem()).Interface().(From)
+	echo := c.echoes.Get().(From)
 	*metadata(echo) = *metadata(src)
-	rules.Back(dst, echo)
-	lost, err := differences(echo, src)
+	c.back(dst, echo)
+	lost, err := c.from.differences(reflect.ValueOf(echo).Elem(), reflect.ValueOf(src).Elem())
+	reflect.ValueOf(echo).Elem().SetZero()
+	c.echoes.Put(echo)
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	return put(dst, data{Fields: lost})
+	return put(dst, lost)
 }
 
 // metadata of an object, which has to embed metav1.ObjectMeta.
@@ -87,35 +100,34 @@ func metadata(o client.Object) *metav1.ObjectMeta {
 
 // take removes the annotation from an object and returns what it held. What can not be read, because somebody else wrote
 // it, is as good as nothing: an object that can not be converted could not even be deleted.
-func take(o client.Object) data {
-	var held data
-	text, ok := o.GetAnnotations()[Annotation]
+func take(o client.Object) []field {
+	annotations := o.GetAnnotations()
+	text, ok := annotations[Annotation]
 	if !ok {
-		return held
+		return nil
 	}
-	annotations := maps.Clone(o.GetAnnotations())
 	delete(annotations, Annotation)
 	if len(annotations) == 0 {
-		annotations = nil
+		o.SetAnnotations(nil)
 	}
-	o.SetAnnotations(annotations)
+	var held data[field]
 	if err := json.Unmarshal([]byte(text), &held); err != nil {
-		return data{}
+		return nil
 	}
-	return held
+	return held.Fields
 }
 
 // put adds the annotation to an object.
-func put(o client.Object, held data) error {
-	text, err := encode(held)
+func put(o client.Object, fields []loss) error {
+	text, err := encode(&data[loss]{fields}, func(text []byte) string { return string(text) })
 	if err != nil {
 		return err
 	}
-	annotations := maps.Clone(o.GetAnnotations())
+	annotations := o.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
+		o.SetAnnotations(annotations)
 	}
-	annotations[Annotation] = string(text)
-	o.SetAnnotations(annotations)
+	annotations[Annotation] = text
 	return nil
 }

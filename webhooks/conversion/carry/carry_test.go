@@ -17,6 +17,7 @@ limitations under the License.
 package carry
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,7 +44,7 @@ func forgetful(in, out *cluster) {
 func convert(t *testing.T, in *cluster) *cluster {
 	t.Helper()
 	out := &cluster{}
-	require.NoError(t, Convert(in, out, Rules[*cluster, *cluster]{There: forgetful, Back: forgetful}))
+	require.NoError(t, New(forgetful, forgetful).Convert(in, out))
 	return out
 }
 
@@ -102,7 +103,7 @@ func TestAFieldThatIsGoneOrDoesNotFitIsForgotten(t *testing.T) {
 	} {
 		out := &cluster{Status: infrav1beta1.CAPTClusterStatus{Conditions: []metav1.Condition{{Type: "A"}}}}
 		before := out.DeepCopy()
-		f.restore(out)
+		f.restore(shapeOf(reflect.TypeFor[cluster]()), reflect.ValueOf(out).Elem())
 		assert.Equal(t, before, out, f.Path)
 	}
 }

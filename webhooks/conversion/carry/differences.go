@@ -17,166 +17,117 @@ limitations under the License.
 package carry
 
 import (
-	"maps"
 	"reflect"
 	"slices"
-
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaves are structs that are compared and carried as a whole.
-var leaves = []reflect.Type{
-	reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.Duration](), reflect.TypeFor[runtime.RawExtension](),
-	reflect.TypeFor[apiextensionsv1.JSON](),
+// differences lists the fields of spec and status in which have is not want.
+func (s *shape) differences(have, want reflect.Value) ([]loss, error) {
+	var c comparison
+	err := c.compareMembers(nil, s, have, want)
+	return c.lost, err
 }
 
-// differences lists the fields of spec and status in which have is not want.
-func differences(have, want client.Object) ([]field, error) {
-	h, w := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
-	var lost []field
-	for i := range h.NumField() {
-		f := h.Type().Field(i)
-		if f.Anonymous { // TypeMeta and ObjectMeta.
+// comparison walks through what is not equal in two objects, and collects what has to be carried. Nearly everything is
+// equal.
+type comparison struct {
+	lost []loss
+}
+
+// compare values that are not equal.
+func (c *comparison) compare(at *place, s *shape, have, want reflect.Value) error {
+	switch {
+	case s.members != nil:
+		return c.compareMembers(at, s, have, want)
+	case have.Kind() == reflect.Pointer && s.elem.members != nil && !have.IsNil() && !want.IsNil():
+		return c.compareMembers(at, s.elem, have.Elem(), want.Elem())
+	case have.Kind() == reflect.Slice:
+		return c.compareLists(at, s, have, want)
+	default:
+		return c.lose(at, have, want)
+	}
+}
+
+func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Value) error {
+	for i := range s.members {
+		m := &s.members[i]
+		h, w := have.Field(m.index), want.Field(m.index)
+		if m.equal.of(h, w) {
 			continue
 		}
-		in, err := compare(h.Field(i), w.Field(i))
-		if err != nil {
-			return nil, err
-		}
-		lost = appendIn(lost, name(f), in)
-	}
-	return lost, nil
-}
-
-func compare(have, want reflect.Value) ([]field, error) {
-	switch {
-	case isBranch(have.Type()):
-		return compareStruct(have, want)
-	case have.Kind() == reflect.Pointer && isBranch(have.Type().Elem()) && !have.IsNil() && !want.IsNil():
-		return compareStruct(have.Elem(), want.Elem())
-	case have.Kind() == reflect.Slice:
-		return compareList(have, want)
-	default:
-		return compareLeaf(have, want)
-	}
-}
-
-// isBranch tells whether values of a type have fields that are compared one by one.
-func isBranch(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && !slices.Contains(leaves, t)
-}
-
-func compareStruct(have, want reflect.Value) ([]field, error) {
-	var lost []field
-	for i := range have.NumField() {
-		in, err := compare(have.Field(i), want.Field(i))
-		if err != nil {
-			return nil, err
-		}
-		if len(in) > 0 {
-			lost = appendIn(lost, names(have.Type())[i], in)
+		if err := c.compare(&place{at, m.name}, m.shape, h, w); err != nil {
+			return err
 		}
 	}
-	return lost, nil
+	return nil
 }
 
-func compareLeaf(have, want reflect.Value) ([]field, error) {
-	if equalLeaves(have, want) {
-		return nil, nil
-	}
-	return whole(have, want)
-}
-
-// equalLeaves is reflect.DeepEqual, except that it compares times by the moment, and the usual types without allocating:
-// every conversion compares every field.
-func equalLeaves(have, want reflect.Value) bool {
-	if have.Kind() == reflect.Pointer {
-		if have.IsNil() || want.IsNil() {
-			return have.IsNil() == want.IsNil()
-		}
-		have, want = have.Elem(), want.Elem()
-	}
-	switch have.Kind() {
-	case reflect.String:
-		return have.String() == want.String()
-	case reflect.Bool:
-		return have.Bool() == want.Bool()
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		return have.Int() == want.Int()
-	default:
-		return equalValues(have, want)
-	}
-}
-
-func equalValues(have, want reflect.Value) bool {
-	switch h := have.Addr().Interface().(type) {
-	case *metav1.Time:
-		return h.Equal(want.Addr().Interface().(*metav1.Time))
-	case *map[string]string:
-		w := *want.Addr().Interface().(*map[string]string)
-		return maps.Equal(*h, w) && (*h == nil) == (w == nil)
-	default:
-		return reflect.DeepEqual(have.Interface(), want.Interface())
-	}
-}
-
-// compareList compares element by element where that is safe: where every element is identified, and want is have, less
+// compareLists compares element by element where that is safe: where every element is identified, and want is have, less
 // some elements, in the same order. Another list is carried as a whole.
-func compareList(have, want reflect.Value) ([]field, error) {
-	if have.IsNil() != want.IsNil() {
-		return whole(have, want)
+func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value) error {
+	haveKeys, ok := s.elem.keys(have)
+	wantKeys, alsoOK := s.elem.keys(want)
+	if !ok || !alsoOK || have.IsNil() != want.IsNil() || !isSubsequence(wantKeys, haveKeys) {
+		return c.lose(at, have, want)
 	}
-	if same, err := equalLists(have, want); err != nil || same {
-		return nil, err
-	}
-	haveKeys, ok := keys(have)
-	wantKeys, alsoOK := keys(want)
-	if !ok || !alsoOK || !isSubsequence(wantKeys, haveKeys) {
-		return whole(have, want)
-	}
-	var lost []field
 	next := 0
 	for i, k := range haveKeys {
 		if next == len(wantKeys) || wantKeys[next] != k {
-			was, err := fingerprint(have.Index(i))
-			if err != nil {
-				return nil, err
+			if err := c.loseElement(&place{at, k}, have.Index(i)); err != nil {
+				return err
 			}
-			lost = append(lost, field{Was: was}.in(k))
 			continue
 		}
-		in, err := compare(have.Index(i), want.Index(next))
-		if err != nil {
-			return nil, err
-		}
-		lost = appendIn(lost, k, in)
+		h, w := have.Index(i), want.Index(next)
 		next++
-	}
-	return lost, nil
-}
-
-func equalLists(have, want reflect.Value) (bool, error) {
-	if have.Len() != want.Len() {
-		return false, nil
-	}
-	for i := range have.Len() {
-		lost, err := compare(have.Index(i), want.Index(i))
-		if err != nil || len(lost) > 0 {
-			return false, err
+		if s.elem.equal.of(h, w) {
+			continue
+		}
+		if err := c.compare(&place{at, k}, s.elem, h, w); err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
-// keys of a list's elements; ok is false when two are the same, or one has none.
-func keys(list reflect.Value) (found []string, ok bool) {
+// lose notes that want, as a whole, has to be carried.
+func (c *comparison) lose(at *place, have, want reflect.Value) error {
+	was, err := fingerprint(have)
+	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}, Is: want.Addr().Interface()})
+	return err
+}
+
+// loseElement notes that a list should not have that element.
+func (c *comparison) loseElement(at *place, element reflect.Value) error {
+	was, err := fingerprint(element)
+	c.lost = append(c.lost, loss{field: field{Path: at.path(), Was: was}})
+	return err
+}
+
+// place is where in two objects a comparison is.
+type place struct {
+	parent *place
+	name   string
+}
+
+// path to the place. Embedded structs, which have no name, are no part of it.
+func (p *place) path() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.name == "":
+		return p.parent.path()
+	default:
+		return p.parent.path() + "/" + escaper.Replace(p.name)
+	}
+}
+
+// keys of the elements of a list; ok is false when two are the same, or one has none.
+func (s *shape) keys(list reflect.Value) (found []string, ok bool) {
 	found = make([]string, 0, list.Len())
 	for i := range list.Len() {
-		k, ok := key(list.Index(i))
-		if !ok || k == "" || slices.Contains(found, k) {
+		k := s.keyOf(list.Index(i))
+		if k == "" || slices.Contains(found, k) {
 			return nil, false
 		}
 		found = append(found, k)
@@ -191,27 +142,4 @@ func isSubsequence(part, all []string) bool {
 		}
 	}
 	return len(part) == 0
-}
-
-// whole carries want as it is.
-func whole(have, want reflect.Value) ([]field, error) {
-	was, err := fingerprint(have)
-	if err != nil {
-		return nil, err
-	}
-	is, err := encode(want.Interface())
-	if err != nil {
-		return nil, err
-	}
-	return []field{{Was: was, Is: is}}, nil
-}
-
-func appendIn(lost []field, name string, in []field) []field {
-	for _, f := range in {
-		if name != "" {
-			f = f.in(name)
-		}
-		lost = append(lost, f)
-	}
-	return lost
 }

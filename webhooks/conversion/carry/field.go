@@ -36,10 +36,10 @@ type field struct {
 	Is json.RawMessage `json:"is,omitempty"`
 }
 
-// in returns the field as seen from the parent of that name.
-func (f field) in(name string) field {
-	f.Path = "/" + escaper.Replace(name) + f.Path
-	return f
+// loss is a field on its way into the annotation, where all are encoded at once.
+type loss struct {
+	field
+	Is any `json:"is,omitempty"`
 }
 
 var (
@@ -47,15 +47,29 @@ var (
 	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// encode is json.Marshal without the escapes for HTML, which would make six characters of one.
-func encode(v any) ([]byte, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
+// encoder writes JSON without the escapes for HTML, which would make six characters of one.
+type encoder struct {
+	*json.Encoder
+	text bytes.Buffer
+}
+
+// encoders that are not in use at the moment.
+var encoders = sync.Pool{New: func() any {
+	e := &encoder{}
+	e.Encoder = json.NewEncoder(&e.text)
+	e.SetEscapeHTML(false)
+	return e
+}}
+
+// encode gives the JSON of a value to a function that turns it into a text. It must not keep it otherwise.
+func encode(v any, use func([]byte) string) (string, error) {
+	e := encoders.Get().(*encoder)
+	defer encoders.Put(e)
+	e.text.Reset()
+	if err := e.Encode(v); err != nil {
+		return "", err
 	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
+	return use(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
 
 // fingerprint of a value. It guards against changes by others, not against an adversary: who can write the annotation
@@ -68,16 +82,15 @@ func fingerprint(v reflect.Value) (string, error) {
 		v = v.Elem()
 	}
 	if v.Kind() == reflect.String {
-		return hash(v.String()), nil
+		return hash([]byte(v.String())), nil
 	}
-	text, err := encode(v.Interface())
-	return hash(string(text)), err
+	return encode(v.Addr().Interface(), hash)
 }
 
 // hash is FNV-1a: short, and the same in every version.
-func hash(text string) string {
+func hash(text []byte) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
+	_, _ = h.Write(text)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -89,48 +102,4 @@ func blank(v reflect.Value) bool {
 	default:
 		return v.IsZero()
 	}
-}
-
-// name of a struct field in a path; empty when it is embedded, so that its own fields appear in its place.
-func name(f reflect.StructField) string {
-	tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	switch {
-	case tag == "-":
-		return f.Name
-	case tag == "" && (f.Anonymous || strings.Contains(options, "inline")):
-		return ""
-	case tag == "":
-		return f.Name
-	default:
-		return tag
-	}
-}
-
-// allNames holds the names of the fields of every struct that was met, by its type: tags are slow to read.
-var allNames sync.Map
-
-// names of the fields of a struct type.
-func names(t reflect.Type) []string {
-	if known, ok := allNames.Load(t); ok {
-		return known.([]string)
-	}
-	found := make([]string, t.NumField())
-	for i := range found {
-		found[i] = name(t.Field(i))
-	}
-	allNames.Store(t, found)
-	return found
-}
-
-// key identifies an element of a list; ok is false for elements that nothing identifies.
-func key(element reflect.Value) (_ string, ok bool) {
-	if element.Kind() != reflect.Struct {
-		return "", false
-	}
-	for _, candidate := range []string{"Type", "Name"} {
-		if f := element.FieldByName(candidate); f.IsValid() && f.Kind() == reflect.String {
-			return f.String(), true
-		}
-	}
-	return "", false
 }

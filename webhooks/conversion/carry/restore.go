@@ -20,89 +20,94 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // restore puts the field into an object in which the plain rules left what they left when it was taken. Where they left
 // something else, somebody changed it since, and the field is forgotten. So is one that does not fit: the annotation is
 // open to everybody, and must not make an object unreadable.
-func (f field) restore(o client.Object) {
-	path := strings.Split(strings.TrimPrefix(f.Path, "/"), "/")
-	for i := range path {
-		path[i] = unescaper.Replace(path[i])
-	}
-	root := reflect.ValueOf(o).Elem()
-	for i := range root.NumField() {
-		if t := root.Type().Field(i); !t.Anonymous && name(t) == path[0] {
-			f.restoreIn(root.Field(i), path[1:])
-		}
-	}
+func (f field) restore(s *shape, object reflect.Value) {
+	f.restoreIn(s, object, names(f.Path))
 }
 
-func (f field) restoreIn(v reflect.Value, path []string) {
-	if len(path) == 0 {
+func (f field) restoreIn(s *shape, v reflect.Value, path []string) {
+	switch {
+	case len(path) == 0:
 		f.set(v)
-		return
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			f.restoreIn(v.Elem(), path)
+	case s.members != nil:
+		if m, in, ok := s.find(v, path[0]); ok {
+			f.restoreIn(m, in, path[1:])
 		}
-	case reflect.Struct:
-		if member, ok := member(v, path[0]); ok {
-			f.restoreIn(member, path[1:])
-		}
-	case reflect.Slice:
-		f.restoreInList(v, path)
-	default:
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		f.restoreIn(s.elem, v.Elem(), path)
+	case v.Kind() == reflect.Slice:
+		f.restoreInList(s, v, path)
 	}
 }
 
-func (f field) restoreInList(list reflect.Value, path []string) {
+func (f field) restoreInList(s *shape, list reflect.Value, path []string) {
 	for i := range list.Len() {
-		if k, ok := key(list.Index(i)); !ok || k != path[0] {
+		element := list.Index(i)
+		if k := s.elem.keyOf(element); k == "" || k != path[0] {
 			continue
 		}
-		if len(path) == 1 && f.Is == nil {
-			if f.unchanged(list.Index(i)) {
-				list.Set(reflect.AppendSlice(list.Slice3(0, i, i), list.Slice(i+1, list.Len())))
-			}
-			return
+		if len(path) > 1 || f.Is != nil {
+			f.restoreIn(s.elem, element, path[1:])
+		} else if f.unchanged(element) {
+			list.Set(reflect.AppendSlice(list.Slice3(0, i, i), list.Slice(i+1, list.Len())))
 		}
-		f.restoreIn(list.Index(i), path[1:])
 		return
 	}
 }
 
-// member finds the field of that name, also in embedded structs.
-func member(v reflect.Value, wanted string) (reflect.Value, bool) {
-	for i, n := range names(v.Type()) {
-		if n == wanted {
-			return v.Field(i), true
+// find the member of that name, also in embedded structs.
+func (s *shape) find(v reflect.Value, name string) (*shape, reflect.Value, bool) {
+	for _, m := range s.members {
+		if m.name == name && name != "" {
+			return m.shape, v.Field(m.index), true
 		}
-		if n == "" && v.Field(i).Kind() == reflect.Struct {
-			if found, ok := member(v.Field(i), wanted); ok {
-				return found, true
+		if m.name == "" && m.members != nil {
+			if found, in, ok := m.find(v.Field(m.index), name); ok {
+				return found, in, true
 			}
 		}
 	}
-	return reflect.Value{}, false
+	return nil, reflect.Value{}, false
 }
 
 func (f field) set(v reflect.Value) {
 	if f.Is == nil || !v.CanSet() || !f.unchanged(v) {
 		return
 	}
-	value := reflect.New(v.Type())
-	if err := json.Unmarshal(f.Is, value.Interface()); err != nil {
-		return
+	value := reflect.New(v.Type()).Elem()
+	if err := decode(f.Is, value); err == nil {
+		v.Set(value)
 	}
-	v.Set(value.Elem())
+}
+
+// decode is json.Unmarshal for a part of a text that was read already: it need not be checked once more.
+func decode(text json.RawMessage, v reflect.Value) error {
+	if v.Kind() == reflect.Pointer && string(text) != "null" {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if own, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		return own.UnmarshalJSON(text)
+	}
+	return json.Unmarshal(text, v.Addr().Interface())
 }
 
 func (f field) unchanged(v reflect.Value) bool {
 	is, err := fingerprint(v)
 	return err == nil && is == f.Was
+}
+
+// names in a path.
+func names(path string) []string {
+	found := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	if strings.Contains(path, "~") {
+		for i := range found {
+			found[i] = unescaper.Replace(found[i])
+		}
+	}
+	return found
 }

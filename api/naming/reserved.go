@@ -1,0 +1,46 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package naming
+
+import "strings"
+
+// CAPTClusterOf returns the CAPTCluster whose VPC gets a WorkspaceTemplateApply of this name by the scheme; false when
+// there can be none. A name that was cut does not tell whose it is.
+func CAPTClusterOf(apply string) (string, bool) {
+	return stem(apply, vpcSuffix, VPCWorkspaceTemplateApply)
+}
+
+// CAPTControlPlaneOf returns the CAPTControlPlane that gets a WorkspaceTemplateApply of this name by the scheme; false when
+// there can be none. A name that was cut does not tell whose it is.
+func CAPTControlPlaneOf(apply string) (string, bool) {
+	return stem(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
+}
+
+// stem takes the suffix off a name, and asks the scheme whether it would put it on again.
+func stem(name, suffix string, scheme func(string) string) (string, bool) {
+	owner, found := strings.CutSuffix(name, suffix)
+	return owner, found && owner != "" && scheme(owner) == name
+}
+
+// Namesake is the other WorkspaceTemplateApply that may get the same Workspace by the scheme: x-apply for x, and x for
+// x-apply.
+func Namesake(apply string) string {
+	if base, found := strings.CutSuffix(apply, applySuffix); found && base != "" {
+		return base
+	}
+	return apply + applySuffix
+}

@@ -1,0 +1,95 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package naming_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/capt-provider/capt/api/naming"
+)
+
+func TestWhoseNamesTheSchemeReserves(t *testing.T) {
+	for name, row := range map[string]struct{ captCluster, captControlPlane string }{
+		"demo-vpc":                         {captCluster: "demo"},
+		"demo-eks-controlplane-apply":      {captControlPlane: "demo"},
+		"demo.a-vpc":                       {captCluster: "demo.a"},
+		"demo-vpc-vpc":                     {captCluster: "demo-vpc"},
+		"demo-vpc-eks-controlplane-apply":  {captControlPlane: "demo-vpc"},
+		"demo-eks-controlplane-apply-vpc":  {captCluster: "demo-eks-controlplane-apply"},
+		"demo":                             {},
+		"demo-vpc-2":                       {},
+		"demo-vpc-apply":                   {},
+		"demo-eks-controlplane":            {},
+		"vpc":                              {},
+		"-vpc":                             {},
+		"-eks-controlplane-apply":          {},
+		strings.Repeat("n", 300) + "-vpc":  {},
+		strings.Repeat("n", 249) + "-vpc":  {captCluster: strings.Repeat("n", 249)},
+		strings.Repeat("n", 249) + "x-vpc": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			captCluster, ok := naming.CAPTClusterOf(name)
+			assert.Equal(t, row.captCluster != "", ok)
+			if ok {
+				assert.Equal(t, row.captCluster, captCluster)
+			}
+			controlPlane, ok := naming.CAPTControlPlaneOf(name)
+			assert.Equal(t, row.captControlPlane != "", ok)
+			if ok {
+				assert.Equal(t, row.captControlPlane, controlPlane)
+			}
+		})
+	}
+}
+
+// Every name that was not cut is found again, and what is found gives the name.
+func FuzzOwnersAgreeWithTheScheme(f *testing.F) {
+	f.Add("demo")
+	f.Add("demo-vpc")
+	f.Add("demo-eks-controlplane-apply")
+	f.Add(strings.Repeat("n", 253))
+	f.Fuzz(func(t *testing.T, owner string) {
+		if !legal("team", owner) {
+			t.Skip()
+		}
+		for what, of := range map[string]struct {
+			name  string
+			owner func(string) (string, bool)
+			make  func(string) string
+		}{
+			"VPC":           {naming.VPCWorkspaceTemplateApply(owner), naming.CAPTClusterOf, naming.VPCWorkspaceTemplateApply},
+			"control plane": {naming.ControlPlaneWorkspaceTemplateApply(owner), naming.CAPTControlPlaneOf, naming.ControlPlaneWorkspaceTemplateApply},
+		} {
+			found, ok := of.owner(of.name)
+			if strings.HasPrefix(of.name, owner+"-") && (!ok || found != owner) {
+				t.Errorf("the %s of %q is called %q, which is taken for that of %q", what, owner, of.name, found)
+			}
+			if ok && of.make(found) != of.name {
+				t.Errorf("the %s of %q would be called %q, not %q", what, found, of.make(found), of.name)
+			}
+		}
+	})
+}
+
+func TestNamesakesMayGetTheSameWorkspace(t *testing.T) {
+	for name, want := range map[string]string{"x": "x-apply", "x-apply": "x", "-apply": "-apply-apply", "apply": "apply-apply"} {
+		assert.Equal(t, want, naming.Namesake(name))
+	}
+}

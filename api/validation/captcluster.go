@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// VPCVariables are the variables that CAPT gives to the template of a VPC, whatever the user gives under their names.
+func VPCVariables() []string {
+	return []string{naming.ClusterVariable, naming.VPCVariable, naming.RegionVariable}
+}
+
+// CAPTCluster checks what the schema of a CAPTCluster can not: names, and what other objects say. The connection Secret of
+// an existing VPC is not looked at, since nobody keeps Secrets at hand.
+func CAPTCluster(ctx context.Context, world World, captCluster *infrav1.CAPTCluster) (Findings, error) {
+	findings, err := network(ctx, world, captCluster)
+	if err != nil {
+		return findings, err
+	}
+	conflict, err := regionOfNetwork(ctx, world, captCluster)
+	findings.Refuse(conflict...)
+	return findings, err
+}
+
+// network checks where the VPC comes from.
+func network(ctx context.Context, world World, captCluster *infrav1.CAPTCluster) (Findings, error) {
+	var findings Findings
+	spec := field.NewPath("spec")
+	ref, refPath := captCluster.Spec.WorkspaceTemplateApplyRef, spec.Child("workspaceTemplateApplyRef")
+	template := captCluster.Spec.VPC.Template
+	if template == nil {
+		if ref != nil {
+			findings.Warn(refPath, "has no effect, since CAPT makes nothing for an existing VPC; remove it")
+		}
+		return findings, nil
+	}
+	findings.Refuse(longName(captCluster.Name, naming.MaxCAPTCluster)...)
+	found, err := vpcTemplate(ctx, template, spec.Child("vpc", "template"), referencesFrom(world, captCluster.Namespace))
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(found)
+	own, err := ownApply(ctx, world, captCluster, ref, naming.VPCWorkspaceTemplateApply(captCluster.Name), refPath)
+	findings.Add(own)
+	return findings, err
+}
+
+// vpcTemplate checks how a VPC is made, for a CAPTCluster and for a template of them.
+func vpcTemplate(ctx context.Context, vpc *infrav1.VPCTemplate, path *field.Path, look templateLookup) (Findings, error) {
+	return templated(ctx, vpc.Ref, path.Child("ref"), vpc.Variables, path.Child("variables"), VPCVariables(), look)
+}

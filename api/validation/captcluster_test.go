@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// row is a world, an object in it, and what is wrong with it.
+type row struct {
+	world    []validation.Owner
+	object   []builder.Option
+	refused  []finding
+	warnings []string
+}
+
+// pasting is the template "vpc" with a variable in the text of its module.
+func pasting() *infrav1.WorkspaceTemplate {
+	return builder.WorkspaceTemplate("vpc", builder.WithModule("output \"o\" {\n  value = \"${owner} of ${cluster_name}\"\n}\n"))
+}
+
+func vpcNamed(namespace string) builder.Option {
+	return builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Ref.Namespace = namespace })
+}
+
+func vpcVariables(pairs ...string) builder.Option {
+	variables := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		variables[pairs[i]] = pairs[i+1]
+	}
+	return builder.WithVariables(variables)
+}
+
+func TestCAPTClusters(t *testing.T) {
+	vpc := builder.WorkspaceTemplate("vpc")
+	private := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
+	longest := strings.Repeat("n", naming.MaxCAPTCluster)
+
+	for name, row := range map[string]row{
+		"with a template":                    {world: []validation.Owner{vpc}},
+		"whose reference defaulting has set": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
+		"with an existing VPC":               {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
+		"whose template does not exist yet":  {warnings: []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
+		"whose template is kept by its owners": {world: []validation.Owner{private, namespace("shared", nil), namespace("default", nil)}, object: []builder.Option{vpcNamed("shared")},
+			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
+		"with the longest name that fits": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
+		"with a name that is longer": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
+			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, of which 238 fit"}}},
+		"with a long name from which nothing is derived": {object: []builder.Option{renamed(longest + "n"), builder.WithExistingVPC("vpc-1")}},
+
+		"with a variable that nothing can name": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("a-b", "c")},
+			refused: []finding{{"spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
+		"with a variable that ends a string of the module": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", `hunter2" }`)},
+			refused: []finding{{"spec.vpc.template.variables[owner]", field.ErrorTypeInvalid, "pass it through forProvider.vars or varmap"}}},
+		"with a variable that the template does not use": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("sise", "small")},
+			warnings: []string{"spec.vpc.template.variables[sise]: WorkspaceTemplate default/vpc has no placeholder ${sise}"}},
+		"with variables that CAPT sets": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("region", "x", "vpc_name", "y", "cluster_name", `z" }`)},
+			warnings: []string{"variables[region]: has no effect, since CAPT sets this variable", "variables[vpc_name]: has no effect", "variables[cluster_name]: has no effect"}},
+		"with one that is pasted and CAPT's": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
+			warnings: []string{"variables[cluster_name]: has no effect"}},
+	} {
+		t.Run(name, func(t *testing.T) { row.run(t) })
+	}
+}
+
+func renamed(name string) builder.Option {
+	return builder.With(func(c *infrav1.CAPTCluster) { c.Name = name })
+}
+
+func (r row) run(t *testing.T) {
+	t.Helper()
+	object := builder.CAPTCluster("demo", r.object...)
+	got, err := validation.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
+	require.NoError(t, err)
+	assertRefused(t, got.Errors, r.refused...)
+	assertWarned(t, got.Warnings, r.warnings...)
+	assert.NotContains(t, fmt.Sprint(got.Errors, got.Warnings), "hunter2", "values may be secrets")
+}
+
+func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
+	vpc := builder.WorkspaceTemplate("vpc")
+	const path = "spec.workspaceTemplateApplyRef.name"
+	for name, row := range map[string]row{
+		"its own": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
+			object: []builder.Option{builder.WithApplyRef("by-hand")}},
+		"nobody's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{builder.WithApplyRef("by-hand")}},
+		"one that does not exist": {world: []validation.Owner{vpc}, object: []builder.Option{builder.WithApplyRef("by-hand")},
+			warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
+		"one of another namespace": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithNamespace("x"), builder.WithApplyRef("demo-vpc"))},
+			object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
+		"another's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))},
+			object:  []builder.Option{builder.WithApplyRef("by-hand")},
+			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster other, and each object has one of its own"}}},
+		"that of one of the same name before it": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
+			object:  []builder.Option{builder.WithApplyRef("by-hand")},
+			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster demo"}}},
+		"one that another refers to": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
+			object:  []builder.Option{builder.WithApplyRef("by-hand")},
+			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other, and each object has one of its own"}}},
+		"one that a control plane of the same name refers to": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
+			object:  []builder.Option{builder.WithApplyRef("by-hand")},
+			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane demo"}}},
+		"one that several refer to": {world: []validation.Owner{vpc, builder.CAPTCluster("b", builder.WithApplyRef("by-hand")), builder.CAPTCluster("a", builder.WithApplyRef("by-hand"))},
+			object:  []builder.Option{builder.WithApplyRef("by-hand")},
+			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster a and CAPTCluster b"}}},
+		"any, for an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1"), builder.WithApplyRef("by-hand")},
+			warnings: []string{"spec.workspaceTemplateApplyRef: has no effect"}},
+	} {
+		t.Run(name, func(t *testing.T) { row.run(t) })
+	}
+}
+
+func TestNothingIsConcludedAboutACAPTClusterWhenNobodyCouldLook(t *testing.T) {
+	object := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
+	for _, object := range []*infrav1.CAPTCluster{object, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))} {
+		world := newWorld(object)
+		world.err = errors.New("no route to host")
+		_, err := validation.CAPTCluster(t.Context(), world, object)
+		require.ErrorIs(t, err, world.err)
+	}
+}

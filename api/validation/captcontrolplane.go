@@ -1,0 +1,132 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+var (
+	versionPath  = field.NewPath("spec", "version")
+	profilesPath = field.NewPath("spec", "fargateProfiles")
+)
+
+// ControlPlaneVariables are the variables that CAPT gives to the template of a control plane, whatever the user gives under
+// their names. The one of a VPC is among them once its id is known, and each tag has one.
+func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
+	names := []string{
+		naming.ClusterVariable, naming.VersionVariable, naming.RegionVariable, naming.VPCIDVariable,
+		"endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons", "tags",
+	}
+	for key := range tags {
+		names = append(names, tagPrefix+key)
+	}
+	return names
+}
+
+// CAPTControlPlane checks what the schema of a CAPTControlPlane can not: names, the version, documents within fields, and
+// what other objects say.
+func CAPTControlPlane(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
+	spec := field.NewPath("spec")
+	findings, err := controlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, referencesFrom(world, controlPlane.Namespace))
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(longName(controlPlane.Name, naming.MaxCAPTControlPlane)...)
+	findings.Add(versionOf(controlPlane))
+	for _, look := range []func(context.Context, World, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
+		versionStep, regionOfControlPlane, kubeconfigNames,
+	} {
+		errs, err := look(ctx, world, controlPlane)
+		if err != nil {
+			return findings, err
+		}
+		findings.Refuse(errs...)
+	}
+	own, err := ownApplies(ctx, world, controlPlane)
+	findings.Add(own)
+	return findings, err
+}
+
+// CAPTControlPlaneChange checks a change of the version against the one that runs, where the WorkspaceTemplateApply in use
+// does not tell. As long as nothing runs, a version can be corrected to any other.
+func CAPTControlPlaneChange(ctx context.Context, world World, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	applied, err := appliedVersion(ctx, world, controlPlane)
+	if err != nil || applied != "" {
+		return nil, err // Checked already.
+	}
+	return step(old.Status.Version, controlPlane.Spec.Version), nil
+}
+
+// controlPlaneSpec checks what control planes and their templates have in common.
+func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, look templateLookup) (Findings, error) {
+	findings, err := templated(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
+		spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), look)
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(addons(spec.Addons, path.Child("addons"))...)
+	findings.Refuse(tags(spec.AdditionalTags, path.Child("additionalTags"))...)
+	profiles, err := fargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), look)
+	findings.Add(profiles)
+	return findings, err
+}
+
+// versionOf checks the version by itself.
+func versionOf(controlPlane *controlplanev1.CAPTControlPlane) Findings {
+	var findings Findings
+	version, err := ParseKubernetesVersion(controlPlane.Spec.Version)
+	switch {
+	case err != nil:
+		findings.Refuse(invalid(versionPath, "%s", err))
+	case !OfferedByEKS(version):
+		findings.Warn(versionPath, "this CAPT knows of EKS versions %s to %s; %s is passed on, and EKS may refuse it", oldestEKS(), newestEKS(), version.EKS)
+	}
+	return findings
+}
+
+// versionStep checks the version against the one that was given to Terraform, as the controller does before it writes.
+func versionStep(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	applied, err := appliedVersion(ctx, world, controlPlane)
+	return step(applied, controlPlane.Spec.Version), err
+}
+
+func step(from, to string) field.ErrorList {
+	if err := KubernetesVersionStep(from, to); err != nil {
+		return field.ErrorList{forbidden(versionPath, "%s", err)}
+	}
+	return nil
+}
+
+// appliedVersion is the version that was given to Terraform; empty when it is not known.
+func appliedVersion(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (string, error) {
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
+	if ref == nil {
+		return "", nil
+	}
+	apply, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+	if err != nil || apply == nil {
+		return "", err
+	}
+	return apply.Spec.Variables[naming.VersionVariable], nil
+}

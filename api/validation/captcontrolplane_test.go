@@ -1,0 +1,224 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// plane changes a CAPTControlPlane.
+func plane(change func(*controlplanev1.CAPTControlPlane)) builder.Option { return builder.With(change) }
+
+func version(text string) builder.Option {
+	return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
+}
+
+func (r row) controlPlane(t *testing.T) {
+	t.Helper()
+	object := builder.CAPTControlPlane("demo", r.object...)
+	world := newWorld(append([]validation.Owner{builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), object}, r.world...)...)
+	got, err := validation.CAPTControlPlane(t.Context(), world, object)
+	require.NoError(t, err)
+	assertRefused(t, got.Errors, r.refused...)
+	assertWarned(t, got.Warnings, r.warnings...)
+	assert.NotContains(t, fmt.Sprint(got.Errors, got.Warnings), "hunter2", "values may be secrets")
+}
+
+func TestCAPTControlPlanes(t *testing.T) {
+	variables := func(pairs ...string) builder.Option { return vpcVariables(pairs...) }
+	template := func(ref infrav1.WorkspaceTemplateReference) builder.Option {
+		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef = ref })
+	}
+	longest := strings.Repeat("n", naming.MaxCAPTControlPlane)
+	name := func(name string) builder.Option {
+		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Name = name })
+	}
+	for title, row := range map[string]row{
+		"as short as can be": {},
+		"whose template does not exist yet": {object: []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "later"})},
+			warnings: []string{"spec.workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
+		"whose template is kept by its owners": {world: []validation.Owner{builder.WorkspaceTemplate("eks", builder.WithNamespace("shared"))},
+			object:  []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "shared"})},
+			refused: []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
+		"with the longest name that fits": {object: []builder.Option{name(longest)}},
+		"with a name that is longer": {object: []builder.Option{name(longest + "n")},
+			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 231 characters, of which 230 fit"}}},
+		"with a variable that nothing can name": {object: []builder.Option{variables("1a", "hunter2")},
+			refused: []finding{{"spec.variables[1a]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
+		"with a variable that the template does not use": {object: []builder.Option{variables("sise", "hunter2")},
+			warnings: []string{"spec.variables[sise]: WorkspaceTemplate default/eks has no placeholder ${sise}"}},
+		"with variables that CAPT sets": {object: []builder.Option{variables("kubernetes_version", "1.20", "addons", "hunter2", "tags_team", "x"),
+			plane(func(c *controlplanev1.CAPTControlPlane) {
+				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "blue"}
+			})},
+			warnings: []string{"spec.variables[kubernetes_version]: has no effect", "spec.variables[addons]: has no effect", "spec.variables[tags_team]: has no effect"}},
+	} {
+		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
+	}
+}
+
+func TestVersionsOfControlPlanes(t *testing.T) {
+	const path = "spec.version"
+	running := func(version string) []validation.Owner {
+		return []validation.Owner{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo")),
+			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": version}))}
+	}
+	referring := func(text string) []builder.Option {
+		return []builder.Option{version(text), builder.WithApplyRef("demo-eks-controlplane-apply")}
+	}
+	for title, row := range map[string]row{
+		"the oldest that EKS offers":      {object: []builder.Option{version("1.30")}},
+		"the newest":                      {object: []builder.Option{version("v1.35.4")}},
+		"one that EKS no longer offers":   {object: []builder.Option{version("1.29")}, warnings: []string{"spec.version: this CAPT knows of EKS versions 1.30 to 1.35; 1.29 is passed on, and EKS may refuse it"}},
+		"one that CAPT does not know yet": {object: []builder.Option{version("v1.36.0")}, warnings: []string{"1.36 is passed on"}},
+		"a Kubernetes to come":            {object: []builder.Option{version("2.31")}, warnings: []string{"2.31 is passed on"}},
+		"a word":                          {object: []builder.Option{version("latest")}, refused: []finding{{path, field.ErrorTypeInvalid, "write for example v1.31.0"}}},
+		"the one that runs":               {world: running("1.31"), object: referring("v1.31.7")},
+		"the next":                        {world: running("1.31"), object: referring("1.32")},
+		"the one before":                  {world: running("1.31"), object: referring("1.30"), refused: []finding{{path, field.ErrorTypeForbidden, "the cluster runs 1.31, and EKS can not downgrade to 1.30"}}},
+		"two steps":                       {world: running("1.31"), object: referring("1.33"), refused: []finding{{path, field.ErrorTypeForbidden, "one minor version at a time; go to 1.32 first"}}},
+		"any, when nothing tells":         {world: running(""), object: referring("1.33")},
+		"any, when nothing runs":          {object: referring("1.33")},
+	} {
+		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
+	}
+}
+
+func TestChangesOfTheVersionWhenNothingTellsWhichOneRuns(t *testing.T) {
+	reported := plane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" })
+	apply := builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}))
+	for title, row := range map[string]struct {
+		world   []validation.Owner
+		old     []builder.Option
+		to      string
+		refused string
+	}{
+		"the next": {nil, []builder.Option{version("1.33")}, "1.34", ""},
+		"a correction of what nothing was built from": {nil, []builder.Option{version("1.53")}, "v1.35.0", ""},
+		"two steps":               {nil, []builder.Option{version("1.32"), reported}, "v1.34.0", "go to 1.33 first"},
+		"back to what runs":       {nil, []builder.Option{version("1.33"), reported}, "1.32", ""},
+		"before what runs":        {nil, []builder.Option{version("1.33"), reported}, "1.31", "the cluster runs v1.32.0"},
+		"checked already":         {[]validation.Owner{apply}, []builder.Option{version("1.35"), builder.WithApplyRef("demo-eks-controlplane-apply")}, "1.32", ""},
+		"from what is no version": {nil, []builder.Option{version("latest")}, "1.32", ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			old := builder.CAPTControlPlane("demo", row.old...)
+			object := old.DeepCopy()
+			object.Spec.Version = row.to
+			errs, err := validation.CAPTControlPlaneChange(t.Context(), newWorld(row.world...), old, object)
+			require.NoError(t, err)
+			if row.refused == "" {
+				assertRefused(t, errs)
+				return
+			}
+			assertRefused(t, errs, finding{"spec.version", field.ErrorTypeForbidden, row.refused})
+		})
+	}
+}
+
+func TestNothingIsConcludedAboutACAPTControlPlaneWhenNobodyCouldLook(t *testing.T) {
+	object := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))
+	world := newWorld(object)
+	world.err = errors.New("no route to host")
+	_, err := validation.CAPTControlPlane(t.Context(), world, object)
+	require.ErrorIs(t, err, world.err)
+	_, err = validation.CAPTControlPlaneChange(t.Context(), world, object, object)
+	require.ErrorIs(t, err, world.err)
+}
+
+func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
+	const path = "spec.workspaceTemplateApplyRef.name"
+	profiles := func(pairs ...string) builder.Option {
+		return plane(func(c *controlplanev1.CAPTControlPlane) {
+			for i := 0; i < len(pairs); i += 2 {
+				profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+					Selectors: []controlplanev1.FargateSelector{{Namespace: "default"}}}
+				if pairs[i+1] != "" {
+					profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
+				}
+				c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, profile)
+			}
+		})
+	}
+	for title, row := range map[string]row{
+		"the scheme's":            {object: []builder.Option{builder.WithApplyRef("demo-eks-controlplane-apply")}},
+		"one that does not exist": {object: []builder.Option{builder.WithApplyRef("by-hand")}, warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
+		"one that a CAPTCluster refers to": {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))},
+			object: []builder.Option{builder.WithApplyRef("by-hand")}, refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster demo"}}},
+		"one of a profile of another": {world: []validation.Owner{builder.CAPTControlPlane("other", profiles("a", "by-hand"))},
+			object: []builder.Option{builder.WithApplyRef("by-hand")}, refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane other"}}},
+		"those of profiles": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "demo-a-fargate-apply", "b", "")}},
+		"that of a profile, which does not exist": {object: []builder.Option{profiles("a", "by-hand")},
+			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply by-hand does not exist"}},
+		"that of a profile, which is another's": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
+			object:  []builder.Option{profiles("a", "by-hand")},
+			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "belongs to CAPTControlPlane other"}}},
+		"one for two profiles": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
+			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile a"}}},
+		"one for a profile and the control plane": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand")},
+			object:  []builder.Option{builder.WithApplyRef("by-hand"), profiles("a", "by-hand")},
+			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"}}},
+	} {
+		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
+	}
+}
+
+func TestKubeconfigSecretsThatMeet(t *testing.T) {
+	const text = "would both be Secret a-user-kubeconfig; give one of the two Clusters another name"
+	foreign := builder.Cluster("a", builder.WithUID("x"))
+	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
+	foreignUser := builder.Cluster("a-user")
+	foreignUser.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
+	for title, row := range map[string]struct {
+		name   string
+		others []validation.Owner
+		meets  bool
+	}{
+		"the one for people, with that of the contract":    {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, true},
+		"that of the contract, with the one for people":    {"a-user", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user")}, true},
+		"with the one of another provider's control plane": {"a", []validation.Owner{builder.Cluster("a"), foreignUser}, true},
+		"others make none for people":                      {"a-user", []validation.Owner{foreign, builder.Cluster("a-user")}, false},
+		"alone":                                            {"a-user", []validation.Owner{builder.Cluster("a-user")}, false},
+		"while its own Cluster does not exist":             {"a-user", []validation.Owner{builder.Cluster("a")}, false},
+		"in another namespace":                             {"a", []validation.Owner{builder.Cluster("a"), builder.Cluster("a-user", builder.WithNamespace("x"))}, false},
+		"a Cluster called -user":                           {"-user", []validation.Owner{builder.Cluster("-user")}, false},
+	} {
+		t.Run(title, func(t *testing.T) {
+			object := builder.CAPTControlPlane(row.name)
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, builder.WorkspaceTemplate("eks"))...), object)
+			require.NoError(t, err)
+			if !row.meets {
+				assertRefused(t, got.Errors)
+				return
+			}
+			assertRefused(t, got.Errors, finding{"metadata.name", field.ErrorTypeForbidden, text})
+		})
+	}
+}

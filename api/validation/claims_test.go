@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func nameOf(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: builder.Namespace, Name: name}
+}
+
+func TestAWorkspaceHasOneOwner(t *testing.T) {
+	apply, named, in := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithNamespace
+	recorded := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
+	recordedWide := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest, builder.InClusterScope()))
+	refused := func(text string) []finding { return []finding{{"spec.workspaceName", field.ErrorTypeInvalid, text}} }
+	const less, set = `less "-apply", the same for both; set spec.workspaceName, or choose another name`, "; set another spec.workspaceName"
+	const elsewhere = "a WorkspaceTemplateApply of another namespace has this cluster-wide Workspace; choose another name"
+	notYet := []string{"does not exist yet"}
+	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+		"its own name":                                 {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
+		"another name":                                 {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
+		"one that is taken":                            {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b has this Workspace" + set)},
+		"one that a scheme takes":                      {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b has this Workspace" + set)},
+		"x-apply beside x":                             {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x has this Workspace: the name of a Workspace is that of its WorkspaceTemplateApply " + less)},
+		"x beside x-apply":                             {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply that has no name yet":     {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply of another name":          {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
+		"x beside an x-apply that nobody can tell of":  {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
+		"x beside x-apply in the cluster scope":        {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
+		"taken, though the template is not there":      {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
+		"no name and no template":                      {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
+		"the same in another namespace":                {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
+		"cluster-wide in another namespace":            {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide in another namespace":   {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide, and the template gone": {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
+		"namespaced in another namespace":              {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"of a scope nobody can tell":                   {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"the own scope can not be told":                {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
+	})
+}
+
+// An error that was there before an update is known by its text.
+func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
+	world := newWorld(vpc)
+	for _, name := range []string{"e", "d", "c", "b"} {
+		world.applies[nameOf(name)] = builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w"))
+	}
+	for range 50 {
+		findings, err := validation.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		require.NoError(t, err)
+		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b has"})
+	}
+}
+
+func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
+	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
+		builder.WaitingForWorkspace("w", builder.Namespace))
+	findings, err := validation.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
+	require.NoError(t, err)
+	require.Len(t, findings.Errors, 2)
+	assert.NotContains(t, findings.Errors.ToAggregate().Error(), "secret")
+}

@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+var namePath = field.NewPath("metadata", "name")
+
+// longName refuses a name from which others are derived that would have to be cut to fit. They would still be unique, but
+// nobody could tell from them what they belong to.
+func longName(name string, longest int) field.ErrorList {
+	if len(name) <= longest {
+		return nil
+	}
+	return field.ErrorList{invalid(namePath, "has %d characters, of which %d fit: names are derived from it; choose a shorter one", len(name), longest)}
+}
+
+// kubeconfigNames refuses a control plane whose kubeconfig Secrets another Cluster has or will have: Cluster a-user calls
+// the one of Cluster API's contract as Cluster a calls the one for people.
+func kubeconfigNames(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	cluster, err := world.ClusterOf(ctx, controlPlane)
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	const people = "-user"
+	// Every Cluster has the Secret of the contract, whoever makes its control plane.
+	other, err := world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + people})
+	if err != nil {
+		return nil, err
+	}
+	if other != nil {
+		return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.UserKubeconfigSecret(cluster.Name))}, nil
+	}
+	name, ok := strings.CutSuffix(cluster.Name, people)
+	if !ok || name == "" {
+		return nil, nil
+	}
+	other, err = world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
+	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Others make none for people.
+		return nil, err
+	}
+	return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.KubeconfigSecret(cluster.Name))}, nil
+}
+
+func sharedKubeconfig(cluster, other, secret string) *field.Error {
+	return forbidden(namePath, "the kubeconfig of Cluster %s and that of Cluster %s would both be Secret %s; give one of the two Clusters another name",
+		cluster, other, secret)
+}

@@ -1,0 +1,109 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// reference is a place in a template that names an object in a namespace.
+type reference struct {
+	namespace, object string
+	path              *field.Path
+	// replaceable is true when a user can put another reference in its place.
+	replaceable bool
+	// anyScope is true when the template's own namespace is allowed in both scopes, not in the cluster scope alone.
+	anyScope bool
+}
+
+// references lists every place of a template that names a namespace.
+func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
+	var refs []reference
+	params := path.Child("forProvider")
+	key := func(ref *terraform.KeyReference, path *field.Path) {
+		if ref != nil {
+			refs = append(refs, reference{namespace: ref.Namespace, object: ref.Name + "/" + ref.Key, path: path.Child("namespace")})
+		}
+	}
+	for i := range spec.ForProvider.VarFiles {
+		key(spec.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
+		key(spec.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
+	}
+	for i := range spec.ForProvider.Env {
+		key(spec.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
+		key(spec.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
+	}
+	if ref := spec.WriteConnectionSecretToRef; ref != nil {
+		refs = append(refs, reference{namespace: ref.Namespace, object: ref.Name, path: path.Child("writeConnectionSecretToRef", "namespace"), replaceable: true})
+	}
+	if spec.ForProvider.Source == terraform.SourceFlux {
+		_, address, _ := strings.Cut(spec.ForProvider.Module, "::")
+		if namespace, object, found := strings.Cut(address, "/"); found {
+			refs = append(refs, reference{namespace: namespace, object: object, path: params.Child("module"), anyScope: true})
+		}
+	}
+	return refs
+}
+
+// namespaces checks the references of a template to other objects. A reference stays within the namespace of the user; in
+// the cluster scope, one that the template makes literally may also be in the template's own. So a reference to another
+// namespace works for the users there at most, and is refused when there can be none.
+func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) Findings {
+	var findings Findings
+	shared := template.Spec.AllowedNamespaces != nil
+	for _, ref := range references(&template.Spec.Template.Spec, path) {
+		own := ref.namespace == template.Namespace
+		switch {
+		case ref.namespace == "", terraform.Placeholder.MatchString(ref.namespace):
+		case own && (!shared || ownAllowed(template, ref)):
+		case ref.replaceable:
+			findings.Warn(ref.path, "works only for users in namespace %s, and for those who name a Secret of their own; leave it out", ref.namespace)
+		case own, mayUse(template, ref.namespace):
+			findings.Warn(ref.path, "works only for users in namespace %s; leave it out, or name the namespace of the user with a variable", ref.namespace)
+		default:
+			findings.Refuse(forbidden(ref.path, "the template allows no user in namespace %s, and a reference can be to the namespace of the user only%s; leave it out, or allow the namespace in spec.allowedNamespaces",
+				ref.namespace, orOwn(template, ref)))
+		}
+	}
+	return findings
+}
+
+// ownAllowed tells whether users in other namespaces get what the template refers to in its own. The reference must be
+// literal: with a variable in it, users could read whatever they want there.
+func ownAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
+	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.Placeholder.MatchString(ref.object)
+}
+
+func orOwn(template *infrav1.WorkspaceTemplate, ref reference) string {
+	if ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster {
+		return ", or to that of the template"
+	}
+	return ""
+}
+
+// mayUse tells whether the template could be used from a namespace. Labels of a namespace can change, so that a selector
+// could select any.
+func mayUse(template *infrav1.WorkspaceTemplate, namespace string) bool {
+	allowed := template.Spec.AllowedNamespaces
+	return allowed != nil && (slices.Contains(allowed.Names, namespace) || slices.Contains(allowed.Names, "*") || allowed.Selector != nil)
+}

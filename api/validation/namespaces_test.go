@@ -1,0 +1,92 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// References of the template "shared/vpc", as the renderer will look at them when there is a user.
+func TestReferencesToNamespaces(t *testing.T) {
+	secret := func(namespace, name string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Namespace: namespace, Name: name, Key: "k"}}}
+		}
+	}
+	env := func(namespace string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider.Env = []terraform.EnvVar{
+				{Name: "A", ConfigMapKeyRef: &terraform.KeyReference{Namespace: namespace, Name: "a", Key: "k"}},
+				{Name: "B", SecretKeyRef: &terraform.KeyReference{Namespace: namespace, Name: "a", Key: "k"}},
+			}
+		}
+	}
+	connection := func(namespace string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.WriteConnectionSecretToRef = &terraform.SecretReference{Namespace: namespace, Name: "a"}
+		}
+	}
+	flux := func(module string) func(*terraform.WorkspaceSpec) {
+		return func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceFlux, Module: module}
+		}
+	}
+	const ref, module = templateSpec + "forProvider.varFiles[0].secretKeyRef.namespace", templateSpec + "forProvider.module"
+	refused := func(path, text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
+	nobody := "the template allows no user in namespace other, and a reference can be to the namespace of the user only"
+	only := func(path, namespace string) []string {
+		return []string{path + ": works only for users in namespace " + namespace + "; leave it out"}
+	}
+	to := &infrav1.AllowedNamespaces{Names: []string{"team"}}
+	all := &infrav1.AllowedNamespaces{Names: []string{"*"}}
+
+	rows := map[string]templateRow{}
+	row := func(name string, scope terraform.Scope, allowed *infrav1.AllowedNamespaces, change func(*terraform.WorkspaceSpec), errors []finding, warnings []string) {
+		rows[string(scope)+": "+name] = templateRow{with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.WorkspaceScope, spec.AllowedNamespaces = scope, allowed
+			change(&spec.Template.Spec)
+		}), errors, warnings}
+	}
+	for _, scope := range terraform.Scopes() {
+		row("none", scope, all, secret("", "a"), nil, nil)
+		row("that of the user", scope, all, secret("${namespace}", "a"), nil, nil)
+		row("the own one, of a template for it alone", scope, nil, secret("shared", "a"), nil, nil)
+		row("another one, where nobody can be", scope, nil, secret("other", "a"), refused(ref, nobody), nil)
+		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, nobody), nil)
+		row("another one, which is allowed", scope, to, secret("team", "a"), nil, only(ref, "team"))
+		row("another one, when everybody is allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
+		row("another one, which labels may allow", scope, blue, secret("other", "a"), nil, only(ref, "other"))
+		row("another one for a Secret that a user can replace", scope, nil, connection("other"), nil, []string{
+			templateSpec + "writeConnectionSecretToRef.namespace: works only for users in namespace other, and for those who name a Secret of their own"})
+		row("another one in the environment", scope, nil, env("other"), append(
+			refused(templateSpec+"forProvider.env[0].configMapKeyRef.namespace", nobody),
+			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", nobody)...), nil)
+		row("the own one for a Flux source", scope, all, flux("GitRepository::shared/modules"), nil, nil)
+		row("the own one for a Flux source with a variable", scope, all, flux("GitRepository::shared/${name}"), nil, only(module, "shared"))
+		row("another one for a Flux source", scope, nil, flux("GitRepository::other/modules"), refused(module, nobody+", or to that of the template"), nil)
+		row("a variable for a Flux source", scope, all, flux("GitRepository::${namespace}/modules"), nil, nil)
+	}
+	row("the own one, of a template for others", terraform.ScopeNamespaced, to, secret("shared", "a"), nil, only(ref, "shared"))
+	row("the own one, of a template for others", terraform.ScopeCluster, to, secret("shared", "a"), nil, nil)
+	row("the own one, of a Secret that a variable names", terraform.ScopeCluster, to, secret("shared", "${name}"), nil, only(ref, "shared"))
+	testTemplates(t, rows)
+}

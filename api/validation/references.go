@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// TemplateReference looks up the template that an object of a namespace refers to. The template is nil when there is none
+// that may be used from there. One that does not exist yet is a warning, since it may come a moment later; one that does
+// not allow the namespace is an error. For a template of another namespace both have the same words: they tell nothing
+// about that namespace but what the user wrote.
+func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+	var findings Findings
+	key := templateKey(ref, namespace)
+	template, permitted, err := permittedTemplate(ctx, world, key, namespace)
+	switch {
+	case err != nil:
+		return nil, findings, err
+	case permitted:
+		return template, findings, nil
+	case key.Namespace == namespace:
+		findings.Warn(path, "WorkspaceTemplate %s does not exist yet; nothing is created until it does", key.Name)
+		return nil, findings, nil
+	}
+	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s: ask its owner to name the namespace in spec.allowedNamespaces"
+	if template == nil {
+		findings.Warn(path, elsewhere, key, namespace)
+	} else {
+		findings.Refuse(forbidden(path, elsewhere, key, namespace))
+	}
+	return nil, findings, nil
+}
+
+// permittedTemplate returns a template, and whether it may be used from a namespace.
+func permittedTemplate(ctx context.Context, world World, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, bool, error) {
+	template, err := world.WorkspaceTemplate(ctx, key)
+	if err != nil || template == nil {
+		return nil, false, err
+	}
+	permitted, err := PermitsNamespace(template, namespace, func() (labels.Set, error) {
+		return world.NamespaceLabels(ctx, namespace)
+	})
+	return template, permitted, err
+}
+
+func templateKey(ref infrav1.WorkspaceTemplateReference, namespace string) types.NamespacedName {
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	return types.NamespacedName{Namespace: namespace, Name: ref.Name}
+}

@@ -1,0 +1,84 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const hidden = "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace team: ask its owner to name the namespace in spec.allowedNamespaces"
+
+func TestReferencesToTemplates(t *testing.T) {
+	own := builder.WorkspaceTemplate("vpc", builder.WithNamespace("team"))
+	local, remote := infrav1.WorkspaceTemplateReference{Name: "vpc"}, infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}
+	for name, row := range map[string]struct {
+		world    *fakeWorld
+		ref      infrav1.WorkspaceTemplateReference
+		found    bool
+		errors   []finding
+		warnings []string
+	}{
+		"in the own namespace": {world: newWorld(own), ref: local, found: true},
+		"in the own namespace, which is named": {
+			world: newWorld(own), ref: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "team"}, found: true},
+		"not there yet": {world: newWorld(), ref: local,
+			warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}},
+		"one of the same name elsewhere is another one": {world: newWorld(shared(nil)), ref: local, warnings: []string{"does not exist yet"}},
+		"elsewhere, and allowed":                        {world: newWorld(shared(&infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
+		"elsewhere, and allowed by labels":              {world: newWorld(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
+		"elsewhere, and not allowed":                    {world: newWorld(shared(nil)), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"elsewhere, and not allowed by labels": {world: newWorld(shared(blue), namespace("team", nil)), ref: remote,
+			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"elsewhere, and not there": {world: newWorld(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template, findings, err := validation.TemplateReference(context.Background(), row.world, row.ref, "team", field.NewPath("spec", "templateRef"))
+			require.NoError(t, err)
+			assert.Equal(t, row.found, template != nil)
+			assertRefused(t, findings.Errors, row.errors...)
+			assertWarned(t, findings.Warnings, row.warnings...)
+		})
+	}
+}
+
+func TestNothingIsConcludedWhenNobodyCouldLook(t *testing.T) {
+	world := newWorld(shared(blue))
+	world.err = errors.New("no route to host")
+	template, findings, err := validation.TemplateReference(context.Background(), world,
+		infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", field.NewPath("spec"))
+	require.ErrorIs(t, err, world.err)
+	assert.Nil(t, template)
+	assert.Empty(t, findings)
+}
+
+func TestLabelsOfANamespaceAreLookedUpOnlyWhenTheyMatter(t *testing.T) {
+	world := newWorld(shared(&infrav1.AllowedNamespaces{Names: []string{"team"}}))
+	_, _, err := validation.TemplateReference(context.Background(), world,
+		infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", field.NewPath("spec"))
+	require.NoError(t, err)
+	assert.Zero(t, world.looks["NamespaceLabels"])
+}

@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestNamesAreKeptForOwners(t *testing.T) {
+	const name, controlPlaneName = "demo-vpc", "demo-eks-controlplane-apply"
+	apply := builder.WorkspaceTemplateApply
+	owner, controlPlane := builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo")
+	ofCluster := func(cluster string) builder.Option { return builder.WithLabel(clusterv1.ClusterNameLabel, cluster) }
+	identity := func(cluster string) builder.Option {
+		return builder.WithVariables(map[string]string{naming.ClusterVariable: cluster})
+	}
+	network := func(vpc string) builder.Option {
+		return builder.WithVariables(map[string]string{naming.VPCVariable: vpc})
+	}
+	had := func(name string) builder.Option {
+		return builder.With(func(captCluster *infrav1.CAPTCluster) {
+			captCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: name}
+		})
+	}
+	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
+	const template = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one refers to another WorkspaceTemplate; choose another name, or give it the template and the variables of the CAPTCluster"
+	const cluster = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one has another cluster_name"
+	testApplies(t, validation.WorkspaceTemplateApplyCreation, map[string]applyRow{
+		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
+		"nobody of that name":                        {apply: apply(name, of("", "small"))},
+		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
+		"another template":                           {world: []validation.Owner{owner}, apply: apply(name, of("", "small")), errors: refused(template)},
+		"one of that name in another namespace":      {world: []validation.Owner{owner}, apply: apply(name, of("shared", "vpc")), errors: refused(template)},
+		"the same template":                          {world: []validation.Owner{owner}, apply: apply(name)},
+		"the same template in other words":           {world: []validation.Owner{owner}, apply: apply(name, of("default", "vpc"))},
+		"the owner's own":                            {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(owner))},
+		"that of an earlier owner of the name":       {world: []validation.Owner{owner}, apply: apply(name, of("", "small"), builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("earlier")))), errors: refused(template)},
+		"the same cluster":                           {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("prod"))},
+		"another cluster":                            {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"))}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"another cluster, by the Cluster's own word": {world: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"a cluster that nobody can compare":          {world: []validation.Owner{owner}, apply: apply(name, identity("test"))},
+		"no cluster to compare":                      {world: []validation.Owner{owner, builder.Cluster("demo")}, apply: apply(name, builder.WithVariables(nil))},
+		"put back for an owner that had it":          {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, of("", "earlier"), identity("prod"))},
+		"another cluster, for an owner that had it":  {world: []validation.Owner{builder.CAPTCluster("demo", ofCluster("prod"), had(name))}, apply: apply(name, identity("test")), errors: refused(cluster)},
+		"put back for a control plane": {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: controlPlaneName}}
+		}))}, apply: apply(controlPlaneName, of("", "earlier"))},
+		"the same VPC": {world: []validation.Owner{owner}, apply: apply(name, network("demo-vpc"))},
+		"another VPC":  {world: []validation.Owner{owner}, apply: apply(name, network("main")), errors: refused("has another vpc_name")},
+		"the same VPC, by another name": {world: []validation.Owner{builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" }))},
+			apply: apply(name, network("main"))},
+		"named by the owner by default":               {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef(name))}, apply: apply(name, of("", "small")), errors: refused(template)},
+		"an owner that has another one":               {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(name, of("", "small"))},
+		"an owner that makes none":                    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))}, apply: apply(name, of("", "small"))},
+		"that of a control plane":                     {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName, of("", "eks"))},
+		"that of a control plane, of another content": {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo gives this name")},
+		"that of a control plane, of its cluster":     {world: []validation.Owner{controlPlane, builder.Cluster("demo")}, apply: apply(controlPlaneName, of("", "eks"), identity("test")), errors: refused("has another cluster_name")},
+		"a control plane that has another one":        {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(controlPlaneName)},
+	})
+}

@@ -1,0 +1,149 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package schema checks objects against the definitions of their kinds (CRDs) outside an API server, with the libraries of
+// the API server itself.
+//
+// It exists because an API server checks what is written against the schema of the version in which it is written, and of
+// that version only. CAPT's rules are in the schema of v1beta2. What is written in v1beta1 becomes v1beta2 without passing
+// them, and what captctl makes offline meets them only when it is applied. Both are checked here, against the definition
+// that is installed: no rule is written twice.
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+)
+
+// ErrUnknownKind is the error of a kind, or a version of it, that no definition has.
+var ErrUnknownKind = errors.New("no definition has this kind in this version")
+
+// Schemas are the schemas of all kinds, in all their versions. They never change, so they can be used concurrently.
+type Schemas struct {
+	kinds map[runtimeschema.GroupVersionKind]*Schema
+}
+
+// Schema is the schema of one kind in one version. It never changes, so it can be used concurrently.
+type Schema struct {
+	kind       runtimeschema.GroupVersionKind
+	structural *schema.Structural
+	fields     validation.SchemaValidator
+	// rules compiles the CEL rules when they are needed for the first time. That takes milliseconds and a megabyte, and most
+	// programs check few kinds or none. It returns nil for a schema without rules.
+	rules func() *cel.Validator
+}
+
+// New reads definitions: every YAML file, in whatever folder, must hold one CustomResourceDefinition.
+func New(definitions ...fs.FS) (*Schemas, error) {
+	s := &Schemas{kinds: map[runtimeschema.GroupVersionKind]*Schema{}}
+	for _, files := range definitions {
+		err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
+				return err
+			}
+			data, err := fs.ReadFile(files, name)
+			if err != nil {
+				return err
+			}
+			if err := s.add(data); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(s.kinds) == 0 {
+		return nil, errors.New("there are no definitions")
+	}
+	return s, nil
+}
+
+// Of returns the schema of a kind, or an error that is ErrUnknownKind.
+func (s *Schemas) Of(kind runtimeschema.GroupVersionKind) (*Schema, error) {
+	found, ok := s.kinds[kind]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", kind, ErrUnknownKind)
+	}
+	return found, nil
+}
+
+func (s *Schemas) add(data []byte) error {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, definition); err != nil {
+		return err
+	}
+	if definition.Kind != "CustomResourceDefinition" {
+		return fmt.Errorf("it holds a %q instead of a CustomResourceDefinition", definition.Kind)
+	}
+	for _, version := range definition.Spec.Versions {
+		kind := runtimeschema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
+		if _, ok := s.kinds[kind]; ok {
+			return fmt.Errorf("there are two definitions of %s", kind)
+		}
+		compiled, err := compile(kind, version.Schema)
+		if err != nil {
+			return fmt.Errorf("the schema of %s: %w", kind, err)
+		}
+		s.kinds[kind] = compiled
+	}
+	return nil
+}
+
+func compile(kind runtimeschema.GroupVersionKind, source *apiextensionsv1.CustomResourceValidation) (*Schema, error) {
+	if source == nil || source.OpenAPIV3Schema == nil {
+		return nil, errors.New("it is missing")
+	}
+	props := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source.OpenAPIV3Schema, props, nil); err != nil {
+		return nil, err
+	}
+	structural, err := schema.NewStructural(props)
+	if err != nil {
+		return nil, err
+	}
+	// The structural schema shares its defaults with props, and the next step changes them.
+	structural = structural.DeepCopy()
+	if err := defaulting.PruneDefaults(structural); err != nil {
+		return nil, err
+	}
+	fields, _, err := validation.NewSchemaValidator(props)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{
+		kind:       kind,
+		structural: structural,
+		fields:     fields,
+		rules: sync.OnceValue(func() *cel.Validator {
+			return cel.NewValidator(structural, true, celconfig.PerCallLimit)
+		}),
+	}, nil
+}

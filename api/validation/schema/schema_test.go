@@ -1,0 +1,226 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package schema_test
+
+import (
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/config/crd"
+)
+
+var (
+	cluster      = infrav1.GroupVersion.WithKind("CAPTCluster")
+	controlPlane = controlplanev1.GroupVersion.WithKind("CAPTControlPlane")
+	template     = infrav1.GroupVersion.WithKind("WorkspaceTemplate")
+)
+
+func of(t testing.TB, kind runtimeschema.GroupVersionKind) *schema.Schema {
+	t.Helper()
+	schemas, err := schema.New(crd.Definitions)
+	require.NoError(t, err)
+	s, err := schemas.Of(kind)
+	require.NoError(t, err)
+	return s
+}
+
+// object is an object as an API server decodes it.
+func object(t testing.TB, kind runtimeschema.GroupVersionKind, spec string) *unstructured.Unstructured {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte("{apiVersion: " + kind.GroupVersion().String() + ", kind: " + kind.Kind + ", metadata: {name: a}, spec: " + spec + "}"))
+	require.NoError(t, err)
+	u := &unstructured.Unstructured{}
+	require.NoError(t, u.UnmarshalJSON(content))
+	return u
+}
+
+func texts(errs field.ErrorList) []string {
+	out := make([]string, 0, len(errs))
+	for _, err := range errs {
+		out = append(out, err.Error())
+	}
+	return out
+}
+
+func TestEveryKindIsKnownInTheHubVersion(t *testing.T) {
+	schemas, err := schema.New(crd.Definitions)
+	require.NoError(t, err)
+	for _, kind := range []runtimeschema.GroupVersionKind{
+		cluster, controlPlane, infrav1.GroupVersion.WithKind("CAPTClusterTemplate"), controlplanev1.GroupVersion.WithKind("CAPTControlPlaneTemplate"),
+		template, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+	} {
+		s, err := schemas.Of(kind)
+		require.NoError(t, err)
+		require.NotEmpty(t, s.Validate(t.Context(), object(t, kind, "{}")), "%s accepts a spec without its required fields", kind)
+	}
+}
+
+func TestUnknownKindIsAnError(t *testing.T) {
+	schemas, err := schema.New(crd.Definitions)
+	require.NoError(t, err)
+	for _, kind := range []runtimeschema.GroupVersionKind{
+		{}, cluster.GroupKind().WithVersion("v1beta3"), infrav1.GroupVersion.WithKind("CAPTControlPlane"), infrav1.GroupVersion.WithKind("CAPTClusterList"),
+	} {
+		_, err := schemas.Of(kind)
+		require.ErrorIs(t, err, schema.ErrUnknownKind)
+	}
+}
+
+func TestDefinitionsThatCanNotBeUsedAreAnError(t *testing.T) {
+	const definition = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {group: a.example, names: {kind: A}, versions: [{name: v1, schema: %}]}}`
+	file := func(schema string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(strings.ReplaceAll(definition, "%", schema))}
+	}
+	good := file("{openAPIV3Schema: {type: object}}")
+	_, err := schema.New(fstest.MapFS{"folder/a.yaml": good, "README.md": {Data: []byte("#")}})
+	require.NoError(t, err)
+	for want, files := range map[string]fs.FS{
+		"no definitions":      fstest.MapFS{},
+		"two definitions":     fstest.MapFS{"a.yaml": good, "b.yaml": good},
+		`holds a "Namespace"`: fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
+		"a.yaml":              fstest.MapFS{"a.yaml": {Data: []byte("}")}},
+		"is missing":          fstest.MapFS{"a.yaml": file("{}")},
+		"not supported":       fstest.MapFS{"a.yaml": file("{openAPIV3Schema: {type: object, id: a}}")},
+	} {
+		_, err := schema.New(files)
+		require.ErrorContains(t, err, want, want)
+	}
+}
+
+func TestObjectOfAnotherKindIsNotChecked(t *testing.T) {
+	errs := of(t, controlPlane).Validate(t.Context(), object(t, cluster, "{}"))
+	require.Len(t, errs, 1)
+	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
+	require.Contains(t, errs[0].Detail, "Kind=CAPTCluster can not be checked with the schema of")
+}
+
+func TestOnlyTheSpecIsChecked(t *testing.T) {
+	s, plane := of(t, controlPlane), object(t, controlPlane, everything)
+	plane.SetName("Not a Name")
+	plane.Object["status"] = map[string]any{"initialization": "wrong", "conditions": int64(1)}
+	require.Empty(t, s.Validate(t.Context(), plane))
+	require.Empty(t, s.ValidateUpdate(t.Context(), plane, plane))
+}
+
+func TestRulesThatCouldNotBeCheckedAreMentioned(t *testing.T) {
+	s := of(t, controlPlane)
+	for want, spec := range map[field.ErrorType]string{
+		field.ErrorTypeRequired:     `addons: [{}]`,
+		field.ErrorTypeTypeInvalid:  `region: 1`,
+		field.ErrorTypeNotSupported: `endpointProbe: Never`,
+		field.ErrorTypeTooLong:      `region: eu-west-` + strings.Repeat("1", 30),
+		field.ErrorTypeTooMany:      `fargateProfiles: [{name: a, workspaceTemplateRef: {name: x}, selectors: [{namespace: a}, {namespace: b}, {namespace: c}, {namespace: d}, {namespace: e}, {namespace: f}]}]`,
+	} {
+		errs := s.Validate(t.Context(), object(t, controlPlane, plane(spec)))
+		require.Equal(t, want, errs[0].Type)
+		require.Equal(t, "spec: Invalid value: more rules could not be checked: correct the other errors first", errs[len(errs)-1].Error())
+	}
+	errs := s.Validate(t.Context(), object(t, controlPlane, plane(`endpointAccess: {public: false}, controlPlaneEndpoint: {}`)))
+	require.Equal(t, "spec.endpointAccess", errs[len(errs)-1].Field, "a lack of fields keeps no rule from being checked")
+}
+
+// What the API server does not store does not count either: this object would be stored empty.
+func TestUnknownFieldsDoNotCount(t *testing.T) {
+	spec := `{version: "1.35", workspaceTemplateRef: {name: a}, controlPlaneEndpoint: {address: a}}`
+	errs := of(t, controlPlane).Validate(t.Context(), object(t, controlPlane, spec))
+	require.Equal(t, []string{`spec.controlPlaneEndpoint: Invalid value: 0: spec.controlPlaneEndpoint in body should have at least 1 properties`}, texts(errs))
+}
+
+// None of CAPT's kinds has another object within it so far.
+func TestObjectsWithinObjectsAreChecked(t *testing.T) {
+	schemas, err := schema.New(fstest.MapFS{"a.yaml": {Data: []byte(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {group: a.example, names: {kind: A},
+  versions: [{name: v1, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}}]}}`)}})
+	require.NoError(t, err)
+	kind := runtimeschema.GroupVersionKind{Group: "a.example", Version: "v1", Kind: "A"}
+	s, err := schemas.Of(kind)
+	require.NoError(t, err)
+	good, bad := object(t, kind, `{apiVersion: v1, kind: Pod, metadata: {name: a}}`), object(t, kind, `{apiVersion: v1, kind: Pod, metadata: {name: a/b}}`)
+	require.Empty(t, s.Validate(t.Context(), good))
+	require.Len(t, s.Validate(t.Context(), bad), 1)
+	require.Len(t, s.ValidateUpdate(t.Context(), bad, bad), 1)
+}
+
+func TestValidationLeavesObjectsAlone(t *testing.T) {
+	s, spec := of(t, controlPlane), `{version: "1.35", workspaceTemplateRef: {name: a, unknown: b}, region: null, endpointAccess: {}, status: {}}`
+	plane, old, same := object(t, controlPlane, spec), object(t, controlPlane, spec), object(t, controlPlane, spec)
+	require.Empty(t, s.Validate(t.Context(), plane))
+	require.Empty(t, s.ValidateUpdate(t.Context(), plane, old))
+	require.Equal(t, same, plane)
+	require.Equal(t, same, old)
+}
+
+func TestTypedObjectsAreCheckedLikeUnstructuredOnes(t *testing.T) {
+	for _, row := range []struct {
+		kind  runtimeschema.GroupVersionKind
+		typed runtime.Object
+		spec  string
+	}{
+		{controlPlane, &controlplanev1.CAPTControlPlane{}, everything},
+		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: false, private: false}`)},
+		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`recovery: {backoff: {initialSeconds: 2000}}, fargateProfiles: [{name: "a b", selectors: [], workspaceTemplateRef: {name: x}}]`)},
+		{cluster, &infrav1.CAPTCluster{}, `{region: here, vpc: {}}`},
+		{template, &infrav1.WorkspaceTemplate{}, `{template: {spec: {unknown: 1, forProvider: {source: Inline, module: a, unknown: [1], varmap: {a: [1, 1.5]}}}}}`},
+		{template, &infrav1.WorkspaceTemplate{}, `{workspaceScope: Here, template: {spec: {managementPolicies: [All], forProvider: {source: File, module: a}}}}`},
+	} {
+		s, written := of(t, row.kind), object(t, row.kind, row.spec)
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, row.typed))
+		want := texts(s.Validate(t.Context(), written))
+		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), row.typed)))
+		row.typed.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
+		require.ElementsMatch(t, want, texts(s.Validate(t.Context(), row.typed)))
+	}
+}
+
+func TestNilTypedObjectIsAnError(t *testing.T) {
+	errs := of(t, controlPlane).Validate(t.Context(), (*controlplanev1.CAPTControlPlane)(nil))
+	require.Len(t, errs, 1)
+	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
+}
+
+// The rules are compiled by whoever asks first: others wait for it and see the same.
+func TestSchemasCanBeUsedConcurrently(t *testing.T) {
+	s := of(t, controlPlane)
+	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: false}}`)
+	old := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, region: eu-west-1}`)
+	results := make([][2][]string, 32)
+	var group sync.WaitGroup
+	for i := range results {
+		group.Go(func() {
+			results[i] = [2][]string{texts(s.Validate(t.Context(), bad)), texts(s.ValidateUpdate(t.Context(), bad, old))}
+		})
+	}
+	group.Wait()
+	require.Len(t, results[0][0], 3)
+	require.Len(t, results[0][1], 4)
+	for _, result := range results {
+		require.ElementsMatch(t, results[0][0], result[0])
+		require.ElementsMatch(t, results[0][1], result[1])
+	}
+}

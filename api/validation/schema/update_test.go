@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package schema_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// change is an update of a spec and the fields that it must be refused for, none if it is fine.
+type change struct {
+	kind     runtimeschema.GroupVersionKind
+	old, new string
+	refused  []string
+}
+
+func (c change) run(t *testing.T) {
+	t.Helper()
+	s := of(t, c.kind)
+	fields := []string{}
+	for _, err := range s.ValidateUpdate(t.Context(), object(t, c.kind, c.new), object(t, c.kind, c.old)) {
+		fields = append(fields, err.Field)
+	}
+	require.ElementsMatch(t, c.refused, fields)
+}
+
+func plane(fields string) string {
+	return `{version: "1.35", workspaceTemplateRef: {name: x}, ` + fields + `}`
+}
+
+func TestObjectFromBeforeARuleCanBeChangedElsewhere(t *testing.T) {
+	for name, c := range map[string]change{
+		"bad pattern stays":          {controlPlane, `{version: newest, workspaceTemplateRef: {name: x}}`, `{version: newest, workspaceTemplateRef: {name: z}}`, nil},
+		"bad pattern becomes good":   {controlPlane, `{version: newest, workspaceTemplateRef: {name: x}}`, plane(``), nil},
+		"bad pattern becomes worse":  {controlPlane, `{version: newest, workspaceTemplateRef: {name: x}}`, `{version: latest, workspaceTemplateRef: {name: x}}`, []string{"spec.version"}},
+		"another field gets bad":     {controlPlane, `{version: newest, workspaceTemplateRef: {name: x}}`, `{version: newest, workspaceTemplateRef: {name: x}, region: here}`, []string{"spec.region"}},
+		"bad rule stays":             {controlPlane, plane(`endpointAccess: {public: false}`), plane(`endpointAccess: {public: false}, region: eu-west-1`), nil},
+		"bad rule stays, defaulted":  {controlPlane, plane(`endpointAccess: {public: false}`), plane(`endpointAccess: {public: false, private: false}, region: eu-west-1`), nil},
+		"bad rule, other object":     {controlPlane, plane(`endpointAccess: {public: false}`), plane(`endpointAccess: {public: false, publicCIDRs: [10.0.0.0/8]}`), []string{"spec.endpointAccess", "spec.endpointAccess.publicCIDRs"}},
+		"bad tag stays":              {controlPlane, plane(`additionalTags: {"aws:a": b}`), plane(`additionalTags: {"aws:a": b}, region: eu-west-1`), nil},
+		"bad tag, and another one":   {controlPlane, plane(`additionalTags: {"aws:a": b}`), plane(`additionalTags: {"aws:a": b, c: d}`), []string{"spec.additionalTags"}},
+		"bad item of a map stays":    {controlPlane, plane(`fargateProfiles: [{name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}]`), plane(`fargateProfiles: [{name: c, selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}, {name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: z}}]`), nil},
+		"bad item of a list moves":   {controlPlane, plane(`recovery: {actions: [{type: RecreateWorkspace}]}`), plane(`recovery: {actions: [{type: Requeue}, {type: RecreateWorkspace}]}`), []string{"spec.recovery.actions[1]"}},
+		"duplicates stay":            {controlPlane, plane(`addons: [{name: a}, {name: a}]`), plane(`addons: [{name: a}, {name: a}, {name: b}]`), nil},
+		"duplicates are new":         {controlPlane, plane(`addons: [{name: a}]`), plane(`addons: [{name: a}, {name: a}]`), []string{"spec.addons[1]"}},
+		"missing object stays":       {cluster, `{region: eu-west-1, vpc: {}}`, `{region: eu-west-1, vpc: {}, workspaceTemplateApplyRef: {name: a}}`, nil},
+		"required field was missing": {cluster, `{vpc: {existingID: vpc-1}}`, `{vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: a}}`, []string{"spec.region", "spec"}},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+func TestWhatIsWrittenOnceStays(t *testing.T) {
+	for name, c := range map[string]change{
+		"region":                {cluster, `{region: eu-west-1, vpc: {existingID: vpc-1}}`, `{region: eu-west-2, vpc: {existingID: vpc-1}}`, []string{"spec.region"}},
+		"bad region":            {cluster, `{region: here, vpc: {existingID: vpc-1}}`, `{region: eu-west-2, vpc: {existingID: vpc-1}}`, []string{"spec.region"}},
+		"optional region":       {controlPlane, plane(``), plane(`region: eu-west-1`), nil},
+		"other optional region": {controlPlane, plane(`region: eu-west-1`), plane(`region: eu-west-2`), []string{"spec.region"}},
+		"no region any more":    {controlPlane, plane(`region: eu-west-1`), plane(``), []string{"spec.region"}},
+		"reference":             {controlPlane, plane(``), plane(`workspaceTemplateApplyRef: {name: a}`), nil},
+		"same reference":        {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(`workspaceTemplateApplyRef: {name: a}, region: eu-west-1`), nil},
+		"other reference":       {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(`workspaceTemplateApplyRef: {name: b}`), []string{"spec.workspaceTemplateApplyRef"}},
+		"no reference any more": {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(``), []string{"spec.workspaceTemplateApplyRef"}},
+	} {
+		t.Run(name, c.run)
+	}
+}

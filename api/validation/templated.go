@@ -1,0 +1,77 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// templateLookup looks up the WorkspaceTemplate that a field names.
+type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error)
+
+// referencesFrom are those of an object of a namespace.
+func referencesFrom(world World, namespace string) templateLookup {
+	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+		return TemplateReference(ctx, world, ref, namespace, path)
+	}
+}
+
+// referencesOfClass are those of a template for a ClusterClass. Cluster API makes objects of it in the namespaces of
+// Clusters, which may be others than that of the ClusterClass, and there the reference is checked: here nothing is wrong
+// for certain.
+func referencesOfClass(world World, namespace string) templateLookup {
+	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
+		template, findings, err := TemplateReference(ctx, world, ref, namespace, path)
+		for _, e := range findings.Errors {
+			findings.Warn(path, "%s", e.Detail)
+		}
+		findings.Errors = nil
+		return template, findings, err
+	}
+}
+
+// templated checks what an owner gives to Terraform: the WorkspaceTemplate it names, and the variables of the user. Those
+// that CAPT sets take precedence.
+func templated(
+	ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables map[string]string, variablesPath *field.Path, ours []string, look templateLookup,
+) (Findings, error) {
+	template, findings, err := look(ctx, ref, refPath)
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(Variables(variables, variablesPath)...)
+	users := make(map[string]string, len(variables))
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		switch {
+		case slices.Contains(ours, name):
+			findings.Warn(variablesPath.Key(name), "has no effect, since CAPT sets this variable; remove it")
+		case variableName.MatchString(name): // Others are refused, and need no warning besides.
+			users[name] = variables[name]
+		}
+	}
+	if template != nil {
+		findings.Add(VariablesOfTemplate(template, users, variablesPath))
+		findings.Warnings = append(findings.Warnings, UnusedVariables(template, users, variablesPath, ours...)...)
+	}
+	return findings, nil
+}

@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+var templatePath = field.NewPath("spec", "template")
+
+// CAPTClusterTemplate checks a template for CAPTClusters like one of them, as far as it is the same for all.
+func CAPTClusterTemplate(ctx context.Context, world World, template *infrav1.CAPTClusterTemplate) (Findings, error) {
+	var findings Findings
+	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
+	vpc := template.Spec.Template.Spec.VPC.Template
+	if vpc == nil {
+		return findings, nil
+	}
+	found, err := vpcTemplate(ctx, vpc, templatePath.Child("spec", "vpc", "template"), referencesOfClass(world, template.Namespace))
+	findings.Add(found)
+	return findings, err
+}
+
+// CAPTControlPlaneTemplate checks a template for CAPTControlPlanes like one of them, as far as it is the same for all.
+func CAPTControlPlaneTemplate(ctx context.Context, world World, template *controlplanev1.CAPTControlPlaneTemplate) (Findings, error) {
+	findings, err := controlPlaneSpec(ctx, &template.Spec.Template.Spec, templatePath.Child("spec"), referencesOfClass(world, template.Namespace))
+	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
+	return findings, err
+}
+
+// CAPTClusterTemplateChange refuses a change of what CAPTClusters are made from.
+func CAPTClusterTemplateChange(_ context.Context, _ World, old, template *infrav1.CAPTClusterTemplate) (field.ErrorList, error) {
+	return unchanged(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
+}
+
+// CAPTControlPlaneTemplateChange refuses a change of what CAPTControlPlanes are made from.
+func CAPTControlPlaneTemplateChange(_ context.Context, _ World, old, template *controlplanev1.CAPTControlPlaneTemplate) (field.ErrorList, error) {
+	return unchanged(old.Spec.Template.Spec, template.Spec.Template.Spec), nil
+}
+
+// unchanged keeps the spec of a template as it is. Cluster API does not watch templates: a change would reach every Cluster
+// of the ClusterClass by itself, at some time within its resync period, and run Terraform in all of them. With a new
+// template a person chooses when, and for which Clusters.
+func unchanged(old, spec any) field.ErrorList {
+	if equality.Semantic.DeepEqual(old, spec) {
+		return nil
+	}
+	return field.ErrorList{forbidden(templatePath.Child("spec"),
+		"is immutable: a change would reach all Clusters of the ClusterClass at once. Make a new template, and let the ClusterClass refer to that one")}
+}

@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func captClusterTemplate(options ...builder.Option) *infrav1.CAPTClusterTemplate {
+	template := &infrav1.CAPTClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "class"}}
+	template.Spec.Template.Spec = builder.CAPTCluster("demo", options...).Spec.CAPTClusterTemplateResourceSpec
+	return template
+}
+
+func controlPlaneTemplate(options ...builder.Option) *controlplanev1.CAPTControlPlaneTemplate {
+	template := &controlplanev1.CAPTControlPlaneTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "class"}}
+	template.Spec.Template.Spec = builder.CAPTControlPlane("demo", options...).Spec.CAPTControlPlaneTemplateResourceSpec
+	return template
+}
+
+func TestTemplatesOfCAPTClusters(t *testing.T) {
+	for title, row := range map[string]row{
+		"good":                 {world: []validation.Owner{builder.WorkspaceTemplate("vpc")}},
+		"with an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
+		"of a template that may come where the Clusters are": {warnings: []string{"spec.template.spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
+		"of a template that may allow where the Clusters are": {world: []validation.Owner{builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))},
+			object: []builder.Option{vpcNamed("shared")}, warnings: []string{"spec.template.spec.vpc.template.ref: WorkspaceTemplate shared/vpc does not exist, or does not allow"}},
+		"with a bad variable": {world: []validation.Owner{builder.WorkspaceTemplate("vpc")}, object: []builder.Option{vpcVariables("a-b", "c")},
+			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			got, err := validation.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...))
+			require.NoError(t, err)
+			assertRefused(t, got.Errors, row.refused...)
+			assertWarned(t, got.Warnings, row.warnings...)
+		})
+	}
+}
+
+func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
+	world := newWorld(builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"))
+	for title, row := range map[string]row{
+		"good": {object: []builder.Option{fargate(selecting("a"))}},
+		"with everything that is wrong for all Clusters": {object: []builder.Option{vpcVariables("a-b", "c"), fargate(selecting("A")),
+			plane(func(c *controlplanev1.CAPTControlPlane) {
+				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"k": "a;b"}
+				c.Spec.Addons = []controlplanev1.Addon{{Name: "coredns", ConfigurationValues: "[]"}}
+			})},
+			refused: []finding{
+				{"spec.template.spec.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"},
+				{"spec.template.spec.additionalTags[k]", field.ErrorTypeInvalid, "letters, digits, spaces"},
+				{"spec.template.spec.addons[0].configurationValues", field.ErrorTypeInvalid, "JSON or YAML object"},
+				{"spec.template.spec.fargateProfiles[0].selectors[0].namespace", field.ErrorTypeInvalid, "no pod can match"},
+			}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			got, err := validation.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...))
+			require.NoError(t, err)
+			assertRefused(t, got.Errors, row.refused...)
+			assertWarned(t, got.Warnings, row.warnings...)
+		})
+	}
+}
+
+func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
+	metadata := clusterv1.ObjectMeta{Labels: map[string]string{"a b": "c"}, Annotations: map[string]string{"x/y/z": ""}}
+	networks, planes := captClusterTemplate(builder.WithExistingVPC("vpc-1")), controlPlaneTemplate()
+	networks.Spec.Template.ObjectMeta, planes.Spec.Template.ObjectMeta = metadata, metadata
+	world := newWorld(builder.WorkspaceTemplate("eks"))
+	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
+
+	got, err := validation.CAPTClusterTemplate(t.Context(), world, networks)
+	require.NoError(t, err)
+	assertRefused(t, got.Errors, want...)
+	got, err = validation.CAPTControlPlaneTemplate(t.Context(), world, planes)
+	require.NoError(t, err)
+	assertRefused(t, got.Errors, want...)
+}
+
+func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
+	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "Make a new template, and let the ClusterClass refer to that one"}
+	world := newWorld()
+
+	relabelled := captClusterTemplate()
+	relabelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
+	errs, err := validation.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
+	require.NoError(t, err)
+	assertRefused(t, errs)
+	errs, err = validation.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
+	require.NoError(t, err)
+	assertRefused(t, errs, want)
+
+	errs, err = validation.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
+	require.NoError(t, err)
+	assertRefused(t, errs)
+	errs, err = validation.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
+	require.NoError(t, err)
+	assertRefused(t, errs, want)
+}
+
+func TestNothingIsConcludedAboutTemplatesWhenNobodyCouldLook(t *testing.T) {
+	world := newWorld()
+	world.err = errors.New("no route to host")
+	_, err := validation.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())
+	require.ErrorIs(t, err, world.err)
+	_, err = validation.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate())
+	require.ErrorIs(t, err, world.err)
+	assert.Equal(t, 2, world.looks["WorkspaceTemplate"])
+}

@@ -1,0 +1,161 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// WorkspaceNameVariable is the placeholder for the name of the Workspace. CAPT sets it last, whatever a user gives.
+const WorkspaceNameVariable = "WORKSPACE_NAME"
+
+// tagPrefix begins the variables that CAPT makes of tags. The rest is the key of the tag, which AWS allows more than a
+// placeholder can name.
+const tagPrefix = "tags_"
+
+var (
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
+	// an expression there.
+	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
+)
+
+// Variables checks the names of the variables that a user gives to CAPT.
+func Variables(variables map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !variableName.MatchString(name) {
+			errs = append(errs, invalid(path.Key(name),
+				"no placeholder can have this name; use letters, digits and underscores, and do not begin with a digit"))
+		}
+	}
+	return errs
+}
+
+// AppliedVariables checks the names of the variables of a WorkspaceTemplateApply, to which CAPT itself adds one for each
+// tag.
+func AppliedVariables(variables map[string]string, path *field.Path) field.ErrorList {
+	given := maps.Clone(variables)
+	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, tagPrefix) })
+	return Variables(given, path)
+}
+
+// SafeInModule tells whether a value may become part of the text of a module.
+func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
+
+// UnsafeInModule is the error about a value that may not. The value may be a secret, so only its name is told.
+func UnsafeInModule(path *field.Path, variable string) *field.Error {
+	return invalid(path,
+		"the value of variable %s has characters that could change the module; declare a Terraform variable and pass it through forProvider.vars or varmap",
+		strconv.Quote(variable))
+}
+
+// VariablesOfTemplate checks the values of variables against the template they are put into.
+func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) Findings {
+	var findings Findings
+	for _, name := range sets.List(namesIn(template.Spec.Template.Spec.ForProvider.Module)) {
+		if value, ok := variables[name]; ok && name != WorkspaceNameVariable && !SafeInModule(value) {
+			findings.Refuse(UnsafeInModule(path.Key(name), name))
+		}
+	}
+	return findings
+}
+
+// UnusedVariables finds what looks like a spelling mistake: variables that a user gives and the template has no placeholder
+// for, and placeholders of the template that nobody gives a value. Further names are those of variables that CAPT sets
+// besides; a template need not use them.
+func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
+	var findings Findings
+	used, needed := placeholders(&template.Spec.Template.Spec)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		switch {
+		case name == WorkspaceNameVariable:
+			findings.Warn(path.Key(name), "has no effect, since ${%s} is always the name of the Workspace; remove it", name)
+		case !used.Has(name):
+			findings.Warn(path.Key(name), "WorkspaceTemplate %s/%s has no placeholder ${%s}; correct the spelling, or remove the variable", template.Namespace, template.Name, name)
+		}
+	}
+	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, WorkspaceNameVariable)...)) {
+		findings.Warn(path, "WorkspaceTemplate %s/%s has a placeholder ${%s}, which stays as it is without a value; give the variable", template.Namespace, template.Name, name)
+	}
+	return findings.Warnings
+}
+
+// placeholders returns the variables that a template uses anywhere, and those without which it can not work: within an
+// inline module, ${name} may be Terraform's own.
+func placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string]) {
+	spec = spec.DeepCopy()
+	module := namesIn(spec.ForProvider.Module)
+	if spec.ForProvider.Source == terraform.SourceInline {
+		spec.ForProvider.Module = ""
+	}
+	needed = sets.New[string]()
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return module, needed // What came as JSON can be encoded as JSON.
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err == nil {
+		collect(tree, needed)
+	}
+	return module.Union(needed), needed
+}
+
+// collect adds the placeholders of all strings of a tree. Keys of maps are no place for a placeholder.
+func collect(node any, names sets.Set[string]) {
+	switch node := node.(type) {
+	case map[string]any:
+		for _, child := range node {
+			collect(child, names)
+		}
+	case []any:
+		for _, child := range node {
+			collect(child, names)
+		}
+	case string:
+		names.Insert(sets.List(namesIn(node))...)
+	}
+}
+
+func namesIn(text string) sets.Set[string] {
+	names := sets.New[string]()
+	for _, match := range terraform.Placeholder.FindAllStringSubmatch(text, -1) {
+		names.Insert(match[1])
+	}
+	return names
+}
+
+// invalid is an error about a value that is not quoted: it may be a secret, or the text of a whole module.
+func invalid(path *field.Path, format string, args ...any) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...))
+}
+
+func forbidden(path *field.Path, format string, args ...any) *field.Error {
+	return field.Forbidden(path, fmt.Sprintf(format, args...))
+}

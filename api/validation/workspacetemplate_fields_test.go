@@ -1,0 +1,238 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const templateSpec = "spec.template.spec."
+
+// templateRow is a template, and what is said about it.
+type templateRow struct {
+	option   builder.Option
+	errors   []finding
+	warnings []string
+}
+
+func testTemplates(t *testing.T, rows map[string]templateRow) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			findings := validation.WorkspaceTemplateFindings(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			assertRefused(t, findings.Errors, row.errors...)
+			assertWarned(t, findings.Warnings, row.warnings...)
+		})
+	}
+}
+
+func with(change func(*infrav1.WorkspaceTemplateSpec)) builder.Option {
+	return builder.With(func(template *infrav1.WorkspaceTemplate) { change(&template.Spec) })
+}
+
+func from(source terraform.Source, module string) builder.Option {
+	return builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		*params = terraform.WorkspaceParameters{Source: source, Module: module}
+	})
+}
+
+func TestWhereAModuleComesFrom(t *testing.T) {
+	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "written as Kind::namespace/name"}}
+	testTemplates(t, map[string]templateRow{
+		"a remote one":                        {option: from("Remote", "git::https://example.com/modules.git//vpc?ref=v1")},
+		"a remote one of nowhere":             {option: from("Remote", " "), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeRequired, "write where the module is"}}},
+		"an empty inline one":                 {option: from("Inline", "")},
+		"one from Flux":                       {option: from("Flux", "OCIRepository::shared/modules")},
+		"one from Flux of a kind by variable": {option: from("Flux", "${kind}::shared/modules")},
+		"one from Flux by variable":           {option: from("Flux", "${source}")},
+		"Flux without a kind":                 {option: from("Flux", "shared/modules"), errors: flux},
+		"Flux without a namespace":            {option: from("Flux", "GitRepository::modules"), errors: flux},
+		"Flux with a path":                    {option: from("Flux", "GitRepository::shared/modules/vpc"), errors: flux},
+		"Flux with one colon":                 {option: from("Flux", "GitRepository:shared/modules"), errors: flux},
+	})
+}
+
+func TestFieldsOfATemplate(t *testing.T) {
+	allow := func(names ...string) builder.Option {
+		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+		})
+	}
+	file := func(file terraform.VarFile) builder.Option {
+		return builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.VarFiles = []terraform.VarFile{file} })
+	}
+	kind := func(scope terraform.Scope, kind string) builder.Option {
+		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.WorkspaceScope = scope
+			spec.Template.Spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: "aws", Kind: kind}
+		})
+	}
+	key := &terraform.KeyReference{Name: "network", Key: "vpc"}
+	noName := func(i string) finding {
+		return finding{"spec.allowedNamespaces.names[" + i + "]", field.ErrorTypeInvalid, "no namespace can have this name"}
+	}
+	testTemplates(t, map[string]templateRow{
+		"allowed namespaces":      {option: allow("team", "*")},
+		"a pattern":               {option: allow("team", "team-*"), errors: []finding{noName("1")}},
+		"an upper-case namespace": {option: allow("Team"), errors: []finding{noName("0")}},
+		"an empty namespace":      {option: allow(""), errors: []finding{noName("0")}},
+		"a selector":              {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.AllowedNamespaces = blue })},
+		"a selector that can not be read": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
+			s.AllowedNamespaces = &infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}
+		}), errors: []finding{{"spec.allowedNamespaces.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator; correct it`}}},
+
+		"a file from a Secret":    {option: file(terraform.VarFile{Source: "SecretKey", SecretKeyRef: key})},
+		"a file from a ConfigMap": {option: file(terraform.VarFile{Source: "ConfigMapKey", ConfigMapKeyRef: key})},
+		"a file from a Secret that is not named": {option: file(terraform.VarFile{Source: "SecretKey", ConfigMapKeyRef: key}),
+			errors: []finding{{templateSpec + "forProvider.varFiles[0].secretKeyRef", field.ErrorTypeRequired, "name the Secret"}}},
+		"a file from a ConfigMap that is not named": {option: file(terraform.VarFile{Source: "ConfigMapKey"}),
+			errors: []finding{{templateSpec + "forProvider.varFiles[0].configMapKeyRef", field.ErrorTypeRequired, "name the ConfigMap"}}},
+
+		"the default ProviderConfig":  {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.Template.Spec.ProviderConfigRef = nil })},
+		"a ProviderConfig":            {option: kind(terraform.ScopeNamespaced, "ProviderConfig")},
+		"a ClusterProviderConfig":     {option: kind(terraform.ScopeNamespaced, "ClusterProviderConfig")},
+		"one of a kind by a variable": {option: kind(terraform.ScopeNamespaced, "${kind}")},
+		"one of no such kind": {option: kind(terraform.ScopeNamespaced, "Secret"),
+			errors: []finding{{templateSpec + "providerConfigRef.kind", field.ErrorTypeNotSupported, `"ClusterProviderConfig", "ProviderConfig"`}}},
+		"a kind in the cluster scope, which has none": {option: kind(terraform.ScopeCluster, "Secret")},
+
+		"an entrypoint of an inline module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "vpc" }),
+			warnings: []string{templateSpec + "forProvider.entrypoint: an inline module is a single file"}},
+		"an entrypoint that is none": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
+		"an entrypoint of a remote module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) {
+			*p = terraform.WorkspaceParameters{Source: "Remote", Module: "x", Entrypoint: "vpc"}
+		})},
+		"an external secret store": {option: builder.WithWorkspaceSpec(func(s *terraform.WorkspaceSpec) {
+			s.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		}), warnings: []string{templateSpec + "publishConnectionDetailsTo: has no effect in the scope Namespaced"}},
+		"an external secret store in the cluster scope": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
+			s.WorkspaceScope = terraform.ScopeCluster
+			s.Template.Spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
+		})},
+	})
+}
+
+func TestUnknownFieldsAreNamed(t *testing.T) {
+	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
+	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
+	findings := validation.WorkspaceTemplateFindings(template)
+	assert.Empty(t, findings.Errors)
+	assertWarned(t, findings.Warnings, templateSpec+"writeTo: CAPT does not know this field",
+		templateSpec+"forProvider.modul: CAPT does not know this field", templateSpec+"forProvider.b: CAPT does not know this field")
+	assert.Contains(t, findings.Warnings[1], "forProvider.b", "in the same order every time")
+}
+
+func TestVariablesThatAModuleDeclares(t *testing.T) {
+	const module = "variable \"a\" {\n  type = string\n}\nvariable \"b\" {\n  default = null\n}\n"
+	const noValue = templateSpec + `forProvider.module: variable "a" has no default, and nothing gives it a value`
+	given := func(module string, change func(*terraform.WorkspaceParameters)) builder.Option {
+		return builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+			*params = terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module}
+			if change != nil {
+				change(params)
+			}
+		})
+	}
+	vars := func(keys ...string) func(*terraform.WorkspaceParameters) {
+		return func(params *terraform.WorkspaceParameters) {
+			for _, key := range keys {
+				params.Vars = append(params.Vars, terraform.Var{Key: key, Value: "correcthorse"})
+			}
+		}
+	}
+	varmap := func(params *terraform.WorkspaceParameters) {
+		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"a": {"x": 1}, "c": [1]}`)}
+	}
+	testTemplates(t, map[string]templateRow{
+		"all is given":        {option: given(module, vars("a", "b"))},
+		"a default is enough": {option: given(module, vars("a"))},
+		"one is not given":    {option: given(module, nil), warnings: []string{noValue}},
+		"one is not declared": {option: given(module, vars("a", "c")), warnings: []string{
+			templateSpec + `forProvider.vars[1].key: the module declares no variable "c"; declare it, or correct the spelling`}},
+		"one of varmap is not declared": {option: given(module, varmap), warnings: []string{
+			templateSpec + `forProvider.varmap[c]: the module declares no variable "c"`}},
+		"one that a variable names": {option: given(module, vars("${name}"))},
+		"a file may give it": {option: given(module, func(p *terraform.WorkspaceParameters) {
+			p.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "a", Key: "b"}}}
+		})},
+		"an argument gives it": {option: given(module, func(p *terraform.WorkspaceParameters) {
+			p.PlanArgs, p.ApplyArgs = []string{"-var=a=1"}, []string{"-var-file", "x"}
+		})},
+		"another argument does not": {option: given(module, func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-parallelism=1"} }), warnings: []string{noValue}},
+		"the environment gives it, which is refused": {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_VAR_a"}} }),
+			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "belong to the provider"}}},
+		"a name that a variable is part of":       {option: given("variable \"${prefix}_a\" {}\n", vars("x_a"))},
+		"a default that a variable gives":         {option: given("variable \"a\" {\n  default = ${a}\n}\n", nil)},
+		"JSON":                                    {option: given(`{"variable": {"a": {}, "b": {"default": 1}}}`, asJSON(vars("b", "c"))), warnings: []string{noValue, "vars[1].key: "}},
+		"JSON in lists":                           {option: given(`{"variable": [{"a": [{"type": "string"}]}]}`, asJSON(vars("a")))},
+		"a module that can not be read is enough": {option: given("variable \"a\" {", vars("c")), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "line 1, column 14"}}},
+		"a module from elsewhere": {option: given("x", func(p *terraform.WorkspaceParameters) {
+			p.Source = terraform.SourceRemote
+			vars("c")(p)
+		})},
+		"a block that looks like one": {option: given("resource \"variable\" \"a\" {}\nlocals {}\n", nil)},
+		"a block without a name":      {option: given("variable {}\n", nil)},
+	})
+}
+
+func asJSON(change func(*terraform.WorkspaceParameters)) func(*terraform.WorkspaceParameters) {
+	return func(params *terraform.WorkspaceParameters) {
+		params.InlineFormat = terraform.FormatJSON
+		change(params)
+	}
+}
+
+func TestOutputsForEverybodyToSee(t *testing.T) {
+	publish := func(module string, names ...string) builder.Option {
+		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.PublishOutputs = names
+			spec.Template.Spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module}
+		})
+	}
+	sensitive := func(value string) string { return "output \"a\" {\n  value = 1\n  sensitive = " + value + "\n}\n" }
+	refused := []finding{{"spec.publishOutputs[0]", field.ErrorTypeForbidden, `output "a" is declared sensitive, and no sensitive output appears in status`}}
+	testTemplates(t, map[string]templateRow{
+		"one that is declared":                 {option: publish("output \"a\" { value = 1 }\n", "a")},
+		"one that is not":                      {option: publish("", "a"), warnings: []string{`spec.publishOutputs[0]: the module declares no output "a"`}},
+		"a sensitive one":                      {option: publish(sensitive("true"), "a"), errors: refused},
+		"a sensitive one, as a text":           {option: publish(sensitive(`"true"`), "a"), errors: refused},
+		"one that says it is not":              {option: publish(sensitive("false"), "a")},
+		"one that a variable decides about":    {option: publish(sensitive("${hidden}"), "a")},
+		"a sensitive one that is not for them": {option: publish(sensitive("true")+"output \"b\" { value = 1 }\n", "b")},
+		"one whose name a variable is part of": {option: publish("output \"${x}_a\" { value = 1 }\n", "x_a")},
+		"a sensitive one in JSON": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.PublishOutputs = []string{"b", "a"}
+			spec.Template.Spec.ForProvider = inlineJSON(`{"output": {"a": {"value": 1, "sensitive": true}, "b": {"value": 1}}}`)
+		}), errors: []finding{{"spec.publishOutputs[1]", field.ErrorTypeForbidden, "sensitive"}}},
+		"one of a module from elsewhere": {option: with(func(spec *infrav1.WorkspaceTemplateSpec) {
+			spec.PublishOutputs = []string{"a"}
+			spec.Template.Spec.ForProvider = terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: "x"}
+		})},
+	})
+}

@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// WorkspaceName is the name of the Workspace of a WorkspaceTemplateApply: what spec says, else what the naming scheme
+// gives, for which the template must be known. Empty means that nobody can tell yet.
+func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) string {
+	if apply.Spec.WorkspaceName != "" || template == nil || apply.Name == "" {
+		return apply.Spec.WorkspaceName
+	}
+	return naming.Workspace(template.Spec.WorkspaceScope, keyOf(apply))
+}
+
+// WorkspaceTemplateApply checks a WorkspaceTemplateApply as it is.
+func WorkspaceTemplateApply(ctx context.Context, world World, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
+	spec := field.NewPath("spec")
+	variables := spec.Child("variables")
+	findings := Findings{Errors: AppliedVariables(apply.Spec.Variables, variables)}
+	findings.Refuse(ownNamespace(apply, spec)...)
+	findings.Refuse(legalWorkspaceName(apply, spec)...)
+
+	template, reference, err := TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(reference)
+	if template != nil {
+		findings.Add(VariablesOfTemplate(template, apply.Spec.Variables, variables))
+		// CAPT gives all its variables to every template, whether it has use for them or not.
+		if metav1.GetControllerOf(apply) == nil {
+			findings.Warnings = append(findings.Warnings, UnusedVariables(template, apply.Spec.Variables, variables)...)
+		}
+	}
+	for _, rule := range []func(context.Context, World, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){claimed, waits} {
+		errs, err := rule(ctx, world, apply, template)
+		if err != nil {
+			return findings, err
+		}
+		findings.Refuse(errs...)
+	}
+	return findings, nil
+}
+
+// WorkspaceTemplateApplyChange checks what an update of a WorkspaceTemplateApply changes.
+func WorkspaceTemplateApplyChange(ctx context.Context, world World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+	scope, recorded := recordedScope(old)
+	if !recorded || old.TemplateKey() == apply.TemplateKey() {
+		return nil, nil
+	}
+	template, permitted, err := permittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	if err != nil || !permitted || template.Spec.WorkspaceScope.OrDefault() == scope {
+		return nil, err
+	}
+	return field.ErrorList{forbidden(field.NewPath("spec", "templateRef"),
+		"Workspace %s is in scope %s, and WorkspaceTemplate %s makes Workspaces in scope %s; a Workspace can not move between scopes: refer to a template of scope %s, or make another WorkspaceTemplateApply",
+		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
+}
+
+// ownNamespace holds the references to Secrets to the namespace of the object.
+func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	check := func(namespace string, path *field.Path) {
+		if namespace != "" && namespace != apply.Namespace {
+			errs = append(errs, forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply; leave it out", apply.Namespace))
+		}
+	}
+	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
+		check(ref.Namespace, spec.Child("writeConnectionSecretToRef"))
+	}
+	for i := range apply.Spec.WaitForSecrets {
+		check(apply.Spec.WaitForSecrets[i].Namespace, spec.Child("waitForSecrets").Index(i))
+	}
+	return errs
+}
+
+func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
+	name := apply.Spec.WorkspaceName
+	if name == "" || len(utilvalidation.IsDNS1123Subdomain(name)) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(spec.Child("workspaceName"), name,
+		`no Workspace can have this name (RFC 1123); use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
+}
+
+// recordedScope is the scope of the Workspace that status remembers.
+func recordedScope(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		for _, scope := range terraform.Scopes() {
+			if scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
+				return scope, true
+			}
+		}
+	}
+	return "", false
+}
+
+func keyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}

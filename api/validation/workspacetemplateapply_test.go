@@ -1,0 +1,155 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// applyRow is a WorkspaceTemplateApply in a world, and what is said about it.
+type applyRow struct {
+	world    []validation.Owner
+	apply    *infrav1.WorkspaceTemplateApply
+	errors   []finding
+	warnings []string
+}
+
+type applyRule func(context.Context, validation.World, *infrav1.WorkspaceTemplateApply) (validation.Findings, error)
+
+func testApplies(t *testing.T, rule applyRule, rows map[string]applyRow) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			findings, err := rule(context.Background(), newWorld(row.world...), row.apply)
+			require.NoError(t, err)
+			assertRefused(t, findings.Errors, row.errors...)
+			assertWarned(t, findings.Warnings, row.warnings...)
+		})
+	}
+}
+
+var (
+	vpc = builder.WorkspaceTemplate("vpc")
+	// wide is a template of cluster-wide Workspaces that every namespace may use.
+	wide = builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), with(func(spec *infrav1.WorkspaceTemplateSpec) {
+		spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"*"}}
+	}))
+)
+
+// of says which template a WorkspaceTemplateApply refers to.
+func of(namespace, name string) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Namespace: namespace, Name: name}
+	})
+}
+
+func TestWorkspaceTemplateApplies(t *testing.T) {
+	world := []validation.Owner{vpc}
+	waitingIn := func(namespace string) builder.Option {
+		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a"}, {Name: "b", Namespace: namespace}}
+		})
+	}
+	const own = `must be "default", the namespace of the WorkspaceTemplateApply; leave it out`
+	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
+	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
+		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
+		"one of a template it may not use": {world: []validation.Owner{shared(nil)}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
+			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}}},
+		"outputs into a Secret":              {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
+		"outputs into a Secret of its own":   {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
+		"outputs into another namespace":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "other")), errors: []finding{{"spec.writeConnectionSecretToRef.namespace", field.ErrorTypeForbidden, own}}},
+		"waiting for a Secret of its own":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("default"))},
+		"waiting for one of another":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("other")), errors: []finding{{"spec.waitForSecrets[1].namespace", field.ErrorTypeForbidden, own}}},
+		"a legal name of the Workspace":      {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("b.c-1"))},
+		"no legal name of the Workspace":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("B_C")), errors: []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "RFC 1123"}}},
+		"a variable that can not be one":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "use letters"}}, warnings: []string{"${a-b}"}},
+		"a value that would change a module": {world: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "pass it through"}}},
+		"a variable that is missing":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
+		"CAPT gives what it always gives":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
+	})
+}
+
+func TestARuleThatCouldNotLookSaysNothing(t *testing.T) {
+	world := newWorld(vpc)
+	world.err = errors.New("no route to host")
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
+	for name, rule := range map[string]applyRule{"as it is": validation.WorkspaceTemplateApply, "when it is made": validation.WorkspaceTemplateApplyCreation} {
+		t.Run(name, func(t *testing.T) {
+			world.captClusters[nameOf("demo")] = builder.CAPTCluster("demo")
+			_, err := rule(context.Background(), world, apply)
+			require.ErrorIs(t, err, world.err)
+		})
+	}
+}
+
+func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
+	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
+	inClusterScope := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope()))
+	small := builder.WorkspaceTemplate("small")
+	for name, row := range map[string]struct {
+		old    []builder.Option
+		to     builder.Option
+		errors []finding
+	}{
+		"the same template":                {[]builder.Option{recorded}, of("", "vpc"), nil},
+		"the same template in other words": {[]builder.Option{inClusterScope}, of("default", "vpc"), nil},
+		"another one of the same scope":    {[]builder.Option{recorded}, of("", "small"), nil},
+		"another scope": {[]builder.Option{recorded}, of("shared", "wide"), []finding{{"spec.templateRef", field.ErrorTypeForbidden,
+			"Workspace demo-vpc is in scope Namespaced, and WorkspaceTemplate shared/wide makes Workspaces in scope Cluster; a Workspace can not move between scopes: refer to a template of scope Namespaced"}}},
+		"another scope, the other way":       {[]builder.Option{inClusterScope}, of("", "small"), []finding{{"spec.templateRef", field.ErrorTypeForbidden, "refer to a template of scope Cluster"}}},
+		"another scope, before there is any": {nil, of("shared", "wide"), nil},
+		"a template that is not there yet":   {[]builder.Option{recorded}, of("", "later"), nil},
+		"a template that is not allowed":     {[]builder.Option{recorded}, of("shared", "vpc"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
+			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
+			errs, err := validation.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(nil)), old, apply)
+			require.NoError(t, err)
+			assertRefused(t, errs, row.errors...)
+		})
+	}
+}
+
+func TestTheNameOfAWorkspace(t *testing.T) {
+	for name, row := range map[string]struct {
+		apply    *infrav1.WorkspaceTemplateApply
+		template *infrav1.WorkspaceTemplate
+		want     string
+	}{
+		"spec says":               {builder.WorkspaceTemplateApply("a-apply", builder.WithWorkspaceName("b")), nil, "b"},
+		"the scheme":              {builder.WorkspaceTemplateApply("a-apply"), vpc, "a"},
+		"the scheme of the scope": {builder.WorkspaceTemplateApply("a-apply"), wide, "default-a-6uo2r"},
+		"nobody can tell":         {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
+		"no name yet":             {builder.WorkspaceTemplateApply(""), vpc, ""},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, validation.WorkspaceName(row.apply, row.template)) })
+	}
+}

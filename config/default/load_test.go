@@ -1,0 +1,120 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package default_test checks that the parts of an installation fit each other: what one names, another is.
+package default_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+// injection is the annotation by which cert-manager knows whose authority to put in.
+const injection = "cert-manager.io/inject-ca-from"
+
+// certificate is the slice of cert-manager's Certificate that matters here.
+type certificate struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		IsCA       bool                   `json:"isCA"`
+		DNSNames   []string               `json:"dnsNames"`
+		SecretName string                 `json:"secretName"`
+		IssuerRef  corev1.ObjectReference `json:"issuerRef"`
+	} `json:"spec"`
+}
+
+// issuer is the slice of cert-manager's Issuer that matters here.
+type issuer struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		SelfSigned *struct{} `json:"selfSigned"`
+		CA         struct {
+			SecretName string `json:"secretName"`
+		} `json:"ca"`
+	} `json:"spec"`
+}
+
+// installation is everything that config/default installs, in the order of the file.
+type installation struct {
+	objects []*unstructured.Unstructured
+}
+
+func load(t *testing.T) installation {
+	t.Helper()
+	objects, err := manifests.Load(".")
+	require.NoError(t, err)
+	return installation{objects}
+}
+
+// all decodes the objects of a kind. A field that the kind has not is an error.
+func all[T any](t *testing.T, i installation, kind string) []*T {
+	t.Helper()
+	var decoded []*T
+	for _, object := range i.objects {
+		if object.GetKind() != kind {
+			continue
+		}
+		into := new(T)
+		content := runtime.DeepCopyJSON(object.Object)
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, into, strings.Contains(object.GetAPIVersion(), "k8s.io")))
+		decoded = append(decoded, into)
+	}
+	require.NotEmpty(t, decoded, "no %s", kind)
+	return decoded
+}
+
+func one[T any](t *testing.T, i installation, kind string) *T {
+	t.Helper()
+	decoded := all[T](t, i, kind)
+	require.Len(t, decoded, 1, kind)
+	return decoded[0]
+}
+
+// signed returns the only Certificate that is, or is not, an authority, and the Issuer that signs it.
+func signed(t *testing.T, i installation, authority bool) (*certificate, *issuer) {
+	t.Helper()
+	for _, c := range all[certificate](t, i, "Certificate") {
+		if c.Spec.IsCA != authority {
+			continue
+		}
+		for _, by := range all[issuer](t, i, "Issuer") {
+			if by.Name == c.Spec.IssuerRef.Name {
+				return c, by
+			}
+		}
+	}
+	require.Fail(t, "no certificate, or no issuer for it")
+	return nil, nil
+}
+
+// requireCalled checks that a webhook is served by our Service, which trusts our authority.
+func requireCalled(t *testing.T, i installation, annotations map[string]string, namespace, name string) {
+	t.Helper()
+	service := one[corev1.Service](t, i, "Service")
+	assert.Equal(t, service.Namespace, namespace)
+	assert.Equal(t, service.Name, name)
+	c, _ := signed(t, i, false)
+	assert.Equal(t, c.Namespace+"/"+c.Name, annotations[injection])
+}

@@ -1,0 +1,94 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package default_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// role returns the ClusterRole of a name.
+func role(t *testing.T, i installation, name string) *rbacv1.ClusterRole {
+	t.Helper()
+	for _, role := range all[rbacv1.ClusterRole](t, i, "ClusterRole") {
+		if role.Name == name {
+			return role
+		}
+	}
+	require.Failf(t, "no such role", "%s", name)
+	return nil
+}
+
+func allows(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
+	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
+	})
+}
+
+func TestTheManagerHasOneAccount(t *testing.T) {
+	i := load(t)
+	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
+	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}
+	assert.Equal(t, "capt-system/capt-manager", account.Namespace+"/"+account.Name)
+
+	everywhere := one[rbacv1.ClusterRoleBinding](t, i, "ClusterRoleBinding")
+	assert.Equal(t, want, everywhere.Subjects)
+	assert.Equal(t, role(t, i, "capt-manager-role").Name, everywhere.RoleRef.Name)
+	here := one[rbacv1.RoleBinding](t, i, "RoleBinding")
+	assert.Equal(t, want, here.Subjects)
+	assert.Equal(t, one[rbacv1.Role](t, i, "Role").Name, here.RoleRef.Name)
+	assert.Equal(t, account.Name, one[appsv1.Deployment](t, i, "Deployment").Spec.Template.Spec.ServiceAccountName)
+}
+
+func TestUsersMayDoEverythingButRunCode(t *testing.T) {
+	i := load(t)
+	view, edit, author := role(t, i, "capt-view"), role(t, i, "capt-edit"), role(t, i, "capt-template-author")
+	assert.Equal(t, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}, view.Labels)
+	assert.Equal(t, map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}, edit.Labels)
+	assert.Empty(t, author.Labels, "somebody has to decide to give it")
+
+	reading, writing := []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete", "deletecollection"}
+	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {
+		group, resource := definition.Spec.Group, definition.Spec.Names.Plural
+		for _, verb := range reading {
+			assert.True(t, allows(view.Rules, group, resource, verb), "%s %s", verb, resource)
+		}
+		for _, verb := range writing {
+			assert.False(t, allows(view.Rules, group, resource, verb), "%s %s", verb, resource)
+			code := resource == "workspacetemplates"
+			assert.Equal(t, !code, allows(edit.Rules, group, resource, verb), "%s %s", verb, resource)
+			assert.Equal(t, code, allows(author.Rules, group, resource, verb), "%s %s", verb, resource)
+		}
+	}
+}
+
+func TestNoRoleHasAWildcard(t *testing.T) {
+	for _, role := range all[rbacv1.ClusterRole](t, load(t), "ClusterRole") {
+		for _, rule := range role.Rules {
+			for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+				assert.NotContains(t, list, "*", role.Name)
+			}
+		}
+	}
+}

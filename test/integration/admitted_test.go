@@ -1,0 +1,243 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers"
+)
+
+func TestCAPTClustersThatAreAdmitted(t *testing.T) {
+	t.Parallel()
+	admit(t, map[string]string{
+		"a partition of its own":      network(`{region: us-gov-west-1, vpc: {existingID: vpc-1}}`),
+		"a region in China":           network(`{region: cn-north-1, vpc: {existingID: vpc-1}}`),
+		"the sovereign cloud":         network(`{region: eusc-de-east-1, vpc: {existingID: vpc-1}}`),
+		"a two-digit region":          network(`{region: ap-northeast-10, vpc: {existingID: vpc-0a1b2c3d4e5f67890}}`),
+		"subnets from a Secret":       network(`{region: eu-central-1, vpc: {existingID: vpc-1, connectionSecretRef: {name: s}}}`),
+		"a VPC that is retained":      network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, deletionPolicy: Retain}}}`),
+		"a VPC with a name":           network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, name: main}}}`),
+		"variables":                   network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {cidr: 10.0.0.0/16, _A1: "x\ny", empty: ""}}}}`),
+		"a reference to what is made": network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}, workspaceTemplateApplyRef: {name: made-by-hand}}`),
+		"v1beta1: an existing VPC":    legacyNetwork(`{region: eu-central-1, existingVpcId: vpc-1}`),
+		"v1beta1: a template":         legacyNetwork(`{region: eu-central-1, vpcTemplateRef: {name: vpc}, retainVpcOnDelete: true, vpcConfig: {name: main}}`),
+		"template":                    document("CAPTClusterTemplate", "class", `{template: {metadata: {labels: {a: b}}, spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}}}`),
+	})
+}
+
+func TestCAPTControlPlanesThatAreAdmitted(t *testing.T) {
+	t.Parallel()
+	admit(t, map[string]string{
+		"version 1.35":               plane(`{version: "1.35", workspaceTemplateRef: {name: eks}}`),
+		"version v1.35":              plane(`{version: v1.35, workspaceTemplateRef: {name: eks}}`),
+		"version 1.35.0":             plane(`{version: 1.35.0, workspaceTemplateRef: {name: eks}}`),
+		"version v1.35.0":            plane(`{version: v1.35.0, workspaceTemplateRef: {name: eks}}`),
+		"a version EKS may not have": plane(`{version: v1.99.0, workspaceTemplateRef: {name: eks}}`),
+		"private only":               planeWith(`endpointAccess: {public: false, private: true}`),
+		"public from some networks":  planeWith(`endpointAccess: {publicCIDRs: [203.0.113.0/24, "2001:db8::/32"]}`),
+		"add-ons": planeWith(`addons: [{name: coredns, version: v1.11.1-eksbuild.1, configurationValues: '{"computeType": "Fargate"}'},
+			{name: vpc-cni, configurationValues: "env:\n  WARM_IP_TARGET: \"1\"\n"}]`),
+		"tags":                    planeWith(`additionalTags: {"team:name/x": "a+b-c=d.e_f:g/h@i j", straße: "", %s: v}`, strings.Repeat("k", 128)),
+		"fifty tags":              planeWith(`additionalTags: {%s}`, many(50, "t%d: v")),
+		"timeouts":                planeWith(`timeouts: {controlPlaneSeconds: 60, vpcReadySeconds: 86400, secretSeconds: 10}`),
+		"a Fargate profile":       profile(`name: Batch_1-a, selectors: [{namespace: a, labels: {a: b, c: d, e: f, g: h, "k.io/i": j}}, {namespace: "team-*"}]`),
+		"kubeconfig from a token": planeWith(`kubeconfig: {source: Token}`),
+		"recovery":                planeWith(`recovery: {maxRetries: 2, backoff: {initialSeconds: 10, maxSeconds: 10}}`),
+		"recovery that destroys":  planeWith(`recovery: {actions: [{type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]}`),
+		"an endpoint":             planeWith(`controlPlaneEndpoint: {host: example.com, port: 443}`),
+		"v1beta1: as notes write": legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: default}, controlPlaneConfig: {region: eu-central-1, endpointAccess: {public: true, private: true}}, additionalTags: {a: b}}`),
+		"v1beta1: with profiles":  legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]}`),
+		"template":                document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, additionalTags: {a: b}}}}`),
+		"v1beta1: template":       legacyDocument("CAPTControlPlaneTemplate", "class", `{template: {spec: {version: "1.35", workspaceTemplateRef: {name: eks}}}}`),
+		"a template of another namespace that is not there yet": plane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: not-there-yet}}`),
+	})
+}
+
+func TestWorkspaceTemplatesThatAreAdmitted(t *testing.T) {
+	t.Parallel()
+	admit(t, map[string]string{
+		"nothing but a source":      terraformed(`{source: Inline, module: ""}`),
+		"JSON":                      terraformed(`{source: Inline, inlineFormat: JSON, module: '{"output": {"a": {"value": "${1 + 1}"}}}'}`),
+		"from afar":                 terraformed(`{source: Remote, module: "git::https://example.com/modules.git//eks?ref=v1", entrypoint: modules/eks}`),
+		"from Flux":                 document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {names: [team]}, template: {spec: {forProvider: {source: Flux, module: "GitRepository::team/modules"}}}}`),
+		"placeholders":              terraformed(`{source: Inline, module: "variable \"a\" {}\noutput \"b\" { value = \"${var.a}-${name}\" }\n", vars: [{key: a, value: "${a}"}]}`),
+		"settings":                  terraformed(`{source: Inline, module: "", env: [{name: AWS_REGION, value: eu-central-1}], initArgs: ["-upgrade"], planArgs: ["-parallelism=2"], varmap: {a: {b: [1, true]}}}`),
+		"for everybody":             document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, allowedNamespaces: {names: ["*"], selector: {matchLabels: {a: b}}}, publishOutputs: [a], template: {metadata: {description: d, version: v1, tags: {a: b}}, spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }"}}}}`),
+		"v1beta1":                   legacyDocument("WorkspaceTemplate", "vpc", `{template: {metadata: {description: d}, spec: {providerConfigRef: {name: aws}, writeConnectionSecretToRef: {name: "${cluster_name}-eks", namespace: default}, forProvider: {source: Inline, module: "variable \"a\" { default = 1 }"}}}}`),
+		"WorkspaceTemplateApply":    applied("a", `, workspaceName: b.c, variables: {a: '"any" ${value}'}, writeConnectionSecretToRef: {name: s}, waitForSecrets: [{name: s, keys: [k]}], waitForWorkspaces: [{name: one}, {name: two, namespace: other}], deletionPolicy: Retain`),
+		"tags in variables":         applied("a", `, variables: {tags_kubernetes.io/x: z}`),
+		"outputs where they belong": applied("apply", ``),
+		"v1beta1: WorkspaceTemplateApply": legacyDocument("WorkspaceTemplateApply", "a-apply",
+			`{templateRef: {name: vpc, namespace: default}, variables: {a: b}, retainWorkspaceOnDelete: true}`),
+	})
+}
+
+// What users are given as examples is admitted; and what the older CAPT left in a cluster, made anew from Git, is, too.
+func TestExamplesAndLegacyManifestsAreAdmitted(t *testing.T) {
+	t.Parallel()
+	reference := os.Getenv("CAPT_REFERENCE")
+	if reference == "" {
+		reference = "../../../shared/reference"
+	}
+	for _, folder := range []string{"../../config/samples/aws", "../../config/samples/sandbox", filepath.Join(reference, "legacy")} {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+				t.Skipf("no reference data in %s; CAPT_REFERENCE names their folder", folder)
+			}
+			w := newWorld(t)
+			files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+			require.NoError(t, err)
+			admitted := 0
+			for _, file := range files {
+				for _, object := range w.manifests(file) {
+					require.NoError(t, w.dryRun(t.Context(), object), "%s in %s", object.GetName(), file)
+					admitted++
+				}
+			}
+			require.Positive(t, admitted)
+		})
+	}
+}
+
+// manifests reads CAPT's own documents of a file, as somebody would who keeps them in Git.
+func (w *world) manifests(file string) []*unstructured.Unstructured {
+	w.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(w, err)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	var objects []*unstructured.Unstructured
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			require.NoError(w, err, file)
+		}
+		capts := strings.HasPrefix(object.GetKind(), "CAPT") || strings.HasPrefix(object.GetKind(), "WorkspaceTemplate")
+		if !capts {
+			continue
+		}
+		if object.GetNamespace() == "" {
+			object.SetNamespace(w.namespace)
+		}
+		object.SetResourceVersion("")
+		object.SetUID("")
+		object.SetOwnerReferences(nil)
+		objects = append(objects, object)
+	}
+}
+
+// admit shows that documents are admitted.
+func admit(t *testing.T, documents map[string]string) {
+	t.Helper()
+	w := newWorld(t)
+	for name, document := range documents {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, w.dryRun(t.Context(), w.object(document)))
+		})
+	}
+}
+
+// warnings remembers what the API server warns of.
+type warnings struct {
+	sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.Lock()
+	defer w.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// take returns what was warned of since it was called last.
+func (w *warnings) take() []string {
+	w.Lock()
+	defer w.Unlock()
+	texts := w.texts
+	w.texts = nil
+	return texts
+}
+
+func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		given    []string
+		document string
+		warning  string
+	}{
+		"a VPC template that is not there": {nil, network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}`),
+			"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist"},
+		"a control plane template that is not there": {nil, planeWith(`region: eu-central-1`),
+			"spec.workspaceTemplateRef: WorkspaceTemplate eks does not exist"},
+		"a profile template that is not there": {nil, profile(`name: a, selectors: [{namespace: a}]`),
+			"spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate fargate does not exist"},
+		"a template of another namespace": {nil, plane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: not-there-yet}}`),
+			"spec.workspaceTemplateRef: WorkspaceTemplate not-there-yet/eks does not exist, or does not allow"},
+		"a version EKS may not have": {nil, plane(`{version: v1.99.0, workspaceTemplateRef: {name: eks}}`), "spec.version: "},
+		"a variable nobody uses":     {[]string{controlPlaneTemplate()}, planeWith(`variables: {cluster_nam: x}`), "spec.variables[cluster_nam]: "},
+		"a variable that CAPT sets":  {nil, planeWith(`variables: {cluster_name: x}`), "spec.variables[cluster_name]: "},
+		"a variable that is not declared": {nil, terraformed(`{source: Inline, module: "", vars: [{key: a, value: b}]}`),
+			"spec.template.spec.forProvider.vars[0].key: "},
+		"a variable that is not given":    {nil, terraformed(`{source: Inline, module: "variable \"a\" {}\n"}`), "spec.template.spec.forProvider.module: "},
+		"an output that is not declared":  {nil, document("WorkspaceTemplate", "vpc", `{publishOutputs: [a], template: {spec: {forProvider: {source: Inline, module: ""}}}}`), "spec.publishOutputs[0]: "},
+		"an apply without its template":   {nil, applied("a", ``), "spec.templateRef: WorkspaceTemplate vpc does not exist"},
+		"a version that is deprecated":    {nil, legacyNetwork(`{region: eu-central-1, existingVpcId: vpc-1}`), "captctl migrate manifests"},
+		"a reference to what is not made": {nil, network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}, workspaceTemplateApplyRef: {name: made-by-hand}}`), "spec.workspaceTemplateApplyRef"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			heard := &warnings{}
+			config := rest.CopyConfig(shared.Config())
+			config.WarningHandler = heard
+			c, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
+			require.NoError(t, err)
+			w.Client = c
+			w.apply(row.given...)
+			var said []string
+			// Webhooks see what was there before a moment later than the API server.
+			err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+				heard.take()
+				if err := w.dryRun(ctx, w.object(row.document)); err != nil {
+					return false, err
+				}
+				said = heard.take()
+				return slices.ContainsFunc(said, func(text string) bool { return strings.Contains(text, row.warning) }), nil
+			})
+			require.NoError(t, err, "want %q, got %q", row.warning, said)
+		})
+	}
+}

@@ -1,0 +1,181 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package integration_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	refuse(t, []refusal{
+		{name: "a word for a version", document: plane(`{version: latest, workspaceTemplateRef: {name: eks}}`),
+			field: "spec.version", says: "should match"},
+		{name: "half a version", document: plane(`{version: "1", workspaceTemplateRef: {name: eks}}`),
+			field: "spec.version", says: "should match"},
+		{name: "no version", document: plane(`{workspaceTemplateRef: {name: eks}}`),
+			field: "spec.version", says: "Required value"},
+		{name: "a downgrade", given: running("1.35"),
+			document: plane(`{version: "1.34", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
+			field:    "spec.version", says: "can not downgrade"},
+		{name: "two minor versions at once", given: running("1.33"),
+			document: plane(`{version: "v1.35.0", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
+			field:    "spec.version", says: "one minor version at a time; go to 1.34 first"},
+		{name: "no template", document: plane(`{version: "1.35"}`),
+			field: "spec.workspaceTemplateRef", says: "Required value"},
+		{name: "a template that others keep to themselves", given: platform(),
+			document: plane(`{version: "1.35", workspaceTemplateRef: {name: private, namespace: platform}}`),
+			field:    "spec.workspaceTemplateRef", says: "spec.allowedNamespaces"},
+		{name: "region", document: planeWith(`region: Frankfurt`), field: "spec.region", says: "should match"},
+		{name: "another region than the network's", given: []string{cluster("demo"), network(`{region: eu-central-1, vpc: {existingID: vpc-1}}`)},
+			document: planeWith(`region: eu-west-1`), field: "spec.region", says: "eu-central-1"},
+		{name: "another region", given: []string{planeWith(`region: eu-central-1`)},
+			document: planeWith(`region: eu-west-1`), field: "spec.region", says: "a cluster can not move to another region"},
+		{name: "a variable with a dash", document: planeWith(`variables: {a-b: c}`),
+			field: "spec.variables[a-b]", says: "letters, digits and underscores"},
+		{name: "a value that would end a string of the module", given: []string{pasted("eks")}, document: planeWith(`variables: {owner: '"'}`),
+			field: "spec.variables[owner]", says: "pass it through forProvider.vars or varmap"},
+		{name: "an endpoint that nobody can reach", document: planeWith(`endpointAccess: {public: false, private: false}`),
+			field: "spec.endpointAccess", says: "at least one of public and private must be true"},
+		{name: "a network that is none", document: planeWith(`endpointAccess: {publicCIDRs: [10.0.0.1/99]}`),
+			field: "spec.endpointAccess.publicCIDRs[0]", says: "CIDR notation"},
+		{name: "an address for a network", document: planeWith(`endpointAccess: {publicCIDRs: [10.0.0.1]}`),
+			field: "spec.endpointAccess.publicCIDRs[0]", says: "CIDR notation"},
+		{name: "the same network twice", document: planeWith(`endpointAccess: {publicCIDRs: [10.0.0.0/8, 10.0.0.0/8]}`),
+			field: "spec.endpointAccess.publicCIDRs[1]", says: "Duplicate value"},
+		{name: "networks for an endpoint that is not public", document: planeWith(`endpointAccess: {public: false, private: true, publicCIDRs: [10.0.0.0/8]}`),
+			field: "spec.endpointAccess.publicCIDRs", says: "goes with public: true"},
+		{name: "no network at all", document: planeWith(`endpointAccess: {publicCIDRs: []}`),
+			field: "spec.endpointAccess.publicCIDRs", says: "at least 1 items"},
+		{name: "an add-on twice", document: planeWith(`addons: [{name: coredns}, {name: coredns}]`),
+			field: "spec.addons[1]", says: "Duplicate value"},
+		{name: "an add-on without a name", document: planeWith(`addons: [{version: v1}]`),
+			field: "spec.addons[0].name", says: "Required value"},
+		{name: "settings of an add-on that are not YAML", document: planeWith(`addons: [{name: coredns, configurationValues: '{"a": '}]`),
+			field: "spec.addons[0].configurationValues", says: "JSON or YAML"},
+		{name: "settings of an add-on that are a list", document: planeWith(`addons: [{name: coredns, configurationValues: '[1, 2]'}]`),
+			field: "spec.addons[0].configurationValues", says: "JSON or YAML"},
+		{name: "a tag of AWS' own", document: planeWith(`additionalTags: {"aws:x": v}`),
+			field: "spec.additionalTags", says: "reserved by AWS"},
+		{name: "a tag of AWS' own in capitals", document: planeWith(`additionalTags: {"AWS:x": v}`),
+			field: "spec.additionalTags[AWS:x]", says: "reserved by AWS"},
+		{name: "a tag key that is too long", document: planeWith(`additionalTags: {%q: v}`, strings.Repeat("k", 129)),
+			field: "spec.additionalTags", says: "1 to 128 characters"},
+		{name: "a tag value that is too long", document: planeWith(`additionalTags: {k: %q}`, strings.Repeat("v", 257)),
+			field: "spec.additionalTags.k", says: "Too long"},
+		{name: "a character that tags can not have", document: planeWith(`additionalTags: {k: "a;b"}`),
+			field: "spec.additionalTags[k]", says: "letters, digits"},
+		{name: "too many tags", document: planeWith(`additionalTags: {%s}`, many(51, "t%d: v")),
+			field: "spec.additionalTags", says: "at most 50"},
+		{name: "no time at all", document: planeWith(`timeouts: {controlPlaneSeconds: 0}`),
+			field: "spec.timeouts.controlPlaneSeconds", says: "greater than or equal to 60"},
+		{name: "more time than a day", document: planeWith(`timeouts: {vpcReadySeconds: 86401}`),
+			field: "spec.timeouts.vpcReadySeconds", says: "less than or equal to 86400"},
+		{name: "a kubeconfig from nowhere", document: planeWith(`kubeconfig: {source: Magic}`),
+			field: "spec.kubeconfig.source", says: "supported values"},
+		{name: "a probe that is none", document: planeWith(`endpointProbe: Sometimes`),
+			field: "spec.endpointProbe", says: "supported values"},
+		{name: "a pause that begins longer than it may become", document: planeWith(`recovery: {backoff: {initialSeconds: 60, maxSeconds: 30}}`),
+			field: "spec.recovery.backoff", says: "must not exceed"},
+		{name: "recovery that destroys", document: planeWith(`recovery: {actions: [{type: RecreateWorkspace}]}`),
+			field: "spec.recovery.actions[0]", says: "allowDestroy"},
+		{name: "another WorkspaceTemplateApply", given: []string{planeWith(`workspaceTemplateApplyRef: {name: one}`)},
+			document: planeWith(`workspaceTemplateApplyRef: {name: two}`),
+			field:    "spec.workspaceTemplateApplyRef", says: "another one would be another EKS cluster"},
+		{name: "a WorkspaceTemplateApply that another control plane refers to",
+			given:    []string{document("CAPTControlPlane", "other", `{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: shared}}`)},
+			document: planeWith(`workspaceTemplateApplyRef: {name: shared}`),
+			field:    "spec.workspaceTemplateApplyRef.name", says: "CAPTControlPlane other"},
+		{name: "a name that leaves no room for what is derived from it",
+			document: document("CAPTControlPlane", strings.Repeat("n", 250), `{version: "1.35", workspaceTemplateRef: {name: eks}}`),
+			field:    "metadata.name", says: "characters"},
+		{name: "a kubeconfig Secret that is another cluster's",
+			given:    []string{cluster("demo"), planeWith(`region: eu-central-1`), cluster("demo-user")},
+			document: document("CAPTControlPlane", "demo-user", `{version: "1.35", workspaceTemplateRef: {name: eks}}`),
+			field:    "metadata.name", says: "demo-user-kubeconfig"},
+		{name: "v1beta1: a word for a version", document: legacyPlane(`{version: latest, workspaceTemplateRef: {name: eks}}`),
+			field: "spec.version", says: "should match"},
+		{name: "v1beta1: an endpoint that nobody can reach",
+			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, controlPlaneConfig: {region: eu-central-1, endpointAccess: {public: false, private: false}}}`),
+			field:    "spec.endpointAccess", says: "at least one of public and private must be true"},
+		{name: "v1beta1: a tag of AWS' own",
+			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, controlPlaneConfig: {region: eu-central-1}, additionalTags: {"aws:x": v}}`),
+			field:    "spec.additionalTags", says: "reserved by AWS"},
+		{name: "v1beta1: a downgrade", given: running("1.35"),
+			document: legacyPlane(`{version: "1.34", workspaceTemplateRef: {name: eks}, controlPlaneConfig: {region: eu-central-1}}`),
+			field:    "spec.version", says: "can not downgrade"},
+		{name: "template: a network that is none",
+			document: document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, endpointAccess: {publicCIDRs: [nowhere]}}}}`),
+			field:    "spec.template.spec.endpointAccess.publicCIDRs[0]", says: "CIDR notation"},
+		{name: "template: a character that tags can not have",
+			document: document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, additionalTags: {k: "a;b"}}}}`),
+			field:    "spec.template.spec.additionalTags[k]", says: "letters, digits"},
+	})
+}
+
+// running is a control plane that was given to Terraform in a version.
+func running(version string) []string {
+	return []string{
+		plane(`{version: "` + version + `", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
+		document("WorkspaceTemplateApply", "demo-eks-controlplane-apply", `{templateRef: {name: eks}, variables: {kubernetes_version: "`+version+`"}}`),
+	}
+}
+
+// profile is a Fargate profile that is right but for one thing.
+func profile(more string) string {
+	return planeWith(`fargateProfiles: [{workspaceTemplateRef: {name: fargate}, %s}]`, more)
+}
+
+func TestFargateProfilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	refuse(t, []refusal{
+		{name: "a name with a space", document: profile(`name: "a b", selectors: [{namespace: a}]`),
+			field: "spec.fargateProfiles[0].name", says: "should match"},
+		{name: "a name that is too long", document: profile(fmt.Sprintf(`name: %s, selectors: [{namespace: a}]`, strings.Repeat("n", 101))),
+			field: "spec.fargateProfiles[0].name", says: "Too long"},
+		{name: "a name of EKS' own", document: profile(`name: eks-a, selectors: [{namespace: a}]`),
+			field: "spec.fargateProfiles[0].name", says: "reserved by EKS"},
+		{name: "a name twice", document: planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}, {name: a, selectors: [{namespace: b}], workspaceTemplateRef: {name: f}}]`),
+			field: "spec.fargateProfiles[1]", says: "Duplicate value"},
+		{name: "no selector", document: profile(`name: a, selectors: []`),
+			field: "spec.fargateProfiles[0].selectors", says: "at least 1 items"},
+		{name: "six selectors", document: profile(`name: a, selectors: [{namespace: a}, {namespace: b}, {namespace: c}, {namespace: d}, {namespace: e}, {namespace: f}]`),
+			field: "spec.fargateProfiles[0].selectors", says: "at most 5 items"},
+		{name: "a selector without a namespace", document: profile(`name: a, selectors: [{labels: {a: b}}]`),
+			field: "spec.fargateProfiles[0].selectors[0].namespace", says: "Required value"},
+		{name: "six labels", document: profile(`name: a, selectors: [{namespace: a, labels: {a: v, b: v, c: v, d: v, e: v, f: v}}]`),
+			field: "spec.fargateProfiles[0].selectors[0].labels", says: "at most 5"},
+		{name: "a label that no pod can have", document: profile(`name: a, selectors: [{namespace: a, labels: {"a b": v}}]`),
+			field: "spec.fargateProfiles[0].selectors[0].labels[a b]", says: "name part"},
+		{name: "no template", document: planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: a}]}]`),
+			field: "spec.fargateProfiles[0].workspaceTemplateRef", says: "Required value"},
+		{name: "a template that others keep to themselves", given: platform(),
+			document: planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: private, namespace: platform}}]`),
+			field:    "spec.fargateProfiles[0].workspaceTemplateRef", says: "spec.allowedNamespaces"},
+	})
+}
+
+// many joins n copies of a format, each with its number.
+func many(n int, format string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package integration_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// terraformed is a WorkspaceTemplate with parameters for Terraform.
+func terraformed(forProvider string) string {
+	return document("WorkspaceTemplate", "vpc", `{template: {spec: {forProvider: `+forProvider+`}}}`)
+}
+
+func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	const module = "spec.template.spec.forProvider.module"
+	refuse(t, []refusal{
+		{name: "HCL that does not end", document: terraformed(`{source: Inline, module: "locals {\n  a = 1\n"}`),
+			field: module, says: "line 1, column 8"},
+		{name: "HCL without a value", document: terraformed(`{source: Inline, module: "locals {\n  a =\n}\n"}`),
+			field: module, says: "line 2, column 6"},
+		{name: "JSON that does not end", document: terraformed(`{source: Inline, inlineFormat: JSON, module: '{"locals": '}`),
+			field: module, says: "line 1"},
+		{name: "a source that is none", document: terraformed(`{source: Elsewhere, module: x}`),
+			field: "spec.template.spec.forProvider.source", says: "supported values"},
+		{name: "a format that is none", document: terraformed(`{source: Inline, inlineFormat: YAML, module: ""}`),
+			field: "spec.template.spec.forProvider.inlineFormat", says: "supported values"},
+		{name: "a variable of Terraform's own", document: terraformed(`{source: Inline, module: "", env: [{name: TF_CLI_ARGS, value: x}]}`),
+			field: "spec.template.spec.forProvider.env[0].name", says: "belong to the provider"},
+		{name: "a variable of the loader", document: terraformed(`{source: Inline, module: "", env: [{name: LD_PRELOAD, value: x}]}`),
+			field: "spec.template.spec.forProvider.env[0].name", says: "belong to the provider"},
+		{name: "the search path", document: terraformed(`{source: Inline, module: "", env: [{name: OK, value: x}, {name: PATH, value: x}]}`),
+			field: "spec.template.spec.forProvider.env[1].name", says: "belong to the provider"},
+		{name: "state elsewhere", document: terraformed(`{source: Inline, module: "", initArgs: ["-backend-config=x"]}`),
+			field: "spec.template.spec.forProvider.initArgs[0]", says: "where state lives"},
+		{name: "a plan of another state", document: terraformed(`{source: Inline, module: "", planArgs: ["-state=x"]}`),
+			field: "spec.template.spec.forProvider.planArgs[0]", says: "where state lives"},
+		{name: "state beside the state", document: terraformed(`{source: Inline, module: "", applyArgs: ["-state-out=x"]}`),
+			field: "spec.template.spec.forProvider.applyArgs[0]", says: "where state lives"},
+		{name: "another folder", document: terraformed(`{source: Inline, module: "", destroyArgs: ["-chdir=/"]}`),
+			field: "spec.template.spec.forProvider.destroyArgs[0]", says: "where state lives"},
+		{name: "out of the module", document: terraformed(`{source: Remote, module: "git::https://example.com/x", entrypoint: "../y"}`),
+			field: "spec.template.spec.forProvider.entrypoint", says: "must stay within the module"},
+		{name: "a scope that is none", document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Galaxy, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+			field: "spec.workspaceScope", says: "supported values"},
+		{name: "another scope", given: []string{document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, template: {spec: {forProvider: {source: Inline, module: ""}}}}`)},
+			document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+			field:    "spec.workspaceScope", says: "make another template"},
+		{name: "a secret for everybody to see",
+			document: document("WorkspaceTemplate", "vpc", `{publishOutputs: [a, b], template: {spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }\noutput \"b\" {\n  value = 1\n  sensitive = true\n}\n"}}}}`),
+			field:    "spec.publishOutputs[1]", says: "sensitive"},
+		{name: "namespaces that are none", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {names: ["team-*"]}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+			field: "spec.allowedNamespaces.names[0]", says: "namespace"},
+		{name: "a selector that selects nothing", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {selector: {matchExpressions: [{key: team, operator: Resembles}]}}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+			field: "spec.allowedNamespaces.selector", says: "Resembles"},
+		{name: "nobody at all", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+			field: "spec.allowedNamespaces", says: "at least 1"},
+		{name: "no module", document: document("WorkspaceTemplate", "vpc", `{template: {spec: {}}}`),
+			field: "spec.template.spec.forProvider", says: "Required value"},
+		{name: "v1beta1: HCL that does not end", document: legacyDocument("WorkspaceTemplate", "vpc", `{template: {spec: {forProvider: {source: Inline, module: "locals {\n"}}}}`),
+			field: module, says: "line 1, column 8"},
+		{name: "v1beta1: another scope", given: []string{document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, template: {spec: {forProvider: {source: Inline, module: ""}}}}`)},
+			document: strings.Replace(legacyDocument("WorkspaceTemplate", "vpc", `{template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+				"{name: vpc}", "{name: vpc, annotations: {cluster.x-k8s.io/conversion-data: ''}}", 1),
+			field: "spec.workspaceScope", says: "make another template"},
+	})
+}
+
+// applied is a WorkspaceTemplateApply.
+func applied(name, more string) string {
+	return document("WorkspaceTemplateApply", name, `{templateRef: {name: vpc}`+more+`}`)
+}
+
+func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	waits := func(name, workspace, others string) string {
+		return applied(name, `, workspaceName: `+workspace+`, waitForWorkspaces: [`+others+`]`)
+	}
+	refuse(t, []refusal{
+		{name: "no template", document: document("WorkspaceTemplateApply", "a", `{}`),
+			field: "spec.templateRef", says: "Required value"},
+		{name: "a template that others keep to themselves", given: platform(),
+			document: document("WorkspaceTemplateApply", "a", `{templateRef: {name: private, namespace: platform}}`),
+			field:    "spec.templateRef", says: "spec.allowedNamespaces"},
+		{name: "another Workspace", given: []string{applied("a", `, workspaceName: one`)}, document: applied("a", `, workspaceName: two`),
+			field: "spec.workspaceName", says: "another one would be another Workspace"},
+		{name: "a Workspace that belongs to another one", given: []string{vpcTemplate(), applied("b", `, workspaceName: one`)},
+			document: applied("a", `, workspaceName: one`),
+			field:    "spec.workspaceName", says: "WorkspaceTemplateApply b"},
+		{name: "x beside x-apply", given: []string{vpcTemplate(), applied("x-apply", ``)}, document: applied("x", ``),
+			field: "spec.workspaceName", says: "WorkspaceTemplateApply x-apply"},
+		{name: "x-apply beside x", given: []string{vpcTemplate(), applied("x", ``)}, document: applied("x-apply", ``),
+			field: "spec.workspaceName", says: "WorkspaceTemplateApply x"},
+		{name: "a name that no Workspace can have", document: applied("a", `, workspaceName: Not_A_Name`),
+			field: "spec.workspaceName", says: "RFC 1123"},
+		{name: "a name that is kept for a VPC", given: []string{network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}`)},
+			document: document("WorkspaceTemplateApply", "demo-vpc", `{templateRef: {name: other}}`),
+			field:    "metadata.name", says: "CAPTCluster demo"},
+		{name: "a name that is kept for a control plane", given: []string{plane(`{version: "1.35", workspaceTemplateRef: {name: eks}}`)},
+			document: document("WorkspaceTemplateApply", "demo-eks-controlplane-apply", `{templateRef: {name: other}}`),
+			field:    "metadata.name", says: "CAPTControlPlane demo"},
+		{name: "waiting for itself", document: waits("a", "a", `{name: a}`),
+			field: "spec.waitForWorkspaces[0]", says: "itself"},
+		{name: "a cycle of two", given: []string{waits("a", "a", `{name: b}`)}, document: waits("b", "b", `{name: a}`),
+			field: "spec.waitForWorkspaces[0]", says: "b → a → b"},
+		{name: "a cycle of three", given: []string{waits("a", "wa", `{name: wb}`), waits("b", "wb", `{name: wc}`)},
+			document: waits("c", "wc", `{name: elsewhere}, {name: wa}`),
+			field:    "spec.waitForWorkspaces[1]", says: "c → a → b → c"},
+		{name: "a Workspace waited for twice", document: waits("a", "a", `{name: b}, {name: b}`),
+			field: "spec.waitForWorkspaces[1]", says: "Duplicate value"},
+		{name: "outputs into another namespace", document: applied("a", `, writeConnectionSecretToRef: {name: s, namespace: kube-system}`),
+			field: "spec.writeConnectionSecretToRef.namespace", says: "leave it out"},
+		{name: "a Secret of another namespace", document: applied("a", `, waitForSecrets: [{name: s, namespace: kube-system}]`),
+			field: "spec.waitForSecrets[0].namespace", says: "leave it out"},
+		{name: "a Secret waited for twice", document: applied("a", `, waitForSecrets: [{name: s}, {name: s}]`),
+			field: "spec.waitForSecrets[1]", says: "Duplicate value"},
+		{name: "a variable with a dash", document: applied("a", `, variables: {a-b: c}`),
+			field: "spec.variables[a-b]", says: "letters, digits and underscores"},
+		{name: "a value that would end a string of the module", given: []string{pasted("vpc")}, document: applied("a", `, variables: {owner: '"'}`),
+			field: "spec.variables[owner]", says: "pass it through forProvider.vars or varmap"},
+		{name: "a value that would begin an expression", given: []string{pasted("vpc")}, document: applied("a", `, variables: {owner: '${file("/etc/passwd")}'}`),
+			field: "spec.variables[owner]", says: "pass it through forProvider.vars or varmap"},
+		{name: "a number for a text", document: applied("a", `, variables: {a: 1}`),
+			field: "spec.variables.a", says: "must be of type string"},
+		{name: "a deletion policy that is none", document: applied("a", `, deletionPolicy: Keep`),
+			field: "spec.deletionPolicy", says: "supported values"},
+		{name: "v1beta1: a cycle", given: []string{waits("a", "a", `{name: b}`)},
+			document: legacyDocument("WorkspaceTemplateApply", "b", `{templateRef: {name: vpc}, waitForWorkspaces: [{name: a}]}`),
+			field:    "spec.waitForWorkspaces[0]", says: "b → a → b"},
+	})
+}

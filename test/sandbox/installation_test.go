@@ -1,0 +1,157 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+// warnings collects what an API server warns of.
+type warnings struct {
+	lock sync.Mutex
+	text []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.text = append(w.text, text)
+}
+
+// listening is a client of a sandbox, and what it is warned of.
+func listening(t *testing.T, s *sandbox.Sandbox) (client.Client, *warnings) {
+	t.Helper()
+	heard := &warnings{}
+	config := s.Config()
+	config.WarningHandler = heard
+	c, err := client.New(config, client.Options{})
+	require.NoError(t, err)
+	return c, heard
+}
+
+func installation(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := manifests.Load("../../config/default")
+	require.NoError(t, err)
+	return objects
+}
+
+func TestWhatIsInstalled(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{})
+	t.Run("is accepted by the API server", func(t *testing.T) { everythingIsAccepted(t, s) })
+	t.Run("has a restricted Pod", func(t *testing.T) { podIsRestricted(t, s) })
+	t.Run("lets the manager hold its Lease", func(t *testing.T) { managerMayHoldItsLease(t, s) })
+	t.Run("serves the older version only where somebody converts", func(t *testing.T) { olderVersionIsNotServed(t, s) })
+}
+
+// The sandbox leaves out what needs nodes. The API server looks at these too.
+func everythingIsAccepted(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	c, heard := listening(t, s)
+	for _, object := range installation(t) {
+		if object.GroupVersionKind().Group == "cert-manager.io" {
+			continue // These kinds are not there.
+		}
+		configuration := client.ApplyConfigurationFromUnstructured(object)
+		require.NoError(t, c.Apply(t.Context(), configuration, client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll),
+			"%s %s", object.GetKind(), object.GetName())
+	}
+	require.Empty(t, heard.text)
+}
+
+// CAPT's namespace enforces the strictest of the standards for Pods.
+func podIsRestricted(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	c, heard := listening(t, s)
+	objects := installation(t)
+	index := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
+	deployment := &appsv1.Deployment{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(objects[index].Object, deployment))
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ManagerNamespace, Name: "capt-manager", Labels: deployment.Spec.Template.Labels},
+		Spec:       deployment.Spec.Template.Spec,
+	}
+
+	careless := pod.DeepCopy()
+	careless.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true)
+	err := c.Create(t.Context(), careless, client.DryRunAll)
+	require.True(t, apierrors.IsForbidden(err), "the namespace enforces nothing: %v", err)
+
+	require.NoError(t, c.Create(t.Context(), pod, client.DryRunAll))
+	require.Empty(t, heard.text)
+	container := pod.Spec.Containers[0]
+	require.True(t, *container.SecurityContext.ReadOnlyRootFilesystem)
+	require.NotEmpty(t, container.Resources.Requests)
+	require.NotEmpty(t, container.Resources.Limits.Memory())
+}
+
+// What leader election needs, which the sandbox's single manager does not use.
+func managerMayHoldItsLease(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	c := newClient(t, s)
+	const lease = "capt-manager-leader-election"
+	for _, test := range []struct {
+		group, resource, verb, namespace, name string
+		may                                    bool
+	}{
+		{"coordination.k8s.io", "leases", "create", sandbox.ManagerNamespace, "", true},
+		{"coordination.k8s.io", "leases", "get", sandbox.ManagerNamespace, lease, true},
+		{"coordination.k8s.io", "leases", "update", sandbox.ManagerNamespace, lease, true},
+		{"coordination.k8s.io", "leases", "update", sandbox.ManagerNamespace, "another", false},
+		{"coordination.k8s.io", "leases", "create", "default", "", false},
+		{"", "events", "create", sandbox.ManagerNamespace, "", true},
+		{"", "events", "create", "default", "", false},
+		{"events.k8s.io", "events", "create", "default", "", true},
+		{"", "pods", "create", sandbox.ManagerNamespace, "", false},
+		{"", "secrets", "delete", sandbox.ManagerNamespace, "", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: sandbox.ManagerUser,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: test.group, Resource: test.resource, Verb: test.verb, Namespace: test.namespace, Name: test.name,
+			},
+		}}
+		require.NoError(t, c.Create(t.Context(), review))
+		require.Equal(t, test.may, review.Status.Allowed, "%+v", test)
+	}
+}
+
+func olderVersionIsNotServed(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	output, err := kubectl(t, s, "", "get", "captclusters.v1beta1.infrastructure.cluster.x-k8s.io")
+	require.Error(t, err, "it would be read wrongly: %s", output)
+	output, err = kubectl(t, s, "", "get", "captclusters.v1beta2.infrastructure.cluster.x-k8s.io")
+	require.NoError(t, err, output)
+}

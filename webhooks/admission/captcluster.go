@@ -1,0 +1,86 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+func setupCAPTCluster(mgr ctrl.Manager, cached, live world) error {
+	return serve(mgr, captClusterDefaults(live), captClusterRules(cached))
+}
+
+func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster] {
+	return &defaults[*infrav1.CAPTCluster]{
+		world:  world,
+		create: referVPC,
+		keep: func(old, captCluster *infrav1.CAPTCluster) {
+			keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
+		},
+	}
+}
+
+// referVPC writes down which WorkspaceTemplateApply a new CAPTCluster will have, if it has one made.
+func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (err error) {
+	if captCluster.Spec.VPC.Template == nil || captCluster.Spec.WorkspaceTemplateApplyRef != nil {
+		return nil
+	}
+	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, captCluster, naming.VPCWorkspaceTemplateApply)
+	return err
+}
+
+// newReference refers to what the controller will make under the name of the naming scheme. There is none when that exists
+// already: whose it is, is for a person to say, and the controller asks (AdoptionRequired). Nor is there one for an object
+// whose name the API server has yet to make.
+func newReference(ctx context.Context, world validation.World, owner validation.Owner, scheme func(string) string) (*infrav1.WorkspaceTemplateApplyReference, error) {
+	if owner.GetName() == "" {
+		return nil, nil
+	}
+	name := scheme(owner.GetName())
+	apply, err := world.WorkspaceTemplateApply(ctx, key(owner.GetNamespace(), name))
+	if err != nil {
+		return nil, err
+	}
+	if apply != nil {
+		if candidates, _ := adoption.Candidates(owner, name, []infrav1.WorkspaceTemplateApply{*apply}); len(candidates) > 0 {
+			return nil, nil
+		}
+	}
+	return &infrav1.WorkspaceTemplateApplyReference{Name: name}, nil
+}
+
+// keepReference puts a reference back that an update leaves out.
+func keepReference(old *infrav1.WorkspaceTemplateApplyReference, reference **infrav1.WorkspaceTemplateApplyReference) {
+	if *reference == nil {
+		*reference = old.DeepCopy()
+	}
+}
+
+func captClusterRules(world validation.World) rules[*infrav1.CAPTCluster] {
+	return rules[*infrav1.CAPTCluster]{
+		world: world,
+		spec:  func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
+		check: validation.CAPTCluster,
+	}
+}

@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// nameless has a name that the API server will make.
+func nameless(object client.Object) {
+	object.SetGenerateName(object.GetName() + "-")
+	object.SetName("")
+}
+
+// unborn takes away what the API server has not set yet when it asks for defaults.
+func unborn(object client.Object) { object.SetUID("") }
+
+func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
+	for name, row := range map[string]struct {
+		there  []client.Object
+		object []builder.Option
+		want   string // Empty for no reference.
+	}{
+		"nothing is there":                        {nil, nil, "demo-vpc"},
+		"one of another namespace":                {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"one of another name":                     {[]client.Object{builder.WorkspaceTemplateApply("demo")}, nil, "demo-vpc"},
+		"one that it could mean":                  {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, nil, ""},
+		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
+		"a person chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"a person chose what is there":            {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
+		"its VPC exists, so that nothing is made": {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
+		"its name is not made yet":                {nil, []builder.Option{nameless}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
+			got := defaulted(t, captClusterDefaults(newWorld(t, row.there...)), nil, object)
+			want := object.DeepCopy()
+			want.Spec.WorkspaceTemplateApplyRef = nil
+			if row.want != "" {
+				builder.WithApplyRef(row.want)(want)
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+// A manifest that never had the reference replaces the object: kubectl replace, and GitOps tools.
+func TestACAPTClusterKeepsItsReference(t *testing.T) {
+	w := newWorld(t)
+	old := builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))
+	assert.Equal(t, old, defaulted(t, captClusterDefaults(w), old, builder.CAPTCluster("demo")))
+
+	other := builder.CAPTCluster("demo", builder.WithApplyRef("other"))
+	assert.Equal(t, other, defaulted(t, captClusterDefaults(w), old, other), "the schema refuses it, and tells why")
+
+	without := builder.CAPTCluster("demo")
+	assert.Equal(t, without, defaulted(t, captClusterDefaults(w), without, without), "an older object waits for a person, or for the controller")
+}
+
+func TestDefaultsOfACAPTClusterNeedALook(t *testing.T) {
+	w := world{failing{}}
+	err := referVPC(t.Context(), w, builder.CAPTCluster("demo"))
+	require.ErrorIs(t, err, errFailing)
+	require.NoError(t, referVPC(t.Context(), w, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
+}
+
+func TestCAPTClusters(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.Cluster("demo"), builder.CAPTControlPlane("demo", builder.WithRegion("eu-west-1")), builder.CAPTCluster("other", builder.WithApplyRef("by-hand")))
+	captCluster := builder.CAPTCluster
+	variables := func(names ...string) builder.Option {
+		variables := map[string]string{}
+		for _, name := range names {
+			variables[name] = ""
+		}
+		return builder.WithVariables(variables)
+	}
+	right, wrong := builder.WithRegion("eu-west-1"), builder.WithRegion("us-east-1")
+	for name, row := range map[string]struct {
+		old, object *infrav1.CAPTCluster
+		want        []string
+	}{
+		"good":                          {nil, captCluster("demo", right), nil},
+		"good, as defaulting leaves it": {nil, captCluster("demo", right, builder.WithApplyRef("demo-vpc")), nil},
+		"in another region than the control plane": {nil, captCluster("demo", wrong), []string{"spec.region"}},
+		"with what another has":                    {nil, captCluster("demo", right, builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
+		"bad before, labelled":                     {captCluster("demo", wrong), captCluster("demo", wrong, builder.WithLabel("a", "b")), nil},
+		"bad before, changed elsewhere":            {captCluster("demo", wrong), captCluster("demo", wrong, variables("size")), nil},
+		"bad before, and made worse":               {captCluster("demo", wrong), captCluster("demo", wrong, variables("a-b")), []string{"spec.vpc.template.variables[a-b]"}},
+		"bad before, and now good":                 {captCluster("demo", wrong, variables("a-b")), captCluster("demo", right), nil},
+		"one more mistake of the same kind":        {captCluster("demo", right, variables("a-b")), captCluster("demo", right, variables("a-b", "c-d")), []string{"spec.vpc.template.variables[c-d]"}},
+		"bad, and on its way out":                  {captCluster("demo", right), captCluster("demo", wrong, builder.Deleting(), builder.WithFinalizers("f")), nil},
+		"written by its controller":                {captCluster("demo", right), captCluster("demo", right, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers("f")), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captClusterRules(w), row.old, row.object)))
+		})
+	}
+}
+
+func TestACAPTClusterBeforeItsTemplateIsAdmittedWithAWarning(t *testing.T) {
+	response := validated(t, captClusterRules(newWorld(t)), nil, builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc")))
+	assert.True(t, response.Allowed)
+	assert.Equal(t, []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}, response.Warnings)
+}

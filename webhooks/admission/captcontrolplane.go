@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+func setupCAPTControlPlane(mgr ctrl.Manager, cached, live world) error {
+	return serve(mgr, captControlPlaneDefaults(live), captControlPlaneRules(cached))
+}
+
+func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {
+	return &defaults[*controlplanev1.CAPTControlPlane]{world: world, create: referControlPlane, keep: keepWritten}
+}
+
+// referControlPlane writes down which WorkspaceTemplateApply a new CAPTControlPlane will have. One that names no template is
+// about to be refused.
+func referControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
+	if controlPlane.Spec.WorkspaceTemplateApplyRef != nil || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
+		return nil
+	}
+	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, controlPlane, naming.ControlPlaneWorkspaceTemplateApply)
+	return err
+}
+
+// keepWritten puts back what CAPT wrote into the spec and an update leaves out.
+func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
+	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
+	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
+		controlPlane.Spec.ControlPlaneEndpoint = old.Spec.ControlPlaneEndpoint
+	}
+	references := map[string]*infrav1.WorkspaceTemplateApplyReference{}
+	for i := range old.Spec.FargateProfiles {
+		references[old.Spec.FargateProfiles[i].Name] = old.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef
+	}
+	for i := range controlPlane.Spec.FargateProfiles {
+		profile := &controlPlane.Spec.FargateProfiles[i]
+		keepReference(references[profile.Name], &profile.WorkspaceTemplateApplyRef)
+	}
+}
+
+func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTControlPlane] {
+	return rules[*controlplanev1.CAPTControlPlane]{
+		world:  world,
+		spec:   func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
+		check:  validation.CAPTControlPlane,
+		change: validation.CAPTControlPlaneChange,
+	}
+}

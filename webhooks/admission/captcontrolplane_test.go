@@ -1,0 +1,151 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+var errFailing = errors.New("no route to host")
+
+// failing is an API server that does not answer.
+type failing struct{ client.Reader }
+
+func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errFailing
+}
+
+// profiles gives a control plane Fargate profiles: their names, and what they refer to, which may be nothing.
+func profiles(pairs ...string) builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		for i := 0; i < len(pairs); i += 2 {
+			profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+				Selectors: []controlplanev1.FargateSelector{{Namespace: "default"}}}
+			if pairs[i+1] != "" {
+				profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
+			}
+			c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, profile)
+		}
+	})
+}
+
+func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
+	for name, row := range map[string]struct {
+		there  []client.Object
+		object []builder.Option
+		want   string // Empty for no reference.
+	}{
+		"nothing is there":         {nil, nil, "demo-eks-controlplane-apply"},
+		"one that it could mean":   {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
+		"a person chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
+		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
+			got := defaulted(t, captControlPlaneDefaults(newWorld(t, row.there...)), nil, object)
+			want := object.DeepCopy()
+			want.Spec.WorkspaceTemplateApplyRef = nil
+			if row.want != "" {
+				builder.WithApplyRef(row.want)(want)
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+	require.ErrorIs(t, referControlPlane(t.Context(), world{failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+}
+
+// A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
+func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
+	old := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("a", "of-a", "b", "of-b", "c", ""))
+	for name, row := range map[string]struct{ update, want []builder.Option }{
+		"all of it is left out": {
+			[]builder.Option{profiles("a", "", "b", "", "c", "")},
+			[]builder.Option{builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("a", "of-a", "b", "of-b", "c", "")}},
+		"profiles move, come and go": {
+			[]builder.Option{profiles("new", "", "b", "")},
+			[]builder.Option{builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("new", "", "b", "of-b")}},
+		"what is said is not changed": {
+			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")},
+			[]builder.Option{builder.WithApplyRef("x"), builder.WithEndpoint("5.6.7.8", 6443), profiles("a", "x")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo", row.update...))
+			assert.Equal(t, builder.CAPTControlPlane("demo", row.want...), got)
+		})
+	}
+}
+
+func TestCAPTControlPlanes(t *testing.T) {
+	const ref = "demo-eks-controlplane-apply"
+	plane := builder.CAPTControlPlane
+	w := newWorld(t, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.Cluster("demo"), builder.CAPTCluster("demo"),
+		builder.WorkspaceTemplateApply(ref, builder.OwnedBy(plane("demo")), builder.WithVariables(map[string]string{"kubernetes_version": "1.31"})))
+	version := func(text string) builder.Option {
+		return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
+	}
+	tag := func(key string) builder.Option {
+		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{key: ""}
+		})
+	}
+	refers := builder.WithApplyRef(ref)
+	for name, row := range map[string]struct {
+		old, object *controlplanev1.CAPTControlPlane
+		want        []string
+	}{
+		"good":                           {nil, plane("demo", refers), nil},
+		"in another region than its VPC": {nil, plane("demo", refers, builder.WithRegion("us-east-1")), []string{"spec.region"}},
+		"two mistakes":                   {nil, plane("demo", refers, tag("a;b"), builder.WithRegion("us-east-1")), []string{"spec.additionalTags[a;b]", "spec.region"}},
+		"the next version":               {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
+		"two steps":                      {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"two steps after one that is not applied": {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"another version while nothing runs":      {plane("new", version("1.53")), plane("new", version("1.32")), nil},
+		"bad before, changed elsewhere":           {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},
+		"bad before, and another one":             {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("c;d")), []string{"spec.additionalTags[c;d]"}},
+		"bad before, its finalizer removed":       {plane("demo", refers, tag("a;b"), builder.WithFinalizers("f")), plane("demo", refers, tag("a;b")), nil},
+		"bad, and on its way out":                 {plane("demo", refers), plane("demo", refers, tag("a;b"), builder.Deleting(), builder.WithFinalizers("f")), nil},
+		"its endpoint, written":                   {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), builder.WithEndpoint("a.example.com", 443)), nil},
+		"its endpoint, repaired":                  {plane("demo", refers, builder.WithEndpoint("https://a.example.com", 443)), plane("demo", refers, builder.WithEndpoint("a.example.com", 443)), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneRules(w), row.old, row.object)))
+		})
+	}
+}
+
+// Otherwise the API server would say that the version is too short, and not that it is missing.
+func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
+	defaulter := captControlPlaneDefaults(newWorld(t))
+	defaulter.decoder = admission.NewDecoder(builder.Scheme())
+	r := request(t, nil, builder.CAPTControlPlane("demo"))
+	r.Object.Raw = []byte(`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","metadata":{"namespace":"team","name":"demo"},"spec":{"workspaceTemplateRef":{"name":"eks"},"unknown":1}}`)
+	response := defaulter.Handle(t.Context(), r)
+	require.Len(t, response.Patches, 1)
+	assert.Equal(t, "add", response.Patches[0].Operation)
+	assert.Equal(t, "/spec/workspaceTemplateApplyRef", response.Patches[0].Path)
+}

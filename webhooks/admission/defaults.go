@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// defaults fill in what a user may leave out. They implement admission.Handler rather than admission.Defaulter, whose patch
+// is the difference to the Go type: it would write down every required field that the user forgot, as an empty one, and the
+// API server would no longer say that it is missing.
+type defaults[T client.Object] struct {
+	decoder admission.Decoder
+	world   validation.World
+	// create completes a new object.
+	create func(ctx context.Context, world validation.World, object T) error
+	// keep puts back what is written once and an update leaves out, as happens when a manifest that never had it replaces
+	// the object.
+	keep func(old, object T)
+}
+
+// Handle implements admission.Handler.
+func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admission.Response {
+	var kind T
+	object := newObject(kind)
+	if err := d.decoder.DecodeRaw(request.Object, object); err != nil {
+		// A field of another type. The API server checks the schema next, and says it better.
+		return admission.Allowed("")
+	}
+	before, err := json.Marshal(object)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if err := d.fill(ctx, request, object); err != nil {
+		return admission.Errored(http.StatusInternalServerError, couldNotLook(object, err))
+	}
+	after, err := json.Marshal(object)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(before, after)
+}
+
+func (d defaults[T]) fill(ctx context.Context, request admission.Request, object T) error {
+	if request.Operation == admissionv1.Create {
+		return d.create(ctx, d.world, object)
+	}
+	var kind T
+	old := newObject(kind)
+	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
+		return fmt.Errorf("reading the object as it was: %w", err)
+	}
+	d.keep(old, object)
+	return nil
+}

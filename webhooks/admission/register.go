@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/config/crd"
+)
+
+// SetupWebhookWithManager serves the webhooks of all kinds from the manager's webhook server.
+func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("indexing what the webhooks look for: %w", err)
+	}
+	// A cached read may be a moment old. What decides what a new object becomes is read from the API server.
+	cached, live := world{mgr.GetClient()}, world{mgr.GetAPIReader()}
+	for _, setup := range []func(ctrl.Manager, world, world) error{
+		setupWorkspaceTemplate, setupWorkspaceTemplateApply,
+		setupCAPTCluster, setupCAPTControlPlane,
+		setupCAPTClusterTemplate, setupCAPTControlPlaneTemplate,
+	} {
+		if err := setup(mgr, cached, live); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// definitions are the schemas of CAPT's own CRDs.
+var definitions = sync.OnceValues(func() (*schema.Schemas, error) { return schema.New(crd.Definitions) })
+
+// serve adds the webhooks of one kind; without defaults, only the validating one.
+func serve[T client.Object](mgr ctrl.Manager, defaulter *defaults[T], validator rules[T]) error {
+	var kind T
+	gvk, err := mgr.GetClient().GroupVersionKindFor(newObject(kind))
+	if err != nil {
+		return err
+	}
+	schemas, err := definitions()
+	if err != nil {
+		return err
+	}
+	if validator.schema, err = schemas.Of(gvk); err != nil {
+		return err
+	}
+	if defaulter != nil {
+		defaulter.decoder = admission.NewDecoder(mgr.GetScheme())
+		mgr.GetWebhookServer().Register(mutatingPath(gvk), &admission.Webhook{Handler: defaulter})
+	}
+	return ctrl.NewWebhookManagedBy(mgr, newObject(kind)).WithValidator(validator).Complete()
+}
+
+// mutatingPath is the one that controller-runtime's builder would choose.
+func mutatingPath(gvk apischema.GroupVersionKind) string {
+	return "/mutate-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
+}

@@ -1,0 +1,75 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestTemplatesOfCAPTClusters(t *testing.T) {
+	template := func(options ...builder.Option) *infrav1.CAPTClusterTemplate {
+		template := &infrav1.CAPTClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "class"}}
+		template.Spec.Template.Spec = builder.CAPTCluster("demo", options...).Spec.CAPTClusterTemplateResourceSpec
+		return template
+	}
+	labelled := template(builder.WithVariables(map[string]string{"a-b": ""}))
+	labelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
+	bad := template(builder.WithVariables(map[string]string{"a-b": ""}))
+	for name, row := range map[string]struct {
+		old, object *infrav1.CAPTClusterTemplate
+		want        []string
+	}{
+		"good":                     {nil, template(), nil},
+		"bad":                      {nil, bad, []string{"spec.template.spec.vpc.template.variables[a-b]"}},
+		"changed":                  {template(), template(builder.WithRegion("us-east-1")), []string{"spec.template.spec"}},
+		"bad before, and labelled": {bad, labelled, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captClusterTemplateRules(newWorld(t)), row.old, row.object)))
+		})
+	}
+}
+
+func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
+	template := func(options ...builder.Option) *controlplanev1.CAPTControlPlaneTemplate {
+		template := &controlplanev1.CAPTControlPlaneTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "class"}}
+		template.Spec.Template.Spec = builder.CAPTControlPlane("demo", options...).Spec.CAPTControlPlaneTemplateResourceSpec
+		return template
+	}
+	bad := template(builder.WithVariables(map[string]string{"a-b": ""}))
+	for name, row := range map[string]struct {
+		old, object *controlplanev1.CAPTControlPlaneTemplate
+		want        []string
+	}{
+		"good":                   {nil, template(), nil},
+		"bad":                    {nil, bad, []string{"spec.template.spec.variables[a-b]"}},
+		"changed":                {template(), template(builder.WithRegion("us-east-1")), []string{"spec.template.spec"}},
+		"changed from bad":       {bad, template(), []string{"spec.template.spec"}},
+		"bad, and left as it is": {bad, bad, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneTemplateRules(newWorld(t)), row.old, row.object)))
+		})
+	}
+}

@@ -1,0 +1,40 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ world) error {
+	return serve(mgr, nil, workspaceTemplateRules(cached))
+}
+
+func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemplate] {
+	return rules[*infrav1.WorkspaceTemplate]{
+		world: world,
+		spec:  func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
+		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
+			return validation.WorkspaceTemplateFindings(template), nil
+		},
+	}
+}

@@ -1,0 +1,63 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestWorkspaceTemplates(t *testing.T) {
+	const module = "spec.template.spec.forProvider.module"
+	bad := builder.WithModule("locals {")
+	args := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.InitArgs = []string{"-backend=false"} })
+	template := func(options ...builder.Option) *infrav1.WorkspaceTemplate {
+		return builder.WorkspaceTemplate("vpc", options...)
+	}
+	for name, row := range map[string]struct {
+		old, template *infrav1.WorkspaceTemplate
+		want          []string
+	}{
+		"a good one":                      {nil, template(), nil},
+		"a module that can not be read":   {nil, template(bad), []string{module}},
+		"a good one made bad":             {template(), template(bad), []string{module}},
+		"a bad one, labelled":             {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
+		"a bad one, allowed to others":    {template(bad), template(bad, allowing("team")), nil},
+		"a bad one with another mistake":  {template(bad), template(bad, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
+		"a bad one made good":             {template(bad), template(), nil},
+		"a bad one that is being deleted": {template(bad), template(bad, args, builder.Deleting(), builder.WithFinalizers("f")), nil},
+		"a reference that nobody could use": {nil, template(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: &terraform.KeyReference{Name: "a", Namespace: "kube-system", Key: "k"}}}
+		})), []string{"spec.template.spec.forProvider.env[0].secretKeyRef.namespace"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateRules(newWorld(t)), row.old, row.template)))
+		})
+	}
+}
+
+func TestATemplateWithDoubtsIsAdmittedWithWarnings(t *testing.T) {
+	response := validated(t, workspaceTemplateRules(newWorld(t)), nil, builder.WorkspaceTemplate("vpc", builder.WithModule("variable \"a\" {}\n")))
+	assert.True(t, response.Allowed)
+	assert.Len(t, response.Warnings, 1)
+	assert.Contains(t, response.Warnings[0], `variable "a" has no default`)
+}

@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live world) error {
+	return serve(mgr, workspaceTemplateApplyDefaults(live), workspaceTemplateApplyRules(cached))
+}
+
+func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.WorkspaceTemplateApply] {
+	return &defaults[*infrav1.WorkspaceTemplateApply]{
+		world:  world,
+		create: nameWorkspace,
+		keep: func(old, apply *infrav1.WorkspaceTemplateApply) {
+			if apply.Spec.WorkspaceName == "" {
+				apply.Spec.WorkspaceName = old.Spec.WorkspaceName
+			}
+		},
+	}
+}
+
+// nameWorkspace writes down which Workspace the new object has. Without a template that it may use, the scope is not known,
+// and the controller does so once there is one.
+func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) error {
+	if apply.Spec.WorkspaceName != "" || apply.Name == "" {
+		return nil
+	}
+	template, _, err := validation.TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, field.NewPath("spec", "templateRef"))
+	if err != nil {
+		return err
+	}
+	apply.Spec.WorkspaceName = validation.WorkspaceName(apply, template)
+	return nil
+}
+
+func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.WorkspaceTemplateApply] {
+	return rules[*infrav1.WorkspaceTemplateApply]{
+		world:  world,
+		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
+		check:  validation.WorkspaceTemplateApply,
+		create: validation.WorkspaceTemplateApplyCreation,
+		change: validation.WorkspaceTemplateApplyChange,
+	}
+}

@@ -1,0 +1,175 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+type wta = infrav1.WorkspaceTemplateApply
+
+func of(namespace, name string) builder.Option {
+	return builder.With(func(apply *wta) {
+		apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Namespace: namespace, Name: name}
+	})
+}
+
+func allowing(names ...string) builder.Option {
+	return builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+	})
+}
+
+func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
+	w := newWorld(t,
+		builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), allowing(builder.Namespace)),
+		builder.WorkspaceTemplate("closed", builder.WithNamespace("shared")))
+	for name, row := range map[string]struct {
+		apply *wta
+		want  string
+	}{
+		"by the scheme":                      {builder.WorkspaceTemplateApply("demo-apply"), "demo"},
+		"by the scheme of the cluster scope": {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide")), "default-demo-sgf5y"},
+		"as its user says":                   {builder.WorkspaceTemplateApply("demo-apply", builder.WithWorkspaceName("mine")), "mine"},
+		"not before the template is there":   {builder.WorkspaceTemplateApply("demo-apply", of("", "later")), ""},
+		"not for a template it may not use":  {builder.WorkspaceTemplateApply("demo-apply", of("shared", "closed")), ""},
+		"not before it has a name": {builder.WorkspaceTemplateApply("", builder.With(func(apply *wta) {
+			apply.GenerateName = "demo-"
+		})), ""},
+		"not for what the schema will refuse":     {builder.WorkspaceTemplateApply("demo-apply", of("", "")), ""},
+		"not for what no object can be called":    {builder.WorkspaceTemplateApply("demo-apply", of("", "a/b")), ""},
+		"not for what no namespace can be called": {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := defaulted(t, workspaceTemplateApplyDefaults(w), nil, row.apply)
+			want := row.apply.DeepCopy()
+			want.Spec.WorkspaceName = row.want
+			assert.Equal(t, want.Spec, got.Spec)
+		})
+	}
+}
+
+// A manifest that never had the name replaces the object: kubectl replace, and GitOps tools.
+func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
+	old := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("mine"))
+	for name, row := range map[string]struct {
+		old  *wta
+		says string
+		want string
+	}{
+		"leaves it out":               {old, "", "mine"},
+		"says the same":               {old, "mine", "mine"},
+		"says another, for the rules": {old, "other", "other"},
+		"says the first":              {builder.WorkspaceTemplateApply("demo"), "first", "first"},
+		"says none, and had none":     {builder.WorkspaceTemplateApply("demo"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			update := builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName(row.says))
+			got := defaulted(t, workspaceTemplateApplyDefaults(newWorld(t, builder.WorkspaceTemplate("vpc"))), row.old, update)
+			assert.Equal(t, row.want, got.Spec.WorkspaceName)
+		})
+	}
+}
+
+func TestNothingIsDefaultedWhenNobodyCouldLook(t *testing.T) {
+	broken := world{fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return assert.AnError
+		},
+	}).Build()}
+	defaulter := workspaceTemplateApplyDefaults(broken)
+	defaulter.decoder = admission.NewDecoder(builder.Scheme())
+	response := defaulter.Handle(t.Context(), request(t, nil, builder.WorkspaceTemplateApply("demo")))
+	assert.False(t, response.Allowed)
+	assert.Equal(t, int32(http.StatusInternalServerError), response.Result.Code)
+	assert.Contains(t, response.Result.Message, "checking demo")
+}
+
+func TestNewWorkspaceTemplateApplies(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.CAPTCluster("demo"),
+		builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", "")))
+	for name, row := range map[string]struct {
+		apply *wta
+		want  []string
+	}{
+		"a good one":                 {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a")), nil},
+		"a Workspace that is taken":  {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b")), []string{"spec.workspaceName"}},
+		"a circle":                   {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a"), builder.WaitingForWorkspace("b", "")), []string{"spec.waitForWorkspaces[0]"}},
+		"a name that is kept":        {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), []string{"metadata.name"}},
+		"two mistakes are told once": {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b"), builder.WithConnectionSecret("s", "other")), []string{"spec.writeConnectionSecretToRef.namespace", "spec.workspaceName"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, row.apply)))
+		})
+	}
+}
+
+func TestWhatIsMissingIsAWarning(t *testing.T) {
+	response := validated(t, workspaceTemplateApplyRules(newWorld(t)), nil, builder.WorkspaceTemplateApply("a"))
+	assert.True(t, response.Allowed)
+	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}, response.Warnings)
+}
+
+// What was stored before a rule existed can be changed elsewhere, and be deleted.
+func TestWorkspaceTemplateAppliesThatBreakARuleCanBeChangedElsewhere(t *testing.T) {
+	named := builder.WithWorkspaceName
+	bad := []builder.Option{named("b"), builder.WithConnectionSecret("s", "other"), builder.WithVariables(map[string]string{"a-b": "1"}), builder.WaitingForWorkspace("b", "")}
+	with := func(more ...builder.Option) *wta {
+		return builder.WorkspaceTemplateApply("a", append(append([]builder.Option{}, bad...), more...)...)
+	}
+	old := with()
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("b", named("b")),
+		builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)))
+	recorded := builder.WithRecordedWorkspace(builder.Workspace("b", builder.AtRest))
+	for name, row := range map[string]struct {
+		old, update *wta
+		want        []string
+	}{
+		"a label":                        {old, with(builder.WithLabel("a", "b")), nil},
+		"another field":                  {old, with(builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)), nil},
+		"the bad field, to a good one":   {old, with(builder.WithConnectionSecret("s", "")), nil},
+		"another field, to a bad one":    {old, with(builder.WithVariables(map[string]string{"a-b": "1", "c-d": ""})), []string{"spec.variables[c-d]"}},
+		"anything, while it is deleted":  {old, with(builder.Deleting(), builder.WithFinalizers("f"), builder.WithVariables(map[string]string{"c-d": ""})), nil},
+		"the template, to another scope": {with(recorded), with(recorded, of("", "wide")), []string{"spec.templateRef"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NotEmpty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, row.old)))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), row.old, row.update)))
+		})
+	}
+}
+
+// The controller writes the name down when the template has come. That must go through whatever else is wrong.
+func TestTheControllerCanNameTheWorkspaceOfWhatWasMadeBeforeItsTemplate(t *testing.T) {
+	old := builder.WorkspaceTemplateApply("x")
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("x-apply", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
+	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("x", builder.WithWorkspaceName("x")))))
+}

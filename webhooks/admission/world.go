@@ -1,0 +1,145 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// world is what the rules see of the API server. It implements validation.World.
+type world struct{ client.Reader }
+
+var _ validation.World = world{}
+
+func (w world) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+	return get[*infrav1.WorkspaceTemplate](ctx, w, key)
+}
+
+func (w world) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	return get[*infrav1.WorkspaceTemplateApply](ctx, w, key)
+}
+
+func (w world) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+	return get[*infrav1.CAPTCluster](ctx, w, key)
+}
+
+func (w world) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+	return get[*controlplanev1.CAPTControlPlane](ctx, w, key)
+}
+
+func (w world) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return get[*clusterv1.Cluster](ctx, w, key)
+}
+
+func (w world) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := w.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
+		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies of Workspace %s: %w", workspaceName, err)
+	}
+	return applies.Items, nil
+}
+
+func (w world) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
+	var clusters infrav1.CAPTClusterList
+	if err := w.List(ctx, &clusters, options...); err != nil {
+		return nil, fmt.Errorf("listing the CAPTClusters that refer to %s: %w", apply.Name, err)
+	}
+	var controlPlanes controlplanev1.CAPTControlPlaneList
+	if err := w.List(ctx, &controlPlanes, options...); err != nil {
+		return nil, fmt.Errorf("listing the CAPTControlPlanes that refer to %s: %w", apply.Name, err)
+	}
+	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items))
+	for i := range clusters.Items {
+		owners = append(owners, &clusters.Items[i])
+	}
+	for i := range controlPlanes.Items {
+		owners = append(owners, &controlPlanes.Items[i])
+	}
+	return owners, nil
+}
+
+func (w world) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	kind := "CAPTCluster"
+	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
+		kind = "CAPTControlPlane"
+	}
+	var clusters clusterv1.ClusterList
+	err := w.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: ownerKey(kind, owner.GetName())})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", kind, owner.GetName(), err)
+	}
+	if len(clusters.Items) == 0 {
+		return nil, nil
+	}
+	return &clusters.Items[0], nil
+}
+
+func (w world) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := w.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	found := labels.Set{} // Not nil: the namespace exists.
+	for k, v := range namespace.GetLabels() {
+		found[k] = v
+	}
+	return found, nil
+}
+
+// get returns nil for a name that no object can have, too: defaulting comes before the schema, which refuses it.
+func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName) (found T, err error) {
+	for _, name := range []string{key.Namespace, key.Name} {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+			return found, nil
+		}
+	}
+	object := newObject(found)
+	err = reader.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("reading %T %s: %w", object, key, err)
+	}
+	return object, nil
+}
+
+// newObject makes an object of a pointer type.
+func newObject[T client.Object](kind T) T {
+	return reflect.New(reflect.TypeOf(kind).Elem()).Interface().(T)
+}

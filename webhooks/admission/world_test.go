@@ -1,0 +1,122 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// indexes makes the indexes of the manager's cache in a fake client.
+type indexes struct{ *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i indexes) IndexField(_ context.Context, object client.Object, field string, keys client.IndexerFunc) error {
+	i.WithIndex(object, field, keys)
+	return nil
+}
+
+// newWorld is a world of objects as the webhooks see it.
+func newWorld(t *testing.T, objects ...client.Object) world {
+	t.Helper()
+	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
+	require.NoError(t, indexFields(t.Context(), indexes{fakes}))
+	return world{fakes.Build()}
+}
+
+// request is what the API server sends about a change from old, which is nil for a new object.
+func request(t *testing.T, old, object client.Object) admission.Request {
+	t.Helper()
+	gvk, err := apiutil.GVKForObject(object, builder.Scheme())
+	require.NoError(t, err)
+	raw := func(object client.Object) runtime.RawExtension {
+		data, err := json.Marshal(object)
+		require.NoError(t, err)
+		return runtime.RawExtension{Raw: data}
+	}
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Namespace: object.GetNamespace(), Name: object.GetName(),
+		Kind: metav1.GroupVersionKind(gvk), Object: raw(object),
+	}}
+	if old != nil {
+		r.Operation, r.OldObject = admissionv1.Update, raw(old)
+	}
+	return r
+}
+
+// defaulted is an object after defaulting.
+func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, object T) T {
+	t.Helper()
+	defaulter.decoder = admission.NewDecoder(builder.Scheme())
+	r := request(t, absent(old), object)
+	response := defaulter.Handle(t.Context(), r)
+	require.True(t, response.Allowed, "%v", response.Result)
+	data := r.Object.Raw
+	if len(response.Patches) > 0 {
+		operations, err := json.Marshal(response.Patches)
+		require.NoError(t, err)
+		patch, err := jsonpatch.DecodePatch(operations)
+		require.NoError(t, err)
+		data, err = patch.Apply(data)
+		require.NoError(t, err)
+	}
+	out := newObject(object)
+	require.NoError(t, json.Unmarshal(data, out))
+	out.SetCreationTimestamp(object.GetCreationTimestamp()) // JSON knows no time zone.
+	return out
+}
+
+// validated is the answer to a change from old, which is nil for a new object.
+func validated[T client.Object](t *testing.T, validator rules[T], old, object T) admission.Response {
+	t.Helper()
+	return admission.WithValidator[T](builder.Scheme(), validator).Handler.Handle(t.Context(), request(t, absent(old), object))
+}
+
+// absent turns a nil pointer into a nil interface.
+func absent[T client.Object](object T) client.Object {
+	if any(object) == any(*new(T)) {
+		return nil
+	}
+	return object
+}
+
+// refusedFields are the fields that a refusal points at.
+func refusedFields(t *testing.T, response admission.Response) []string {
+	t.Helper()
+	if response.Allowed {
+		return nil
+	}
+	require.Equal(t, metav1.StatusReasonInvalid, response.Result.Reason, "%v", response.Result)
+	var fields []string
+	for _, cause := range response.Result.Details.Causes {
+		fields = append(fields, cause.Field)
+	}
+	return fields
+}

@@ -1,0 +1,121 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package carry
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// shape is all that this package needs to know of a type. It is found out once, since every conversion compares every
+// field, and most of what reflection tells about types is slow to ask for. The types of an API are trees, so that a
+// shape has an end.
+type shape struct {
+	equal equality
+	// members of a struct that is compared and carried member by member; nil for all other types.
+	members []member
+	// elem is the shape behind a pointer, or of the elements of a list; nil for all other types.
+	elem *shape
+	// key leads to the field by which an element of a list is found again; nil when there is none.
+	key []int
+}
+
+// member of a struct.
+type member struct {
+	*shape
+	index  int
+	offset uintptr
+	// name in a path; empty when it is embedded, so that its own members appear in its place.
+	name string
+}
+
+var (
+	// shapes holds the shape of every type that was met.
+	shapes sync.Map
+
+	// copied are the structs in an object that are the same in every version.
+	copied = []reflect.Type{reflect.TypeFor[metav1.TypeMeta](), reflect.TypeFor[metav1.ObjectMeta]()}
+)
+
+func shapeOf(t reflect.Type) *shape {
+	if known, ok := shapes.Load(t); ok {
+		return known.(*shape)
+	}
+	found := newShape(t)
+	shapes.Store(t, found)
+	return found
+}
+
+func newShape(t reflect.Type) *shape {
+	s := &shape{}
+	if _, leaf := leaves[t]; !leaf {
+		switch t.Kind() {
+		case reflect.Struct:
+			s.members, s.key = membersOf(t), keyOf(t)
+		case reflect.Pointer, reflect.Slice:
+			s.elem = shapeOf(t.Elem())
+		default:
+		}
+	}
+	s.equal = equalityOf(t, s)
+	return s
+}
+
+func membersOf(t reflect.Type) []member {
+	var found []member
+	for i := range t.NumField() {
+		if f := t.Field(i); !slices.Contains(copied, f.Type) {
+			found = append(found, member{shape: shapeOf(f.Type), index: i, offset: f.Offset, name: nameOf(f)})
+		}
+	}
+	return found
+}
+
+func nameOf(f reflect.StructField) string {
+	tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	switch {
+	case tag == "-":
+		return f.Name
+	case tag == "" && (f.Anonymous || strings.Contains(options, "inline")):
+		return ""
+	case tag == "":
+		return f.Name
+	default:
+		return tag
+	}
+}
+
+func keyOf(t reflect.Type) []int {
+	for _, candidate := range []string{"Type", "Name"} {
+		if f, ok := t.FieldByName(candidate); ok && f.Type.Kind() == reflect.String {
+			return f.Index
+		}
+	}
+	return nil
+}
+
+// keyOf an element of a list; empty when nothing identifies it.
+func (s *shape) keyOf(element reflect.Value) string {
+	if s.key == nil {
+		return ""
+	}
+	return element.FieldByIndex(s.key).String()
+}
