@@ -39,27 +39,13 @@ type reference struct {
 // references lists every place of a template that names a namespace.
 func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 	var refs []reference
-	params := path.Child("forProvider")
-	key := func(ref *terraform.KeyReference, path *field.Path) {
-		if ref != nil {
-			refs = append(refs, reference{namespace: ref.Namespace, object: ref.Name + "/" + ref.Key, path: path.Child("namespace")})
-		}
-	}
-	for i := range spec.ForProvider.VarFiles {
-		key(spec.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
-		key(spec.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
-	}
-	for i := range spec.ForProvider.Env {
-		key(spec.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
-		key(spec.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
-	}
-	if ref := spec.WriteConnectionSecretToRef; ref != nil {
-		refs = append(refs, reference{namespace: ref.Namespace, object: ref.Name, path: path.Child("writeConnectionSecretToRef", "namespace"), replaceable: true})
+	for _, ref := range spec.References(path) {
+		refs = append(refs, reference{namespace: *ref.Namespace, object: ref.Object, path: ref.Path.Child("namespace"), replaceable: ref.Connection})
 	}
 	if spec.ForProvider.Source == terraform.SourceFlux {
 		_, address, _ := strings.Cut(spec.ForProvider.Module, "::")
 		if namespace, object, found := strings.Cut(address, "/"); found {
-			refs = append(refs, reference{namespace: namespace, object: object, path: params.Child("module"), anyScope: true})
+			refs = append(refs, reference{namespace: namespace, object: object, path: path.Child("forProvider", "module"), anyScope: true})
 		}
 	}
 	return refs

@@ -32,34 +32,29 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// WorkspaceTemplate checks the spec of a template by itself, without the variables of its users.
-func WorkspaceTemplate(spec *infrav1.WorkspaceTemplateSpec) field.ErrorList {
+// WorkspaceTemplate checks a template by itself, without the variables of its users.
+func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) Findings {
 	path := field.NewPath("spec", "template", "spec")
 	forProvider := path.Child("forProvider")
+	spec := &template.Spec
 	params := spec.Template.Spec.ForProvider
 	parseable := params
 	// Placeholders may stand where HCL allows none, for example outside of quotes. A bare name in their place keeps the
 	// text parseable and its lines and columns nearly right.
 	parseable.Module = terraform.Placeholder.ReplaceAllString(params.Module, "$1")
-	errs := Module(parseable, forProvider)
-	errs = append(errs, Parameters(params, forProvider)...)
-	errs = append(errs, source(params, forProvider)...)
-	errs = append(errs, varFiles(params, forProvider)...)
-	errs = append(errs, providerConfigKind(spec, path)...)
-	errs = append(errs, allowedNamespaces(spec.AllowedNamespaces)...)
-	return append(errs, published(spec).Errors...)
-}
 
-// WorkspaceTemplateFindings is all that the rules say about a template: what WorkspaceTemplate does, what can not be told
-// without the namespace of the template, and warnings.
-func WorkspaceTemplateFindings(template *infrav1.WorkspaceTemplate) Findings {
-	path := field.NewPath("spec", "template", "spec")
-	findings := Findings{Errors: WorkspaceTemplate(&template.Spec)}
+	var findings Findings
+	findings.Refuse(Module(parseable, forProvider)...)
+	findings.Refuse(Parameters(params, forProvider)...)
+	findings.Refuse(source(params, forProvider)...)
+	findings.Refuse(varFiles(params, forProvider)...)
+	findings.Refuse(providerConfigKind(spec, path)...)
+	findings.Refuse(allowedNamespaces(spec.AllowedNamespaces)...)
+	findings.Add(published(spec))
 	findings.Add(namespaces(template, path))
-	findings.Add(declaredVariables(template.Spec.Template.Spec.ForProvider, path.Child("forProvider")))
-	findings.Warnings = append(findings.Warnings, published(&template.Spec).Warnings...)
-	findings.Add(withoutEffect(&template.Spec, path))
-	findings.Add(unknownFields(&template.Spec.Template.Spec, path))
+	findings.Add(declaredVariables(params, forProvider))
+	findings.Add(withoutEffect(spec, path))
+	findings.Add(unknownFields(&spec.Template.Spec, path))
 	return findings
 }
 

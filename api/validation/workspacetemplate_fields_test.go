@@ -45,7 +45,7 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings := validation.WorkspaceTemplateFindings(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			findings := validation.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
 			assertRefused(t, findings.Errors, row.errors...)
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
@@ -141,7 +141,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 func TestUnknownFieldsAreNamed(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
-	findings := validation.WorkspaceTemplateFindings(template)
+	findings := validation.WorkspaceTemplate(template)
 	assert.Empty(t, findings.Errors)
 	assertWarned(t, findings.Warnings, templateSpec+"writeTo: CAPT does not know this field",
 		templateSpec+"forProvider.modul: CAPT does not know this field", templateSpec+"forProvider.b: CAPT does not know this field")

@@ -39,7 +39,7 @@ func inlineJSON(module string) terraform.WorkspaceParameters {
 
 func template(params terraform.WorkspaceParameters) field.ErrorList {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params }))
-	return validation.WorkspaceTemplate(&object.Spec)
+	return validation.WorkspaceTemplate(object).Errors
 }
 
 func TestModulesThatParse(t *testing.T) {
@@ -53,7 +53,7 @@ func TestModulesThatParse(t *testing.T) {
 		"placeholder as a name":              inline(`resource "terraform_data" "${name}" {}`),
 		"placeholder within JSON":            inlineJSON(`{"locals": {"a": "${a}"}}`),
 		"remote, which can not be checked":   {Source: terraform.SourceRemote, Module: "}{"},
-		"from Flux, which can not be either": {Source: terraform.SourceFlux, Module: "GitRepository::team/modules"},
+		"from Flux, which can not be either": {Source: terraform.SourceFlux, Module: "GitRepository::default/modules"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Empty(t, template(params)) })
 	}

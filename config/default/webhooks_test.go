@@ -78,6 +78,7 @@ func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook)
 
 func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 	i := load(t)
+	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
 	mutating := webhooks(t, i, "MutatingWebhookConfiguration", "mutate")
 	validating := webhooks(t, i, "ValidatingWebhookConfiguration", "validate")
 	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
@@ -91,8 +92,9 @@ func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 			assert.Equal(t, admissionv1.SideEffectClassNone, *webhook.SideEffects)
 			assert.LessOrEqual(t, *webhook.TimeoutSeconds, int32(5))
 			assert.Equal(t, []string{"v1"}, webhook.AdmissionReviewVersions)
-			require.Len(t, webhook.MatchConditions, 1)
+			require.Len(t, webhook.MatchConditions, 2)
 			assert.Equal(t, "!has(object.metadata.deletionTimestamp)", webhook.MatchConditions[0].Expression)
+			assert.Equal(t, "request.userInfo.username != 'system:serviceaccount:"+account.Namespace+":"+account.Name+"'", webhook.MatchConditions[1].Expression)
 			assert.Nil(t, webhook.NamespaceSelector, "no namespace is exempt")
 			assert.Nil(t, webhook.ObjectSelector)
 		})

@@ -138,7 +138,7 @@ func TestSampleTemplatesAreValid(t *testing.T) {
 	for _, samples := range load(t) {
 		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
 			t.Run(template.Name, func(t *testing.T) {
-				require.Empty(t, validation.WorkspaceTemplate(&template.Spec))
+				require.Empty(t, validation.WorkspaceTemplate(template))
 			})
 		}
 	}

@@ -26,47 +26,15 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// reference is a place in a spec that names an object in a namespace.
-type reference struct {
-	namespace *string
-	// object is all of the reference: name and, where there is one, key.
-	object string
-	path   *field.Path
-}
-
-// references lists every place of a spec that names a Secret or ConfigMap. The security rules are checked over this list,
-// so a new kind of reference must be added here.
-func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
-	var refs []reference
-	key := func(ref *terraform.KeyReference, path *field.Path) {
-		if ref != nil {
-			refs = append(refs, reference{&ref.Namespace, ref.Name + "/" + ref.Key, path})
-		}
-	}
-	params := path.Child("forProvider")
-	for i := range spec.ForProvider.VarFiles {
-		key(spec.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
-		key(spec.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
-	}
-	for i := range spec.ForProvider.Env {
-		key(spec.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
-		key(spec.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
-	}
-	if spec.WriteConnectionSecretToRef != nil {
-		refs = append(refs, reference{&spec.WriteConnectionSecretToRef.Namespace, spec.WriteConnectionSecretToRef.Name, path.Child("writeConnectionSecretToRef")})
-	}
-	return refs
-}
-
 // intoNamespace turns a spec into that of a namespaced Workspace: references lose their namespace, which must be the
 // Workspace's own, and fields that only the cluster scope has are translated or dropped.
 func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, ref := range references(spec, path) {
-		if *ref.namespace != "" && *ref.namespace != namespace {
+	for _, ref := range spec.References(path) {
+		if *ref.Namespace != "" && *ref.Namespace != namespace {
 			errs = append(errs, otherNamespace(ref, namespace))
 		}
-		*ref.namespace = ""
+		*ref.Namespace = ""
 	}
 	if spec.DeletionPolicy == terraform.DeletionOrphan {
 		spec.ManagementPolicies = withoutDelete(spec.ManagementPolicies)
@@ -87,9 +55,9 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 // own.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
-	for _, ref := range references(in.Template.Spec.Template.Spec.DeepCopy(), path) {
-		if *ref.namespace == in.Template.Namespace {
-			literal[ref.path.String()] = ref.object
+	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
+		if *ref.Namespace == in.Template.Namespace {
+			literal[ref.Path.String()] = ref.Object
 		}
 	}
 	if in.Apply.Spec.WriteConnectionSecretToRef != nil {
@@ -97,13 +65,13 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		delete(literal, path.Child("writeConnectionSecretToRef").String())
 	}
 	var errs field.ErrorList
-	for _, ref := range references(spec, path) {
-		switch *ref.namespace {
+	for _, ref := range spec.References(path) {
+		switch *ref.Namespace {
 		case "":
-			*ref.namespace = in.Apply.Namespace
+			*ref.Namespace = in.Apply.Namespace
 		case in.Apply.Namespace:
 		case in.Template.Namespace:
-			if object, ok := literal[ref.path.String()]; !ok || object != ref.object {
+			if object, ok := literal[ref.Path.String()]; !ok || object != ref.Object {
 				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
 			}
 		default:
@@ -131,8 +99,8 @@ func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field
 		"must be Kind::%s/name: a source in the namespace of the WorkspaceTemplateApply, or literally in that of the template", in.Apply.Namespace))}
 }
 
-func otherNamespace(ref reference, namespace string) *field.Error {
-	return field.Forbidden(ref.path.Child("namespace"), fmt.Sprintf(
+func otherNamespace(ref terraform.Reference, namespace string) *field.Error {
+	return field.Forbidden(ref.Path.Child("namespace"), fmt.Sprintf(
 		"must be %q, the namespace of the WorkspaceTemplateApply; leave it out", namespace))
 }
 

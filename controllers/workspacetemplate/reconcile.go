@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	if err := r.Client.List(ctx, &users, client.MatchingFields{userIndex: key}); err != nil {
 		return nil, fmt.Errorf("listing the users of the template: %w", err)
 	}
-	f := &Facts{Errors: validation.WorkspaceTemplate(&template.Spec)}
+	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}
 	for i := range users.Items {
 		namespace := users.Items[i].Namespace
 		// Those that may not use the template do not hold it, and are nobody's business here.

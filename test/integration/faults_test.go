@@ -45,17 +45,18 @@ func TestMissingTemplateIsToldAndHeals(t *testing.T) {
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 }
 
-func TestModuleThatDoesNotParseIsToldAndHeals(t *testing.T) {
+// A module that does not parse is turned away, unless it is a variable that makes it so.
+func TestModuleThatDoesNotParseWithItsVariablesIsToldAndHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(template("vpc", "\nresource \"terraform_data\" \"vpc\" {\n  input = = 1\n}\n", "sandbox"), cluster("demo"), captCluster("demo"))
+	w.apply(template("vpc", "\nresource \"terraform_data\" \"vpc\" {\n  input = ${size}\n}\n", "sandbox"), cluster("demo"),
+		strings.Replace(captCluster("demo"), "ref: {name: vpc}", `ref: {name: vpc}, variables: {size: "1 2"}`, 1))
 
-	w.awaitCondition(prompt, &infrav1.WorkspaceTemplate{}, "vpc", infrav1.ValidCondition, metav1.ConditionFalse,
-		infrav1.TemplateInvalidReason, "line 2, column 11")
+	w.awaitCondition(prompt, &infrav1.WorkspaceTemplate{}, "vpc", infrav1.ValidCondition, metav1.ConditionTrue, infrav1.ValidReason)
 	w.awaitCondition(prompt, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.TemplateInvalidReason, "spec.template.spec.forProvider.module", "line 2, column 11", "Correct the module")
+		infrav1.TemplateInvalidReason, "spec.template.spec.forProvider.module", "line 2, column 13", "Correct the module")
 	w.awaitCondition(prompt, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.TemplateInvalidReason, "line 2, column 11")
+		infrav1.TemplateInvalidReason, "line 2, column 13")
 	require.Empty(t, w.workspaces())
 
 	w.apply(vpcTemplate())

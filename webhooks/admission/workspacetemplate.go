@@ -34,7 +34,7 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 		world: world,
 		spec:  func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
 		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
-			return validation.WorkspaceTemplateFindings(template), nil
+			return validation.WorkspaceTemplate(template), nil
 		},
 	}
 }

@@ -106,6 +106,8 @@ status: {ready: true, initialized: true, secretsReady: true, phase: Ready}
 	assert.Equal(t, ptr.To(true), hub.Status.ExternalManagedControlPlane)
 	assert.True(t, meta.IsStatusConditionTrue(hub.Status.Conditions, "Ready"))
 	assert.True(t, meta.IsStatusConditionTrue(hub.Status.Conditions, "KubeconfigReady"))
+	assert.Empty(t, carried(hub), "the conditions say what the fields say, and become fields again")
+	assert.Empty(t, controlPlanes.toSpoke(t, hub).Status.Conditions)
 
 	spoke := controlPlanes.keeps(t, `
 spec: {version: "1.31", workspaceTemplateRef: {name: t}, endpointProbe: BestEffort}
@@ -115,6 +117,26 @@ status:
   - {type: Ready, status: "False", reason: Degraded, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}
 `)
 	assert.Equal(t, ptr.To(true), spoke.Status.Ready, "the API server can be used")
+}
+
+// What v1beta1 says in fields only is said in conditions that are as old as the object. Others may look like them.
+func TestConditionsAsOldAsTheirControlPlaneSurviveV1Beta1(t *testing.T) {
+	const ready = `{type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
+	const secrets = `{type: KubeconfigReady, status: "True", reason: KubeconfigReady, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
+	const other = `{type: Other, status: "True", reason: Any, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
+	for _, conditions := range []string{
+		ready, secrets, ready + "," + secrets, secrets + "," + ready, other + "," + secrets, secrets + "," + other, ready + "," + other,
+	} {
+		controlPlanes.keeps(t, `
+metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
+spec: {version: "1.31", workspaceTemplateRef: {name: t}, endpointProbe: BestEffort}
+status: {conditions: [`+conditions+`]}
+`)
+		controlPlanes.returns(t, `
+metadata: {creationTimestamp: "2026-01-02T03:04:05Z"}
+status: {ready: true, secretsReady: true, conditions: [`+conditions+`]}
+`)
+	}
 }
 
 func TestTheWorkspaceStatusOfALegacyControlPlaneSurvives(t *testing.T) {
@@ -148,6 +170,14 @@ status: {fargateProfiles: [{name: a, ready: true, workspaceTemplateApplyName: de
 	assert.Len(t, hub.Spec.FargateProfiles, 1)
 	assert.Equal(t, "demo-b", hub.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef.Name)
 	assert.Equal(t, "z", hub.Spec.FargateProfiles[0].Selectors[0].Namespace)
+}
+
+// null in place of the list is removed by the API server, and what it stores is not what conversion meant.
+func TestAProfileThatSelectsNothingKeepsItsEmptyListInBothVersions(t *testing.T) {
+	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, additionalFargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
+	assert.Contains(t, text(t, hub), `"selectors":[]`)
+	spoke := controlPlanes.keeps(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, fargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
+	assert.Contains(t, text(t, spoke), `"selectors":[]`)
 }
 
 func TestEmptyListsOfAControlPlaneComeBack(t *testing.T) {

@@ -46,7 +46,7 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 	if len(in) == 0 {
 		return nil
 	}
-	out := make([]metav1.Condition, 0, min(len(in)+2, maxConditions))
+	out := make([]metav1.Condition, 0, min(len(in)+1, maxConditions)) // With room for one that a field of v1beta1 becomes.
 	for _, c := range in {
 		if len(out) == maxConditions {
 			break

@@ -55,6 +55,15 @@ func list[From, To any](in []From, convert func(From) To) []To {
 	return out
 }
 
+// requiredList is list for a field that both versions require: JSON tells an empty list from none there, and none is null,
+// which the API server removes.
+func requiredList[From, To any](in []From, convert func(From) To) []To {
+	if in != nil && len(in) == 0 {
+		return []To{}
+	}
+	return list(in, convert)
+}
+
 // pointed applies a conversion behind a pointer.
 func pointed[From, To any](in *From, convert func(From) To) *To {
 	if in == nil {
@@ -64,7 +73,7 @@ func pointed[From, To any](in *From, convert func(From) To) *To {
 	return &out
 }
 
-// copied is what a pointer points to, again. T must not point to anything itself.
+// copied points to a copy of the same value, which must not point to anything itself.
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -73,7 +82,7 @@ func copied[T any](p *T) *T {
 	return &v
 }
 
-// table is list for maps whose values are the same in both versions.
+// table copies a map whose values are the same in both versions, as list does a list.
 func table[K comparable, V any](in map[K]V) map[K]V {
 	if len(in) == 0 {
 		return nil
@@ -81,7 +90,7 @@ func table[K comparable, V any](in map[K]V) map[K]V {
 	return maps.Clone(in)
 }
 
-// nonEmpty is list for lists whose elements are the same in both versions.
+// nonEmpty is list for lists whose elements are the same in both versions and point to nothing.
 func nonEmpty[T any](in []T) []T {
 	if len(in) == 0 {
 		return nil

@@ -27,9 +27,9 @@ limitations under the License.
 package carry
 
 import (
-	"sync"
 	"encoding/json"
 	"reflect"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,23 +39,25 @@ import (
 // without its test framework; a test holds the two together).
 const Annotation = "cluster.x-k8s.io/conversion-data"
 
-// Converter converts objects of one version of a kind to another. It is made once, since it has to learn what the types
-// look like.
+// Converter converts objects of one version of a kind to another. It is made once a process, since it learns what the
+// types look like, and can be used by many at a time.
 type Converter[From, To client.Object] struct {
 	there    func(From, To)
 	back     func(To, From)
 	settle   func(From, To)
 	from, to *shape
+	// echoes are empty objects for what comes back. They are used again: they would be much of what a conversion allocates.
 	echoes sync.Pool
 }
 
-// New makes a converter out of the plain rules in both directions. Rules fill spec and status of the second object from
+// New makes a converter out of the plain rules in both directions. They fill spec and status of the second object from
 // the first, of which they change and keep nothing: whatever can be changed is copied. Metadata was copied before.
 func New[From, To client.Object](there func(From, To), back func(To, From)) *Converter[From, To] {
+	from, to := reflect.TypeFor[From]().Elem(), reflect.TypeFor[To]().Elem()
 	return &Converter[From, To]{
 		there: there, back: back, settle: func(From, To) {},
-		echoes: sync.Pool{New: func() any { return reflect.New(reflect.TypeFor[From]().Elem()).Interface() }},
-		from: shapeOf(reflect.TypeFor[From]().Elem()), to: shapeOf(reflect.TypeFor[To]().Elem()),
+		from: shapeOf(from), to: shapeOf(to),
+		echoes: sync.Pool{New: func() any { return reflect.New(from).Interface() }},
 	}
 }
 
@@ -65,7 +67,7 @@ func (c *Converter[From, To]) Settled(settle func(From, To)) *Converter[From, To
 	return c
 }
 
-// data is what the annotation holds.
+// data is what the annotation holds: fields when it is read, losses when it is written.
 type data[Field field | loss] struct {
 	Fields []Field `json:"fields"`
 }
@@ -81,16 +83,24 @@ func (c *Converter[From, To]) Convert(src From, dst To) error {
 	}
 	c.settle(src, dst)
 
-	echo := c.echoes.Get().(From)
-	*metadata(echo) = *metadata(src)
-	c.back(dst, echo)
-	lost, err := c.from.differences(reflect.ValueOf(echo).Elem(), reflect.ValueOf(src).Elem())
-	reflect.ValueOf(echo).Elem().SetZero()
-	c.echoes.Put(echo)
+	lost, err := c.lost(src, dst)
 	if err != nil || len(lost) == 0 {
 		return err
 	}
 	return put(dst, lost)
+}
+
+// lost are the fields of src that the rules would not return from dst as they are.
+func (c *Converter[From, To]) lost(src From, dst To) ([]loss, error) {
+	echo := c.echoes.Get().(From)
+	back := reflect.ValueOf(echo).Elem()
+	defer func() {
+		back.SetZero()
+		c.echoes.Put(echo)
+	}()
+	*metadata(echo) = *metadata(src)
+	c.back(dst, echo)
+	return c.from.differences(back, reflect.ValueOf(src).Elem())
 }
 
 // metadata of an object, which has to embed metav1.ObjectMeta.

@@ -27,56 +27,56 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// equality compares two values of one type, which lie at these addresses. It is what reflect.DeepEqual is, except that
-// times are compared by the moment.
+// equality tells whether two values of one type, which lie at these addresses, are equal. That is what reflect.DeepEqual
+// says, except that times are compared by the moment.
 //
-// Every conversion compares every field, nearly always to find that they are equal. Addresses make that a fraction of a
-// conversion; by reflection it would be half of it. Nothing is written here, and no address leaves this file.
+// Every conversion compares every field, nearly always to find it equal, and by reflection that would be the largest part
+// of it. This file is the only one that knows addresses. It reads only, and what lies there it has from reflection.
 type equality func(have, want unsafe.Pointer) bool
 
-// at gives the address of a value, which is part of an object.
+// of compares two fields of objects, or elements of lists in them.
 func (e equality) of(have, want reflect.Value) bool {
 	return e(have.Addr().UnsafePointer(), want.Addr().UnsafePointer())
 }
 
-// leaves are the structs that are compared, and carried, as a whole.
-var leaves = map[reflect.Type]equality{
-	reflect.TypeFor[metav1.Time]():          by((*metav1.Time).Equal),
-	reflect.TypeFor[metav1.Duration]():      by(same[metav1.Duration]),
-	reflect.TypeFor[runtime.RawExtension](): by(sameExtension),
-	reflect.TypeFor[apiextensionsv1.JSON](): by(func(have, want *apiextensionsv1.JSON) bool { return sameBytes(have.Raw, want.Raw) }),
-}
+var (
+	// leaves are the structs that are compared, and carried, as a whole.
+	leaves = map[reflect.Type]equality{
+		reflect.TypeFor[metav1.Time]():          by((*metav1.Time).Equal),
+		reflect.TypeFor[metav1.Duration]():      by(sameDuration),
+		reflect.TypeFor[runtime.RawExtension](): by(sameExtension),
+		reflect.TypeFor[apiextensionsv1.JSON](): by(sameJSON),
+	}
+	// plain are the kinds that are compared in the same way whatever the type is called.
+	plain = map[reflect.Kind]equality{
+		reflect.String: func(have, want unsafe.Pointer) bool { return *(*string)(have) == *(*string)(want) },
+		reflect.Bool:   func(have, want unsafe.Pointer) bool { return *(*bool)(have) == *(*bool)(want) },
+		reflect.Int:    func(have, want unsafe.Pointer) bool { return *(*int)(have) == *(*int)(want) },
+		reflect.Int32:  func(have, want unsafe.Pointer) bool { return *(*int32)(have) == *(*int32)(want) },
+		reflect.Int64:  func(have, want unsafe.Pointer) bool { return *(*int64)(have) == *(*int64)(want) },
+	}
+)
 
-// equalityOf values of a type of that shape.
+// equalityOf values of a type, of which the rest of the shape is known.
 func equalityOf(t reflect.Type, s *shape) equality {
 	if leaf, ok := leaves[t]; ok {
 		return leaf
 	}
-	switch t.Kind() {
-	case reflect.Struct:
+	switch kind := t.Kind(); {
+	case plain[kind] != nil:
+		return plain[kind]
+	case kind == reflect.Struct:
 		return sameMembers(s.members)
-	case reflect.Pointer:
+	case kind == reflect.Pointer:
 		return samePointers(s.elem.equal)
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		return sameLists(s.elem.equal, t.Elem().Size())
-	case reflect.String:
-		return func(have, want unsafe.Pointer) bool { return *(*string)(have) == *(*string)(want) }
-	case reflect.Bool:
-		return func(have, want unsafe.Pointer) bool { return *(*bool)(have) == *(*bool)(want) }
-	case reflect.Int:
-		return by(same[int])
-	case reflect.Int32:
-		return by(same[int32])
-	case reflect.Int64:
-		return by(same[int64])
-	case reflect.Map:
-		if t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String {
-			return by(sameTables)
-		}
+	case kind == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String:
+		return by(sameTables)
 	default:
-	}
-	return func(have, want unsafe.Pointer) bool {
-		return reflect.DeepEqual(reflect.NewAt(t, have).Interface(), reflect.NewAt(t, want).Interface())
+		return func(have, want unsafe.Pointer) bool {
+			return reflect.DeepEqual(reflect.NewAt(t, have).Interface(), reflect.NewAt(t, want).Interface())
+		}
 	}
 }
 
@@ -127,12 +127,14 @@ func by[T any](equal func(have, want *T) bool) equality {
 	return func(have, want unsafe.Pointer) bool { return equal((*T)(have), (*T)(want)) }
 }
 
-func same[T comparable](have, want *T) bool { return *have == *want }
+func sameDuration(have, want *metav1.Duration) bool { return *have == *want }
 
 // sameTables also compares maps of other types of strings, which lie in memory in the same way.
 func sameTables(have, want *map[string]string) bool {
 	return maps.Equal(*have, *want) && (*have == nil) == (*want == nil)
 }
+
+func sameJSON(have, want *apiextensionsv1.JSON) bool { return sameBytes(have.Raw, want.Raw) }
 
 func sameExtension(have, want *runtime.RawExtension) bool {
 	return sameBytes(have.Raw, want.Raw) && reflect.DeepEqual(have.Object, want.Object)

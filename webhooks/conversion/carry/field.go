@@ -39,6 +39,7 @@ type field struct {
 // loss is a field on its way into the annotation, where all are encoded at once.
 type loss struct {
 	field
+	// Is points to the field in the source; it takes the place of the JSON.
 	Is any `json:"is,omitempty"`
 }
 
@@ -61,7 +62,7 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// encode gives the JSON of a value to a function that turns it into a text. It must not keep it otherwise.
+// encode gives the JSON of a value to a function, which must not keep it, and returns what that made of it.
 func encode(v any, use func([]byte) string) (string, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)

@@ -25,10 +25,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shape is all that this package needs to know of a type. It is found out once, since every conversion compares every
-// field, and most of what reflection tells about types is slow to ask for. The types of an API are trees, so that a
-// shape has an end.
+// shape is all that this package needs to know of a type. It is found out once: most of what reflection can tell about a
+// type is slow to ask for. The types of an API are trees, so that a shape has an end.
 type shape struct {
+	// equal compares two values of the type.
 	equal equality
 	// members of a struct that is compared and carried member by member; nil for all other types.
 	members []member
@@ -38,12 +38,12 @@ type shape struct {
 	key []int
 }
 
-// member of a struct.
+// member of a struct, and where it is in it.
 type member struct {
 	*shape
 	index  int
 	offset uintptr
-	// name in a path; empty when it is embedded, so that its own members appear in its place.
+	// name of the member in a path; empty when it is embedded, so that its own members appear in its place.
 	name string
 }
 
@@ -79,6 +79,7 @@ func newShape(t reflect.Type) *shape {
 	return s
 }
 
+// membersOf a struct, less those that conversion copies as they are.
 func membersOf(t reflect.Type) []member {
 	var found []member
 	for i := range t.NumField() {
@@ -103,6 +104,7 @@ func nameOf(f reflect.StructField) string {
 	}
 }
 
+// keyOf the elements of a list of that type.
 func keyOf(t reflect.Type) []int {
 	for _, candidate := range []string{"Type", "Name"} {
 		if f, ok := t.FieldByName(candidate); ok && f.Type.Kind() == reflect.String {

@@ -1,0 +1,55 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// Reference is a place in a spec that names a Secret or ConfigMap.
+type Reference struct {
+	// Namespace points into the spec.
+	Namespace *string
+	// Object is all of the reference but the namespace: name and, where there is one, key.
+	Object string
+	// Path of the reference.
+	Path *field.Path
+	// Connection is true for the Secret that receives the outputs, which is written and not read.
+	Connection bool
+}
+
+// References lists every place of a spec that names a Secret or ConfigMap. The security rules are checked over this list, so
+// a new kind of reference must be added here.
+func (s *WorkspaceSpec) References(path *field.Path) []Reference {
+	var refs []Reference
+	key := func(ref *KeyReference, path *field.Path) {
+		if ref != nil {
+			refs = append(refs, Reference{Namespace: &ref.Namespace, Object: ref.Name + "/" + ref.Key, Path: path})
+		}
+	}
+	params := path.Child("forProvider")
+	for i := range s.ForProvider.VarFiles {
+		key(s.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
+		key(s.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
+	}
+	for i := range s.ForProvider.Env {
+		key(s.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
+		key(s.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
+	}
+	if ref := s.WriteConnectionSecretToRef; ref != nil {
+		refs = append(refs, Reference{Namespace: &ref.Namespace, Object: ref.Name, Path: path.Child("writeConnectionSecretToRef"), Connection: true})
+	}
+	return refs
+}
