@@ -60,6 +60,9 @@ func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 		c.ObservedGeneration = max(c.ObservedGeneration, 0)
 		out = append(out, c)
 	}
+	if len(out) == 0 { // None of them was legal. JSON does not tell an empty list from none, so that this must not either.
+		return nil
+	}
 	return out
 }
 

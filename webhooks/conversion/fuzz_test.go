@@ -60,6 +60,7 @@ func TestEveryKindConvertsWithoutLossBothWays(t *testing.T) {
 // an API server does. The second is the stricter one: the text must come back, with its empty lists and empty strings.
 func lossless[Hub, Spoke client.Object](down func(context.Context, Hub, Spoke) error, up func(context.Context, Spoke, Hub) error) func(*testing.T) {
 	return func(t *testing.T) {
+		t.Parallel()
 		t.Run("in memory", conversionutil.SpokeConverterFuzzTestFunc(conversionutil.SpokeConverterFuzzTestFuncInput[Hub, Spoke]{
 			ConvertHubToSpokeFunc: down, ConvertSpokeToHubFunc: up, FuzzerFuncs: []fuzzer.FuzzerFuncs{fuzzFuncs},
 		}))

@@ -20,7 +20,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -135,4 +137,12 @@ status: {workspaceRef: {apiVersion: v, kind: Workspace, name: w, uid: u}, lastAp
 	hub := workspaceTemplateApplies.toHub(t, spoke)
 	assert.Equal(t, []infrav1.SecretDependency{{Name: "b", Keys: []string{"l"}}}, hub.Spec.WaitForSecrets)
 	assert.Equal(t, "w", hub.Spec.WorkspaceName)
+}
+
+// JSON does not tell an empty list from none, so that what is stored would have a status and what is compared with it none.
+func TestConditionsOfWhichNoneIsLegalLeaveNoStatusInV1Beta2(t *testing.T) {
+	apply := read[*infrav1beta1.WorkspaceTemplateApply](t, `{status: {conditions: [{type: "<>", status: "True"}]}}`)
+	hub := fresh[*infrav1.WorkspaceTemplateApply]()
+	require.NoError(t, workspaceTemplateApplies.up(t.Context(), apply, hub))
+	assert.NotContains(t, text(t, hub), `"status":{`)
 }

@@ -1,0 +1,179 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const (
+	// rate is how many requests are sent a second.
+	rate = 50
+	// lasting is for how long.
+	lasting = 30 * time.Second
+	// surroundings is how many clusters there are besides.
+	surroundings = 100
+	// onlyWebhooks keeps the controllers away from all objects.
+	onlyWebhooks = "--watch-filter=nobody"
+)
+
+// BenchmarkAdmission creates and changes objects of all kinds, without the writes being done, 50 a second for half a minute,
+// while there are 100 other clusters. What the objects refer to exists. It reports
+//   - p50-ms, p99-ms: how long the API server waited for CAPT's webhooks, defaulting and validation together, in one request
+//   - request-p50-ms, request-p99-ms: the whole request, as its sender saw it
+//
+// The former is measured by the API server, which tells when it began to call a webhook and when it had the answer.
+func BenchmarkAdmission(b *testing.B) {
+	for b.Loop() {
+		seen, tracing := newSpans(b)
+		s, err := sandbox.Start(b.Context(), sandbox.Options{
+			ClusterAPI: true, Manager: true, ManagerArgs: []string{onlyWebhooks}, APIServerArgs: []string{tracing},
+		})
+		require.NoError(b, err)
+		c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
+		require.NoError(b, err)
+		surround(b, c)
+		writes := admittedWrites(b, c)
+		send(b, writes, 2*time.Second) // Connections are made, and memory is taken.
+		require.Eventually(b, func() bool { return len(seen.requests()) >= rate }, time.Minute, 100*time.Millisecond)
+		<-time.After(10 * time.Second) // The last spans of what came before are sent, and everything comes to rest.
+		seen.reset()
+
+		requests := send(b, writes, lasting)
+		// Spans are sent in bundles, so the last ones come late.
+		require.Eventually(b, func() bool { return len(seen.requests()) == len(requests) }, time.Minute, 100*time.Millisecond,
+			"%d requests, and %d were traced", len(requests), len(seen.requests()))
+		report(b, "", seen.requests())
+		report(b, "request-", requests)
+		require.NoError(b, s.Stop(context.Background()))
+	}
+}
+
+func report(b *testing.B, prefix string, all []time.Duration) {
+	slices.Sort(all)
+	for _, percentile := range []int{50, 99} {
+		value := all[(len(all)*percentile-1)/100]
+		b.ReportMetric(float64(value.Microseconds())/1000, fmt.Sprintf("%sp%d-ms", prefix, percentile))
+	}
+}
+
+// send sends writes in turn, each at its time, whether those before are answered or not, and returns how long each took.
+func send(b *testing.B, writes []func(context.Context) error, lasting time.Duration) []time.Duration {
+	b.Helper()
+	ticker := time.NewTicker(time.Second / rate)
+	defer ticker.Stop()
+	var (
+		group errgroup.Group
+		lock  sync.Mutex
+		took  []time.Duration
+	)
+	for i := range int(lasting.Seconds()) * rate {
+		<-ticker.C
+		group.Go(func() error {
+			began := time.Now()
+			err := writes[i%len(writes)](b.Context())
+			lock.Lock()
+			defer lock.Unlock()
+			took = append(took, time.Since(began))
+			return err
+		})
+	}
+	require.NoError(b, group.Wait())
+	return took
+}
+
+// surround makes the templates, and clusters that share them.
+func surround(b *testing.B, c client.Client) {
+	b.Helper()
+	applyAll(b, c, templates()...)
+	group, ctx := errgroup.WithContext(b.Context())
+	group.SetLimit(8)
+	for i := range surroundings {
+		for _, document := range append(cluster(fmt.Sprintf("c%d", i)), apply(fmt.Sprintf("c%d-other", i))) {
+			group.Go(func() error { return c.Create(ctx, read(document)) })
+		}
+	}
+	require.NoError(b, group.Wait())
+}
+
+// admittedWrites are a creation and a change of each kind.
+func admittedWrites(b *testing.B, c client.Client) []func(context.Context) error {
+	b.Helper()
+	own := append(cluster("own"), templates()[0], apply("own"),
+		document("CAPTClusterTemplate", "own", "{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}}}"),
+		document("CAPTControlPlaneTemplate", "own", "{template: {spec: {workspaceTemplateRef: {name: eks}}}}"))[1:] // The Cluster is not ours.
+	changes := map[string]string{
+		"CAPTCluster":              `{"spec":{"vpc":{"template":{"variables":{"vpc_name":"other"}}}}}`,
+		"CAPTControlPlane":         `{"spec":{"additionalTags":{"team":"other"}}}`,
+		"WorkspaceTemplate":        `{"spec":{"template":{"metadata":{"description":"other"}}}}`,
+		"WorkspaceTemplateApply":   `{"spec":{"variables":{"vpc_name":"other"}}}`,
+		"CAPTClusterTemplate":      `{"metadata":{"labels":{"team":"other"}}}`,
+		"CAPTControlPlaneTemplate": `{"metadata":{"labels":{"team":"other"}}}`,
+	}
+	writes := make([]func(context.Context) error, 0, 2*len(own))
+	for _, text := range own {
+		object := read(text)
+		patch := client.RawPatch(types.MergePatchType, []byte(changes[object.GetKind()]))
+		if object.GetName() == "own" {
+			require.NoError(b, c.Create(b.Context(), object.DeepCopy()))
+		}
+		fresh := object.DeepCopy()
+		fresh.SetName("new")
+		writes = append(writes,
+			func(ctx context.Context) error { return c.Create(ctx, fresh.DeepCopy(), client.DryRunAll) },
+			func(ctx context.Context) error { return c.Patch(ctx, object.DeepCopy(), patch, client.DryRunAll) })
+	}
+	return writes
+}
+
+func apply(name string) string {
+	return document("WorkspaceTemplateApply", name, "{templateRef: {name: vpc}, variables: {vpc_name: demo}}")
+}
+
+// document is an object of one of CAPT's kinds, in v1beta2.
+func document(kind, name, spec string) string {
+	group := "infrastructure"
+	if kind == "CAPTControlPlane" || kind == "CAPTControlPlaneTemplate" {
+		group = "controlplane"
+	}
+	return fmt.Sprintf("apiVersion: %s.cluster.x-k8s.io/v1beta2\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", group, kind, name, spec)
+}
+
+// read reads a document, into the namespace of the benchmarks.
+func read(document string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), object); err != nil {
+		panic(err) // It is written in this package.
+	}
+	object.SetNamespace("default")
+	return object
+}
