@@ -197,8 +197,9 @@ type Progress struct {
 	// +optional
 	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
 
-	// estimatedTimeRemaining until then, as of the last status write.
+	// estimatedTimeRemaining until then, as of the last status write, for example 4m30s.
 	// +optional
+	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	EstimatedTimeRemaining *metav1.Duration `json:"estimatedTimeRemaining,omitempty"`
 
 	// history of the last 20 operations, the latest last.

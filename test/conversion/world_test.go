@@ -1,0 +1,183 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconversion "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+	"github.com/capt-provider/capt/webhooks/conversion"
+)
+
+const (
+	// patience is how long a test waits for what the API server does on its own, such as serving a new version.
+	patience = time.Minute
+	// tick is how often it looks.
+	tick = 25 * time.Millisecond
+)
+
+// world is an API server and a webhook server that converts for it. There is no manager: nobody but the test writes.
+type world struct {
+	sandbox   *sandbox.Sandbox
+	admin     client.Client
+	objects   dynamic.Interface
+	converter *http.Server
+	address   string
+}
+
+func newWorld(ctx context.Context, options sandbox.Options) (*world, error) {
+	s, err := sandbox.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{sandbox: s}
+	if err := w.connect(); err != nil {
+		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	}
+	return w, nil
+}
+
+// startWorld is newWorld for a test that needs one of its own.
+func startWorld(t *testing.T, options sandbox.Options) *world {
+	t.Helper()
+	w, err := newWorld(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *world) stop() {
+	_ = w.converter.Close()
+	if err := w.sandbox.Stop(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
+	}
+}
+
+func (w *world) connect() error {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	var err error
+	if w.admin, err = client.New(w.sandbox.Config(), client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	quiet := w.sandbox.Config()
+	quiet.WarningHandler = rest.NoWarnings{} // Every request in v1beta1 warns; one test looks at that.
+	if w.objects, err = dynamic.NewForConfig(quiet); err != nil {
+		return err
+	}
+	return w.serveConversion()
+}
+
+// serveConversion runs the conversion webhook in this process, as the manager does in its own.
+func (w *world) serveConversion() error {
+	certificate, err := tls.LoadX509KeyPair(
+		filepath.Join(w.sandbox.WebhookCertDir(), "tls.crt"), filepath.Join(w.sandbox.WebhookCertDir(), "tls.key"))
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/convert", controllerconversion.NewWebhookHandler(conversion.NewRegistry()))
+	w.address = listener.Addr().String()
+	w.converter = &http.Server{
+		Handler: mux, ReadHeaderTimeout: patience,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+	}
+	go func() { _ = w.converter.ServeTLS(listener, "", "") }()
+	return nil
+}
+
+// definitions are CAPT's own, as users install them, except that this process converts.
+func (w *world) definitions() ([]*unstructured.Unstructured, error) {
+	definitions, err := manifests.Load(filepath.Join(root, "config", "crd"))
+	if err != nil {
+		return nil, err
+	}
+	server := manifests.WebhookServer{Address: w.address, Bundle: w.sandbox.Config().CAData}
+	return definitions, server.Point(definitions)
+}
+
+// installDefinitions installs CAPT's own definitions and waits until every version is served.
+func (w *world) installDefinitions(ctx context.Context) error {
+	definitions, err := w.definitions()
+	if err != nil {
+		return err
+	}
+	if err := manifests.Apply(ctx, w.admin, definitions...); err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		for _, version := range versions {
+			if err := w.awaitServed(ctx, k, version); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitServed returns when objects of a kind can be read in a version. A definition is established long before, when it
+// replaces another.
+func (w *world) awaitServed(ctx context.Context, k kind, version string) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		list, err := w.objects.Resource(k.in(version)).List(ctx, metav1.ListOptions{Limit: 1})
+		last = err
+		return err == nil && list.GetAPIVersion() == k.group+"/"+version && list.GetKind() == k.name+"List", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s of %s: %w, last: %w", version, k.name, err, last)
+	}
+	return nil
+}
+
+// namespace makes a namespace for a test.
+func (w *world) namespace(t *testing.T) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	require.NoError(t, w.admin.Create(t.Context(), namespace))
+	return namespace.Name
+}
