@@ -19,6 +19,7 @@ package terraform
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
 // Reference is a place in a spec that names a Secret or ConfigMap.
+// +kubebuilder:object:generate=false
 type Reference struct {
 	// Namespace points into the spec.
 	Namespace *string

@@ -199,6 +199,7 @@ type Progress struct {
 
 	// estimatedTimeRemaining until then, as of the last status write, for example 4m30s.
 	// +optional
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	EstimatedTimeRemaining *metav1.Duration `json:"estimatedTimeRemaining,omitempty"`
 
