@@ -103,7 +103,7 @@ test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for h
 	@for folder in $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$folder | awk '/^Fuzz/'); do \
 	    echo "== $$folder $$target, $(FUZZ_TIME)"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) $$folder; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzzminimizetime 10x -fuzztime $(FUZZ_TIME) $$folder; \
 	  done; \
 	done
 

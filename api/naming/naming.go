@@ -118,12 +118,17 @@ func KubeconfigSecret(cluster string) string {
 	return secret.Name(cluster, secret.Kubeconfig)
 }
 
+// LegacyWorkspace is the name that the older CAPT gave to the Workspace of a WorkspaceTemplateApply, in the cluster scope.
+func LegacyWorkspace(apply string) string {
+	if base := strings.TrimSuffix(apply, applySuffix); base != "" {
+		return base
+	}
+	return apply
+}
+
 // Workspace is the name of a new Workspace. Adopted Workspaces keep the names they have.
 func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
-	base := strings.TrimSuffix(apply.Name, applySuffix)
-	if base == "" {
-		base = apply.Name
-	}
+	base := LegacyWorkspace(apply.Name)
 	if scope != terraform.ScopeCluster {
 		return join(maxName, base, "")
 	}

@@ -85,7 +85,7 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) 
 		recorded = ref.UID
 	}
 	same := rendered != nil && !l.Differs(rendered)
-	if l.object.GetAnnotations()[naming.ClaimAnnotation] != "" {
+	if l.Claimed() {
 		// A Workspace that is older than the object was left behind by an earlier one of its name.
 		leftBehind := recorded == "" && l.olderThan(apply) && !same
 		if l.ClaimedBy(apply) && !leftBehind {
@@ -101,6 +101,9 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) 
 	}
 	return Foreign
 }
+
+// Claimed tells whether the Workspace was made by this CAPT, for whomever.
+func (l *Live) Claimed() bool { return l.object.GetAnnotations()[naming.ClaimAnnotation] != "" }
 
 // ClaimedBy tells whether the Workspace was made for a WorkspaceTemplateApply of that namespace and name.
 func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {

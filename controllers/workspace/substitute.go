@@ -41,7 +41,8 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 	if err := utiljson.Unmarshal(data, &tree); err != nil { // Keeps whole numbers as they are.
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	s := substitution{variables: variables, module: path.Child("forProvider", "module").String()}
+	module := path.Child("forProvider", "module")
+	s := substitution{variables: variables, module: module.String()}
 	tree = s.walk(tree, path)
 	if len(s.errs) > 0 {
 		return nil, s.errs
@@ -53,13 +54,15 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 	if err := json.Unmarshal(data, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
-	return spec, nil
+	return spec, sameOutline(&template.ForProvider, &spec.ForProvider, s.used, module)
 }
 
 type substitution struct {
 	variables map[string]string
 	module    string
-	errs      field.ErrorList
+	// used are the variables that became part of the module.
+	used []string
+	errs field.ErrorList
 }
 
 func (s *substitution) walk(node any, path *field.Path) any {
@@ -92,6 +95,9 @@ func (s *substitution) replace(text string, path *field.Path) string {
 				refused = append(refused, name)
 			}
 			return match
+		}
+		if inModule && !slices.Contains(s.used, name) {
+			s.used = append(s.used, name)
 		}
 		return value
 	})

@@ -51,6 +51,8 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Observe
 	case !apply.DeletionTimestamp.IsZero():
 		return decideDeletion(apply, f)
+	case f.Unadopted != "":
+		return Observe
 	case f.KindMissing:
 		return AwaitKind
 	case f.owned() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer):
@@ -73,6 +75,8 @@ func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
 	case apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
 		return Release
+	case f.Unadopted != "":
+		return Observe
 	case f.KindMissing:
 		return AwaitKind
 	case !f.owned():

@@ -38,6 +38,9 @@ type Facts struct {
 	// Rendered is nil when the template is missing or RenderErrors says what is wrong with it.
 	Rendered     *workspace.Rendered
 	RenderErrors field.ErrorList
+	// Unadopted is the Workspace that the older CAPT seems to have made for the object, which nobody has adopted yet; empty
+	// when there is none.
+	Unadopted string
 	// Missing lists what is waited for, one phrase each.
 	Missing []string
 	// KindMissing is true when provider-terraform's CRD is not installed.

@@ -25,7 +25,9 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -37,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	f := &Facts{Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply)}
+	f := &Facts{Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Unadopted: adoption.Unadopted(apply)}
 	if f.Template, err = r.template(ctx, apply); err != nil {
 		return nil, err
 	}
@@ -72,6 +74,11 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	if f.Live == nil {
+		if f.Unadopted == "" && f.clusterWide() {
+			if f.Unadopted, err = r.leftByOlderCAPT(ctx, apply); err != nil {
+				return err
+			}
+		}
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return nil
 	}
@@ -82,6 +89,27 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
 	return nil
+}
+
+// leftByOlderCAPT finds the Workspace of a WorkspaceTemplateApply that came back from Git or a backup, without what the
+// older CAPT had noted on it: one under the name that the older CAPT gave, that nobody has claimed.
+func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+	if apply.Spec.WorkspaceName != "" {
+		return "", nil
+	}
+	name := naming.LegacyWorkspace(apply.Name)
+	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
+	if err != nil || live == nil || live.Claimed() {
+		return "", err
+	}
+	var claimants infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &claimants, client.MatchingFields{workspaceNameIndex: name}); err != nil {
+		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
+	}
+	if len(claimants.Items) > 0 {
+		return "", nil
+	}
+	return name, nil
 }
 
 // findWorkspace looks where the template says, but where status says when that is elsewhere, and without a template.

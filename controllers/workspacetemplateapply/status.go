@@ -33,7 +33,7 @@ import (
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s := &apply.Status
 	s.ObservedGeneration = apply.Generation
-	if f.Name != "" {
+	if f.Name != "" && f.Unadopted == "" { // What the older CAPT noted is evidence.
 		s.WorkspaceName = f.Name
 	}
 	observation := f.Observation()
@@ -109,6 +109,8 @@ func dependencies(f *Facts) engine.Condition {
 func conflict(f *Facts) engine.Condition {
 	message := fmt.Sprintf("Workspace %s", f.Name)
 	switch {
+	case f.Unadopted != "":
+		return unadopted(f)
 	case f.Rival != "":
 		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
 			fmt.Sprintf("%s is that of %s, which is older; delete this one, or make it anew under another name", message, f.Rival))
@@ -123,6 +125,11 @@ func conflict(f *Facts) engine.Condition {
 			message+" exists already and belongs to somebody else; nothing is written to it. Delete this object, or make it anew under another name")
 	}
 	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")
+}
+
+func unadopted(f *Facts) engine.Condition {
+	return engine.True(infrav1.WorkspaceConflictCondition, infrav1.AdoptionRequiredReason, fmt.Sprintf(
+		"an older CAPT made Workspace %[1]s for this object, and nobody has adopted it yet; nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to %[1]s", f.Unadopted))
 }
 
 func synced(f *Facts, o workspace.Observation) engine.Condition {
@@ -160,6 +167,9 @@ const kindMissingMessage = "the Workspace kind is not installed; install provide
 
 // ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
 func ready(f *Facts, o workspace.Observation) engine.Condition {
+	if f.Unadopted != "" {
+		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadopted(f).Message)
+	}
 	for _, condition := range gates(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
@@ -179,6 +189,9 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Paused != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+f.Paused)
+	case f.Unadopted != "":
+		return engine.True(infrav1.DeletingCondition, infrav1.AdoptionRequiredReason,
+			unadopted(f).Message+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			kindMissingMessage+", or set spec.deletionPolicy to Retain to leave what the Workspace made")

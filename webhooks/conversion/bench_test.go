@@ -18,7 +18,6 @@ package conversion_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -27,7 +26,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterconversion "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
 
 // BenchmarkConversion measures round trips, v1beta1 to v1beta2 and back, of objects in use. ns/op, B/op and allocs/op are
@@ -97,17 +95,4 @@ func timed(trip func()) time.Duration {
 		trip()
 	}
 	return time.Since(start)
-}
-
-func manifest[T client.Object](b *testing.B, name string) T {
-	b.Helper()
-	data, err := os.ReadFile("testdata/" + name + ".yaml")
-	if err != nil {
-		b.Fatal(err)
-	}
-	o := fresh[T]()
-	if err := yaml.UnmarshalStrict(data, o); err != nil {
-		b.Fatal(err)
-	}
-	return o
 }

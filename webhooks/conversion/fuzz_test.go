@@ -75,20 +75,23 @@ func throughJSON[From, To client.Object](t *testing.T, there func(context.Contex
 	for range rounds {
 		drawn := fresh[From]()
 		filler.Fill(drawn)
-		before := text(t, parse[From](t, text(t, drawn)))
-
-		from := parse[From](t, before)
-		to := fresh[To]()
-		require.NoError(t, there(t.Context(), from, to))
-		requireSame(t, before, text(t, from), "the source is not changed")
-
-		again := fresh[From]()
-		require.NoError(t, back(t.Context(), parse[To](t, text(t, to)), again))
-		annotations := again.GetAnnotations()
-		delete(annotations, carry.Annotation)
-		again.SetAnnotations(annotations)
-		requireSame(t, before, text(t, again))
+		requireReturn(t, parse[From](t, text(t, drawn)), there, back)
 	}
+}
+
+// requireReturn checks that an object, as an API server sends it, comes back as it was.
+func requireReturn[From, To client.Object](t *testing.T, from From, there func(context.Context, From, To) error, back func(context.Context, To, From) error) {
+	t.Helper()
+	before, to := text(t, from), fresh[To]()
+	require.NoError(t, there(t.Context(), from, to))
+	requireSame(t, before, text(t, from), "the source is not changed")
+
+	again := fresh[From]()
+	require.NoError(t, back(t.Context(), parse[To](t, text(t, to)), again))
+	annotations := again.GetAnnotations()
+	delete(annotations, carry.Annotation)
+	again.SetAnnotations(annotations)
+	requireSame(t, before, text(t, again))
 }
 
 // requireSame is require.JSONEq, which is slow, for texts that are nearly always the same to the letter.

@@ -91,7 +91,7 @@ func (p pair[Hub, Spoke]) keeps(t *testing.T, manifest string) Spoke {
 	return spoke
 }
 
-func read[T client.Object](t *testing.T, manifest string) T {
+func read[T client.Object](t testing.TB, manifest string) T {
 	t.Helper()
 	o := fresh[T]()
 	require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), o))

@@ -1,0 +1,246 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// A module is the template's author's, a value is its user's. Whatever the user says, the module stays what it is.
+func FuzzModuleBytesUnchangedOrRefused(f *testing.F) {
+	for _, module := range []string{
+		"output \"a\" { value = \"${value}-${other}-${unknown}-$${value}-${WORKSPACE_NAME}\" }\n",
+		"resource \"terraform_data\" \"${value}\" {\n  input = { \"${other}\" = local.all[\"${value}\"], n = ${value} }\n}\n",
+		"a = <<EOT\n${value}\nb = <<EOT\nEOT\n",
+		"a = <<-EOT\n  ${value}${other}\n  EOT\n",
+		"/* *${value}${other} a {} /* */\n",
+		"a = \"$${value}{var.a}%${value}{ if true }x%${value}{ endif }\"\n",
+		"# ${value}\na = \"%{ if var.a }${other}%{ endif }\"\n",
+		"${${value}}}$", "\u2028 ${value", "}",
+	} {
+		for _, value := range []string{"", "demo", "EOT", "/", `x" } a {`, "x\ny", "${other}", "größe", "{"} {
+			f.Add(module, "value", value, "x")
+		}
+		f.Add(module, "WORKSPACE_NAME", "EOT", `\`)
+		f.Add(module, "value", "EO", "T")
+	}
+	f.Fuzz(func(t *testing.T, module, name, value, other string) {
+		skipUnlessText(t, module, name, value, other)
+		input := rendering{
+			apply: variables("other", other, name, value), template: []builder.Option{builder.WithModule(module)},
+		}.input()
+		values := map[string]string{"other": other, name: value, workspaceNameVariable: input.Name}
+		want, unsafe := substituted(module, values)
+		before, isModule := structure(module)
+
+		rendered, errs := Render(input)
+		for _, variable := range unsafe {
+			assert.Condition(t, func() bool { return names(errs, variable) }, "%s: %v", variable, errs)
+		}
+		if len(errs) > 0 {
+			assert.Nil(t, rendered)
+			assert.Condition(t, func() bool {
+				return !isModule || slices.ContainsFunc(slices.Collect(maps.Keys(values)), func(name string) bool { return names(errs, name) })
+			}, "the module is good, so that a value is not: %v", errs)
+			return
+		}
+		require.Empty(t, unsafe)
+		require.Equal(t, want, at(t, rendered, "spec", "forProvider", "module"))
+		if isModule {
+			after, _ := structure(want)
+			require.Equal(t, before, after)
+		}
+	})
+}
+
+func FuzzVarsArriveByteForByte(f *testing.F) {
+	for _, value := range hostile {
+		f.Add(value, "x")
+		f.Add("${other}", value)
+	}
+	f.Fuzz(func(t *testing.T, value, other string) {
+		skipUnlessText(t, value, other)
+		for _, scope := range terraform.Scopes() {
+			rendered := rendering{
+				apply: variables("value", value, "other", other, "cluster_name", "demo"),
+				template: append(params(func(p *terraform.WorkspaceParameters) {
+					p.Vars = []terraform.Var{{Key: "a", Value: "${value}"}, {Key: "b", Value: "<${value}${other}>"}}
+					p.VarMap = varmap(`{"a": "${value}", "b": [{"c": "<${value}${other}>"}]}`)
+				}), builder.WithScope(scope)),
+			}.must(t)
+			// What the API server is sent, and sends on to Terraform's provider.
+			parameters := asLive(t, rendered).Object["spec"].(map[string]any)["forProvider"].(map[string]any)
+			assert.Equal(t, []any{
+				map[string]any{"key": "a", "value": value}, map[string]any{"key": "b", "value": "<" + value + other + ">"},
+			}, parameters["vars"])
+			assert.Equal(t, map[string]any{
+				"a": value, "b": []any{map[string]any{"c": "<" + value + other + ">"}},
+			}, parameters["varmap"])
+		}
+	})
+}
+
+// The older CAPT put values into serialized text, where they could add a field, or take one away (defect 12).
+func FuzzValuesNeverAddFields(f *testing.F) {
+	for _, value := range hostile {
+		f.Add(value, "demo", "default", `{"a": ["${value}", {"b": "x${value}${name}"}], "${value}": 1, "c": null}`)
+	}
+	f.Fuzz(func(t *testing.T, value, name, namespace, varmap string) {
+		skipUnlessText(t, value, name, namespace, varmap)
+		var object map[string]any
+		if json.Unmarshal([]byte(varmap), &object) != nil || value == "" || name == "" {
+			t.Skip("the varmap is an object, and a field without a value is left out")
+		}
+		for _, scope := range terraform.Scopes() {
+			template := []builder.Option{builder.WithScope(scope), placeholdersEverywhere(varmap)}
+			harmless := rendering{apply: variables("value", "x", "name", "x", "namespace", "default"), template: template}.must(t)
+			rendered, errs := Render(rendering{
+				apply: variables("value", value, "name", name, "namespace", namespace), template: template,
+			}.input())
+			if len(errs) == 0 {
+				assert.Equal(t, withoutTexts(harmless.Object.Object), withoutTexts(rendered.Object.Object))
+			}
+		}
+	})
+}
+
+// skipUnlessText skips bytes that JSON, and so an API server, does not have.
+func skipUnlessText(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			t.Skip("not UTF-8")
+		}
+	}
+}
+
+// placeholdersEverywhere is a template with a placeholder in each field that can have one: the CRD holds the others to a
+// list of words.
+func placeholdersEverywhere(varmap string) builder.Option {
+	key := &terraform.KeyReference{Name: "${value}", Namespace: "${namespace}", Key: "${value}"}
+	kind := terraform.ProviderConfigReference{Name: "${value}", Kind: "${value}"}
+	return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.ProviderConfigRef = &kind
+		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "${value}", Namespace: "${namespace}"}
+		spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{
+			Name: "${value}", ConfigRef: kind.DeepCopy(),
+			Metadata: &terraform.ConnectionSecretMetadata{Labels: map[string]string{"a": "${value}"}, Annotations: map[string]string{"a": "${value}"}},
+		}
+		spec.Unknown = terraform.UnknownFields{"future": runtime.RawExtension{Raw: []byte(`{"a": ["${value}"]}`)}}
+		spec.ForProvider = terraform.WorkspaceParameters{
+			Source: terraform.SourceInline, Module: `output "a" { value = "${name}" }`, Entrypoint: "${value}",
+			Vars:     []terraform.Var{{Key: "${value}", Value: "${value}"}},
+			VarMap:   &apiextensionsv1.JSON{Raw: []byte(varmap)},
+			VarFiles: []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key.DeepCopy()}, {Source: "ConfigMapKey", ConfigMapKeyRef: key.DeepCopy()}},
+			Env:      []terraform.EnvVar{{Name: "${value}", Value: "${value}"}, {Name: "A", SecretKeyRef: key.DeepCopy()}},
+			InitArgs: []string{"${value}"}, PlanArgs: []string{"${value}"}, ApplyArgs: []string{"${value}"}, DestroyArgs: []string{"${value}"},
+			Unknown: terraform.UnknownFields{"futureToo": runtime.RawExtension{Raw: []byte(`{"a": "${value}"}`)}},
+		}
+	})
+}
+
+// withoutTexts is a tree with the same word in place of every text.
+func withoutTexts(node any) any {
+	switch node := node.(type) {
+	case string:
+		return "text"
+	case map[string]any:
+		out := map[string]any{}
+		for name, child := range node {
+			out[name] = withoutTexts(child)
+		}
+		return out
+	case []any:
+		out := make([]any, len(node))
+		for i, child := range node {
+			out[i] = withoutTexts(child)
+		}
+		return out
+	default:
+		return node
+	}
+}
+
+// substituted says in other words what a module should become, and which variables must not become a part of it.
+func substituted(module string, values map[string]string) (out string, unsafe []string) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	for {
+		before, rest, found := strings.Cut(module, "${")
+		out += before
+		if !found {
+			return out, unsafe
+		}
+		end := len(rest) - len(strings.TrimLeft(rest, letters+"_0123456789"))
+		name := rest[:end]
+		value, known := values[name]
+		switch {
+		case !known, name == "", strings.ContainsAny(name[:1], "0123456789"), !strings.HasPrefix(rest[end:], "}"):
+			out, module = out+"${", rest
+		case strings.Trim(value, letters+"0123456789 ._:/@+=,-") != "":
+			unsafe, module = append(unsafe, name), rest[end+1:]
+		default:
+			out, module = out+value, rest[end+1:]
+		}
+	}
+}
+
+// names tells whether an error about the module names a variable.
+func names(errs field.ErrorList, variable string) bool {
+	return slices.ContainsFunc(errs, func(err *field.Error) bool {
+		return err.Field == "spec.template.spec.forProvider.module" && strings.Contains(err.Detail, strconv.Quote(variable))
+	})
+}
+
+// structure of a module: its blocks, with type and labels, and the names of the arguments in them. It is false for a text
+// that is no module.
+func structure(module string) ([]string, bool) {
+	file, diags := hclsyntax.ParseConfig([]byte(module), "", hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, false
+	}
+	return structureOf(file.Body.(*hclsyntax.Body), ""), true
+}
+
+func structureOf(body *hclsyntax.Body, in string) []string {
+	var found []string
+	for name := range body.Attributes {
+		found = append(found, in+name)
+	}
+	slices.Sort(found)
+	for i, block := range body.Blocks {
+		path := in + strconv.Itoa(i) + block.Type + strings.Join(block.Labels, " ") + "/"
+		found = append(append(found, path), structureOf(block.Body, path)...)
+	}
+	return found
+}

@@ -1,0 +1,105 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// sameOutline refuses values that would change what a module consists of. The characters that are safe in a module can
+// not do that by themselves, but next to what the template says they can: alone on its line a value may end a heredoc, a
+// slash after an asterisk ends a comment, and nothing at all between "$" and "{" begins an expression.
+//
+// A template that is no HCL as it stands has placeholders that are meant to become a part of it, such as the label of a
+// block. It is up to its author.
+func sameOutline(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
+	if rendered.Source != terraform.SourceInline || rendered.InlineFormat == terraform.FormatJSON || rendered.Module == template.Module {
+		return nil
+	}
+	before, ok := outlineOf(template.Module, used)
+	if !ok {
+		return nil
+	}
+	if after, ok := outlineOf(rendered.Module, used); ok && slices.Equal(before, after) {
+		return nil
+	}
+	names := make([]string, len(used))
+	for i, name := range used {
+		names[i] = strconv.Quote(name)
+	}
+	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
+		"the values of the variables that it uses (%s) would change what the module consists of; declare Terraform variables and pass them through forProvider.vars or varmap",
+		strings.Join(names, ", ")))}
+}
+
+// outline lists what a module consists of: blocks, arguments, and what their expressions call and refer to.
+type outline struct {
+	found []string
+	// ignored are names of references that say nothing, since placeholders look like them.
+	ignored []string
+}
+
+// outlineOf a module; ok is false when it is no HCL.
+func outlineOf(module string, ignored []string) (_ []string, ok bool) {
+	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, false
+	}
+	o := outline{ignored: ignored}
+	o.body(file.Body.(*hclsyntax.Body))
+	return o.found, true
+}
+
+func (o *outline) body(body *hclsyntax.Body) {
+	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
+		o.add("argument", name)
+		_ = hclsyntax.VisitAll(body.Attributes[name].Expr, o.expression)
+	}
+	for _, block := range body.Blocks {
+		o.add("block", block.Type, strings.Join(block.Labels, " "))
+		o.body(block.Body)
+		o.add("end")
+	}
+}
+
+func (o *outline) expression(node hclsyntax.Node) hcl.Diagnostics {
+	switch node := node.(type) {
+	case *hclsyntax.FunctionCallExpr:
+		o.add("call", node.Name)
+	case *hclsyntax.ScopeTraversalExpr:
+		if name := node.Traversal.RootName(); !slices.Contains(o.ignored, name) {
+			o.add("reference", name)
+		}
+	case *hclsyntax.ConditionalExpr:
+		o.add("condition")
+	case *hclsyntax.ForExpr:
+		o.add("loop")
+	}
+	return nil
+}
+
+func (o *outline) add(words ...string) { o.found = append(o.found, strings.Join(words, " ")) }

@@ -1,0 +1,166 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conversion_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// The targets of go test -fuzz look for what random objects do not hit: the engine sees which code an input reaches. The
+// kind is a number, so that one target serves all.
+
+func FuzzV1Beta1ComesBackFromV1Beta2(f *testing.F) {
+	for kind, k := range fuzzed {
+		object := k.seed(f)
+		f.Add(uint8(kind), []byte(object["spec"]), []byte(object["status"]))
+		f.Add(uint8(kind), []byte(`{}`), []byte(`null`))
+	}
+	template := parts(f, read[*infrav1beta1.WorkspaceTemplate](f, legacyTemplate))
+	f.Add(uint8(3), []byte(template["spec"]), []byte(template["status"]))
+	f.Add(uint8(0), []byte(`{"vpcTemplateRef":{},"existingVpcId":"","retainVpcOnDelete":false}`), []byte(`{"failureDomains":{"":{},"b":null}}`))
+	f.Add(uint8(1), []byte(`null`), []byte(`{"failureReason":"","failureMessage":"m","conditions":[{},{}]}`))
+	f.Fuzz(func(t *testing.T, kind uint8, spec, status []byte) {
+		fuzzed[int(kind)%len(fuzzed)].fromSpoke(t, spec, status)
+	})
+}
+
+func FuzzV1Beta2ComesBackFromV1Beta1(f *testing.F) {
+	for kind, k := range fuzzed {
+		object := k.seedOfHub(f)
+		f.Add(uint8(kind), []byte(object["spec"]), []byte(object["status"]))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, spec, status []byte) {
+		fuzzed[int(kind)%len(fuzzed)].fromHub(t, spec, status)
+	})
+}
+
+// The annotation is open to everybody. Whatever it holds, an object has to be readable.
+func FuzzAnyAnnotationIsReadable(f *testing.F) {
+	var convert []func(*testing.T, string)
+	for kind, k := range fuzzed {
+		convert = append(convert, k.annotated(f))
+		for _, annotation := range []string{
+			``, `{`, `{"fields":[{}]}`, `{"fields":[{"path":"/spec/region","is":7}]}`, `{"fields":[{"path":"/spec/vpc/template","is":{"ref":null}}]}`,
+			`{"fields":[{"path":"/status/conditions/Ready","was":"f529a9a986ba1381"},{"path":"/status/workspaceStatus","is":null}]}`,
+			`{"fields":[{"path":"/spec/template/spec/forProvider/Unknown","is":{"a":null}},{"path":"/status/lastAppliedTime","is":"0000-01-01T00:00:00Z"}]}`,
+		} {
+			f.Add(uint8(kind), annotation)
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, annotation string) {
+		convert[int(kind)%len(convert)](t, annotation)
+	})
+}
+
+// fuzzedKind is what the targets do with the objects of a kind.
+type fuzzedKind struct {
+	seed, seedOfHub    func(testing.TB) map[string]json.RawMessage
+	fromSpoke, fromHub func(t *testing.T, spec, status []byte)
+	annotated          func(testing.TB) func(t *testing.T, annotation string)
+}
+
+var fuzzed = []fuzzedKind{
+	fuzzedPair(captClusters, "captcluster"),
+	fuzzedPair(controlPlanes, "captcontrolplane"),
+	fuzzedPair(controlPlaneTemplates, "captcontrolplanetemplate"),
+	fuzzedPair(workspaceTemplates, "workspacetemplate"),
+	fuzzedPair(workspaceTemplateApplies, "workspacetemplateapply"),
+}
+
+func fuzzedPair[Hub, Spoke client.Object](p pair[Hub, Spoke], file string) fuzzedKind {
+	return fuzzedKind{
+		seed: func(t testing.TB) map[string]json.RawMessage { return parts(t, manifest[Spoke](t, file)) },
+		seedOfHub: func(t testing.TB) map[string]json.RawMessage {
+			hub := fresh[Hub]()
+			require.NoError(t, p.up(t.Context(), manifest[Spoke](t, file), hub))
+			return parts(t, hub)
+		},
+		fromSpoke: func(t *testing.T, spec, status []byte) {
+			requireReturn(t, object[Spoke](t, spec, status), p.up, p.down)
+		},
+		fromHub: func(t *testing.T, spec, status []byte) { requireReturn(t, object[Hub](t, spec, status), p.down, p.up) },
+		annotated: func(t testing.TB) func(*testing.T, string) {
+			inUse := manifest[Spoke](t, file)
+			return func(t *testing.T, annotation string) {
+				spoke, hub, again := inUse.DeepCopyObject().(Spoke), fresh[Hub](), fresh[Spoke]()
+				spoke.SetAnnotations(map[string]string{carry.Annotation: annotation, "mine": "kept"})
+				require.NoError(t, p.up(t.Context(), spoke, hub))
+				requireReadable(t, spoke, hub)
+
+				hub.SetAnnotations(map[string]string{carry.Annotation: annotation, "mine": "kept"})
+				require.NoError(t, p.down(t.Context(), hub, again))
+				requireReadable(t, hub, again)
+			}
+		},
+	}
+}
+
+// object as an API server would send it, which is what it wrote itself. Input that it could not read is skipped.
+func object[T client.Object](t *testing.T, spec, status []byte) T {
+	t.Helper()
+	var o T
+	data, err := json.Marshal(map[string]json.RawMessage{"spec": spec, "status": status})
+	for range 2 {
+		if o = fresh[T](); err == nil {
+			err = json.Unmarshal(data, o)
+		}
+		if err == nil {
+			data, err = json.Marshal(o)
+		}
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	return o
+}
+
+func requireReadable[From, To client.Object](t *testing.T, from From, to To) {
+	t.Helper()
+	assert.Equal(t, from.GetName(), to.GetName())
+	assert.Equal(t, "kept", to.GetAnnotations()["mine"])
+	parse[To](t, text(t, to))
+}
+
+// parts of an object by the names of its fields.
+func parts(t testing.TB, o client.Object) map[string]json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(o)
+	require.NoError(t, err)
+	found := map[string]json.RawMessage{}
+	require.NoError(t, json.Unmarshal(data, &found))
+	return found
+}
+
+// manifest reads an object in use from testdata.
+func manifest[T client.Object](t testing.TB, name string) T {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name + ".yaml")
+	require.NoError(t, err)
+	o := fresh[T]()
+	require.NoError(t, yaml.UnmarshalStrict(data, o))
+	return o
+}
