@@ -61,17 +61,18 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 			assert.Equal(t, []string{"v1"}, conversion.Webhook.ConversionReviewVersions)
 			service := conversion.Webhook.ClientConfig.Service
 			assert.Equal(t, "/convert", *service.Path)
-			requireCalled(t, i, definition.Annotations, service.Namespace, service.Name)
+			requireCalled(t, i, definition.Annotations, service.Namespace, service.Name, true)
 		})
 	}
 }
 
-func TestTheServingCertificateIsForTheService(t *testing.T) {
+func TestTheServingCertificateIsForTheServices(t *testing.T) {
 	i := load(t)
-	service := one[corev1.Service](t, i, "Service")
 	c, by := signed(t, i, false)
-	assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc", "the API server calls it by this name")
-	assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc.cluster.local")
+	for _, service := range all[corev1.Service](t, i, "Service") {
+		assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc", "the API server calls it by this name")
+		assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc.cluster.local")
+	}
 
 	// What the API server trusts outlives it.
 	authority, root := signed(t, i, true)
@@ -80,13 +81,11 @@ func TestTheServingCertificateIsForTheService(t *testing.T) {
 	assert.NotEqual(t, authority.Spec.SecretName, c.Spec.SecretName)
 }
 
-func TestTheServiceAndTheBudgetAreForTheManager(t *testing.T) {
+func TestTheServicesAndTheBudgetAreForTheManager(t *testing.T) {
 	i := load(t)
-	service, deployment := one[corev1.Service](t, i, "Service"), one[appsv1.Deployment](t, i, "Deployment")
+	deployment := one[appsv1.Deployment](t, i, "Deployment")
 	pod := deployment.Spec.Template
 	set := labels.Set(pod.Labels)
-	require.NotEmpty(t, service.Spec.Selector)
-	assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(set))
 	budget := one[policyv1.PodDisruptionBudget](t, i, "PodDisruptionBudget")
 	for _, selector := range []*metav1.LabelSelector{
 		deployment.Spec.Selector, budget.Spec.Selector, pod.Spec.TopologySpreadConstraints[0].LabelSelector,
@@ -103,8 +102,12 @@ func TestTheServiceAndTheBudgetAreForTheManager(t *testing.T) {
 	for _, port := range pod.Spec.Containers[0].Ports {
 		ports = append(ports, port.Name)
 	}
-	assert.Contains(t, ports, service.Spec.Ports[0].TargetPort.StrVal)
-	assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
+	for _, service := range all[corev1.Service](t, i, "Service") {
+		require.NotEmpty(t, service.Spec.Selector)
+		assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(set))
+		assert.Contains(t, ports, service.Spec.Ports[0].TargetPort.StrVal)
+		assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
+	}
 }
 
 func TestEverythingNamespacedIsInOneNamespace(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,14 +66,30 @@ func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admi
 }
 
 func (d defaults[T]) fill(ctx context.Context, request admission.Request, object T) error {
-	if request.Operation == admissionv1.Create {
-		return d.create(ctx, d.world, object)
-	}
 	var kind T
 	old := newObject(kind)
+	if request.Operation == admissionv1.Create {
+		keepStatus(request, old, object)
+		return d.create(ctx, d.world, object)
+	}
 	if err := d.decoder.DecodeRaw(request.OldObject, old); err != nil {
 		return fmt.Errorf("reading the object as it was: %w", err)
 	}
+	keepStatus(request, old, object)
 	d.keep(old, object)
 	return nil
+}
+
+// keepStatus undoes what a write of the object in an older version does to its status. What only the hub version can say
+// travels in an annotation, where the API server does not protect it: a manifest without the annotation would wipe the UID
+// of the Workspace, and one with a forged annotation would claim somebody else's.
+func keepStatus(request admission.Request, old, object client.Object) {
+	if inOlderVersion(request) {
+		reflect.ValueOf(object).Elem().FieldByName("Status").Set(reflect.ValueOf(old).Elem().FieldByName("Status"))
+	}
+}
+
+// inOlderVersion tells whether an object came in another version than the hub.
+func inOlderVersion(request admission.Request) bool {
+	return request.RequestKind != nil && request.RequestKind.Version != request.Kind.Version
 }

@@ -100,7 +100,7 @@ func (r rules[T]) ValidateDelete(context.Context, T) (admission.Warnings, error)
 // and stores it in the hub version all the same.
 func (r rules[T]) unchecked(ctx context.Context) bool {
 	request, err := admission.RequestFromContext(ctx)
-	return err == nil && request.RequestKind != nil && request.RequestKind.Version != request.Kind.Version
+	return err == nil && inOlderVersion(request)
 }
 
 // ratchet drops what was wrong before: an object that was stored before a rule existed can be changed elsewhere.

@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func recorded(uid string) *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w"), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		if uid != "" {
+			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "v", Kind: "k", Name: "w", UID: "theirs"}
+		}
+	}))
+}
+
+// Status decides whose a Workspace is, so that nobody may write it who may not write status.
+func TestAWriteInAnOlderVersionCanNotReachStatus(t *testing.T) {
+	for name, row := range map[string]struct {
+		old, written client.Object
+		version      string
+		want         []string
+	}{
+		"a new object that brings a status":    {nil, recorded("theirs"), "v1beta1", []string{"/status"}},
+		"a change that brings one":             {recorded(""), recorded("theirs"), "v1beta1", []string{"/status"}},
+		"a change that wipes it":               {recorded("ours"), recorded(""), "v1beta1", []string{"/status"}},
+		"a change that leaves it":              {recorded("ours"), recorded("ours"), "v1beta1", nil},
+		"in the hub the API server sees to it": {recorded("ours"), recorded(""), "v1beta2", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defaulter := workspaceTemplateApplyDefaults(newWorld(t))
+			defaulter.decoder = admission.NewDecoder(builder.Scheme())
+			r := request(t, row.old, row.written)
+			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
+			response := defaulter.Handle(t.Context(), r)
+			require.True(t, response.Allowed)
+			var paths []string
+			for _, patch := range response.Patches {
+				paths = append(paths, patch.Path)
+			}
+			assert.Equal(t, row.want, paths)
+		})
+	}
+}
