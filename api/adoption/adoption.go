@@ -28,40 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Candidates returns the names of those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which
-// refers to none: those it owns, and the one that bears the name the naming scheme would give. They are sorted.
-//
-// An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
-// one would be a second EKS cluster or VPC.
-//
-// Those it owns are returned once more: they go when the owner goes, so it must not go before a person has decided.
-func Candidates(owner metav1.Object, schemeName string, applies []infrav1.WorkspaceTemplateApply) (names, ownedNames []string) {
-	for i := range applies {
-		apply := &applies[i]
-		owned := slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool {
-			return ref.UID == owner.GetUID()
-		})
-		if owned {
-			ownedNames = append(ownedNames, apply.Name)
-		}
-		if owned || apply.Name == schemeName {
-			names = append(names, apply.Name)
-		}
-	}
-	slices.SortFunc(names, strings.Compare)
-	slices.SortFunc(ownedNames, strings.Compare)
-	return names, ownedNames
-}
-
-// OtherController returns the controller of a WorkspaceTemplateApply when that is not the owner; else nil.
-func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) *metav1.OwnerReference {
-	controller := metav1.GetControllerOf(apply)
-	if controller == nil || controller.UID == owner.GetUID() {
-		return nil
-	}
-	return controller
-}
-
 // Expectation is what an owner expects of the WorkspaceTemplateApply that its spec refers to.
 type Expectation struct {
 	// SchemeName is the name that the naming scheme gives.
@@ -74,44 +40,118 @@ type Expectation struct {
 	Variables map[string]string
 }
 
+// Candidates returns the names of those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which
+// refers to none: the one that bears the name the naming scheme would give, the one that the owner's status records, and
+// those that it owns and that are made from its template. They are sorted.
+//
+// An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
+// one would be a second EKS cluster or VPC. What it owns of another template is a helper of the older CAPT, for example
+// <name>-kubeconfig-apply; to refer to that would make an EKS cluster of it.
+//
+// Those it owns are returned once more: they go when the owner goes, so it must not go before a person has decided.
+func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) (names, ownedNames []string) {
+	for i := range applies {
+		apply := &applies[i]
+		named := apply.Name == want.SchemeName || apply.Name == want.Recorded
+		owned := owns(owner, apply) && (named || want.Template.Name == "" || want.sameTemplate(apply))
+		if owned {
+			ownedNames = append(ownedNames, apply.Name)
+		}
+		if owned || named {
+			names = append(names, apply.Name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	slices.SortFunc(ownedNames, strings.Compare)
+	return names, ownedNames
+}
+
+func owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	return slices.ContainsFunc(apply.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+}
+
+// OtherController returns the controller of a WorkspaceTemplateApply when that is not the owner; else nil.
+func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) *metav1.OwnerReference {
+	controller := metav1.GetControllerOf(apply)
+	if controller == nil || controller.UID == owner.GetUID() {
+		return nil
+	}
+	return controller
+}
+
 // Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to; empty when it may.
 //
-// Nobody may take what another controller has. What no controller has may be taken when a person chose it, whatever it
-// holds. But a reference to the name of the naming scheme may have been set by defaulting, before anything of that name
-// existed; so what appears there is taken only when it holds what the owner would have made, or when the owner had it
-// before and merely lost its owner reference.
+// Nobody may take what another controller has. What no controller has is taken when it is what the owner would have made,
+// or when the owner had it before and merely lost its owner reference; by whatever name. A reference by a wrong name would
+// otherwise put the template of an EKS cluster upon the Workspace of something else, and Terraform would destroy that.
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
 		return fmt.Sprintf("spec.workspaceTemplateApplyRef names %s, which belongs to %s %s; nothing is written to it. Make this object anew without the reference",
 			apply.Name, other.Kind, other.Name)
 	}
-	if metav1.IsControlledBy(apply, owner) || apply.Name != want.SchemeName || apply.Name == want.Recorded {
-		return ""
+	if differs := want.Mismatch(owner, apply); differs != "" {
+		return "nothing is written to it: " + Refusal(apply, differs)
 	}
-	difference := difference(want, apply)
-	if difference == "" {
-		return ""
-	}
-	return fmt.Sprintf("WorkspaceTemplateApply %s has the name that belongs to this object, but nobody owns it, and its %s; nothing is written to it. Delete it, or, if this object shall have it, make this object its controller in metadata.ownerReferences",
-		apply.Name, difference)
-}
-
-// difference between a WorkspaceTemplateApply and what an owner would make: in the template, or in a variable that names the
-// cloud resources. The variable that names the cluster must be there. That of the VPC may be missing, since a template
-// need not have it, and a control plane does not set it.
-func difference(want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
-	expected := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: apply.Namespace}}
-	expected.Spec.TemplateRef = want.Template
-	given := apply.Spec.Variables
-	vpc, named := given[naming.VPCVariable]
-	wanted, wants := want.Variables[naming.VPCVariable]
-	switch {
-	case expected.TemplateKey() != apply.TemplateKey():
-		return "template is another one"
-	case want.Variables[naming.ClusterVariable] == "", given[naming.ClusterVariable] != want.Variables[naming.ClusterVariable]:
-		return "variable " + naming.ClusterVariable + " is another one"
-	case named && wants && vpc != wanted:
-		return "variable " + naming.VPCVariable + " is another one"
+	if want.Variables[naming.ClusterVariable] == "" && apply.Name != want.Recorded && !metav1.IsControlledBy(apply, owner) {
+		return fmt.Sprintf("spec.workspaceTemplateApplyRef names %s, and nobody can tell whether it is meant before the Cluster of this object is known; nothing is written to it. Create the Cluster that refers to this object",
+			apply.Name)
 	}
 	return ""
+}
+
+// Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
+func Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
+	return fmt.Sprintf("WorkspaceTemplateApply %s is not what this object would make: it %s. If another one is meant, correct the reference, by making this object anew where it is set already; if %s is really this object's, give both the same template and %s first",
+		apply.Name, mismatch, apply.Name, naming.ClusterVariable)
+}
+
+// Mismatch says why an owner must not take over a WorkspaceTemplateApply that no other has; empty when nothing is known
+// against it. One that the owner's status records is its own, whatever it holds: the owner may have got another template
+// since. One that it controls has its identity from it, but may be a helper of the older CAPT, made from another template.
+func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
+	switch {
+	case apply.Name == want.Recorded:
+		return ""
+	case metav1.IsControlledBy(apply, owner):
+		return want.templateDifference(apply)
+	}
+	return want.Difference(apply)
+}
+
+// Difference says in which respect a WorkspaceTemplateApply is not what an owner would make: in the template, or in a
+// variable that names the cloud resources; empty when in none. What the owner does not know yet is no difference.
+func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string {
+	if difference := want.templateDifference(apply); difference != "" {
+		return difference
+	}
+	return want.IdentityDifference(apply)
+}
+
+// IdentityDifference is a Difference in the variables. The one that names the cluster must be there. That of the VPC may be
+// missing, since a template need not have it, and a control plane does not set it.
+func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
+	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
+	given, named := apply.Spec.Variables[naming.VPCVariable]
+	switch {
+	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] == "":
+		return "has no " + naming.ClusterVariable
+	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] != cluster:
+		return "has another " + naming.ClusterVariable
+	case vpc != "" && named && given != vpc:
+		return "has another " + naming.VPCVariable
+	}
+	return ""
+}
+
+func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {
+	if want.sameTemplate(apply) {
+		return ""
+	}
+	return "refers to another WorkspaceTemplate"
+}
+
+func (want Expectation) sameTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
+	expected := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: apply.Namespace}}
+	expected.Spec.TemplateRef = want.Template
+	return expected.TemplateKey() == apply.TemplateKey()
 }

@@ -27,12 +27,20 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
+func of(template infrav1.WorkspaceTemplateReference) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef = template })
+}
+
+var eks = of(infrav1.WorkspaceTemplateReference{Name: "eks"})
+
 func TestCandidates(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	namesake := builder.CAPTCluster("demo", builder.WithUID("another"))
+	owned := builder.OwnedBy(owner)
 	apply := func(name string, options ...builder.Option) infrav1.WorkspaceTemplateApply {
 		return *builder.WorkspaceTemplateApply(name, options...)
 	}
+	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "recorded", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 
 	for name, row := range map[string]struct {
 		applies []infrav1.WorkspaceTemplateApply
@@ -41,30 +49,45 @@ func TestCandidates(t *testing.T) {
 		"nothing there": {nil, nil},
 		"one of the name that the scheme gives, whoever owns it": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc")}, []string{"demo-vpc"}},
+		"one of the name that the scheme gives, of another template": {
+			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc", eks, owned)}, []string{"demo-vpc"}},
+		"one that the owner had": {
+			[]infrav1.WorkspaceTemplateApply{apply("recorded")}, []string{"recorded"}},
+		"one that the owner had, of another template": {
+			[]infrav1.WorkspaceTemplateApply{apply("recorded", eks, owned)}, []string{"recorded"}},
 		"one of another name that the owner owns": {
-			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", builder.OwnedBy(owner))}, []string{"made-by-hand"}},
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned)}, []string{"made-by-hand"}},
+		"its template in other words": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned, of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}))}, []string{"made-by-hand"}},
+		"helpers of the older CAPT": {
+			[]infrav1.WorkspaceTemplateApply{apply("demo-kubeconfig-apply", owned, of(infrav1.WorkspaceTemplateReference{Name: "kubeconfig"})), apply("demo-spot-role-x", owned, eks)}, nil},
+		"a template of that name in another namespace": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned, of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "other"}))}, nil},
 		"both in one count once": {
-			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc", builder.OwnedBy(owner))}, []string{"demo-vpc"}},
+			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc", owned)}, []string{"demo-vpc"}},
 		"owned by an object of the same name and another UID": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", builder.OwnedBy(namesake))}, nil},
 		"a name that only begins like the scheme's": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc-2")}, nil},
 		"several are sorted": {
-			[]infrav1.WorkspaceTemplateApply{
-				apply("z", builder.OwnedBy(owner)), apply("demo-vpc"), apply("stranger"), apply("a", builder.OwnedBy(owner)),
-			}, []string{"a", "demo-vpc", "z"}},
+			[]infrav1.WorkspaceTemplateApply{apply("z", owned), apply("demo-vpc"), apply("stranger"), apply("a", owned)}, []string{"a", "demo-vpc", "z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, owned := adoption.Candidates(owner, "demo-vpc", row.applies)
+			names, ownedNames := want.Candidates(owner, row.applies)
 			assert.Equal(t, row.want, names)
-			for _, name := range owned {
-				assert.Contains(t, names, name)
-				assert.True(t, slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {
-					return a.Name == name && len(a.OwnerReferences) == 1 && a.OwnerReferences[0].UID == owner.UID
-				}))
-			}
+			assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+				return !slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {
+					return a.Name == name && len(a.OwnerReferences) == 1
+				})
+			}), ownedNames)
 		})
 	}
+}
+
+func TestWithoutATemplateEverythingThatIsOwnedIsACandidate(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	names, _ := adoption.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
+	assert.Equal(t, []string{"by-hand"}, names)
 }
 
 func TestWhatAnOwnerMayTake(t *testing.T) {
@@ -84,34 +107,43 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 		return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{made}, options...)...)
 	}
 	strange := builder.WithVariables(map[string]string{"cluster_name": "another"})
-	template := func(ref infrav1.WorkspaceTemplateReference) builder.Option {
-		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef = ref })
-	}
+	const anotherTemplate = "it refers to another WorkspaceTemplate"
+	owned, recorded := builder.OwnedBy(owner), func(e *adoption.Expectation) { e.Recorded = "demo-vpc" }
+	chosen := func(e *adoption.Expectation) { e.SchemeName = "x-vpc" }
 
 	for name, row := range map[string]struct {
 		want     adoption.Expectation
 		apply    *infrav1.WorkspaceTemplateApply
 		conflict string // Empty when it may be taken.
 	}{
-		"its own, whatever it holds":         {want(nil), apply(strange, builder.OwnedBy(owner)), ""},
-		"another's":                          {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
-		"that of an owner of the same name":  {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
-		"another's, though it was its own":   {want(func(e *adoption.Expectation) { e.Recorded = "demo-vpc" }), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
-		"nobody's, as it would be made":      {want(nil), apply(), ""},
-		"the namespace of the template said": {want(nil), apply(template(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
-		"another template":                   {want(nil), apply(template(infrav1.WorkspaceTemplateReference{Name: "eks"})), "template is another one"},
-		"a template of another namespace":    {want(nil), apply(template(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"})), "template is another one"},
-		"another cluster":                    {want(nil), apply(strange), "variable cluster_name is another one"},
-		"no cluster":                         {want(nil), apply(builder.WithVariables(nil)), "variable cluster_name is another one"},
-		"another VPC": {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "other"})),
-			"variable vpc_name is another one"},
-		"no name of the VPC":                         {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo"})), ""},
-		"a VPC, which a control plane does not name": {want(func(e *adoption.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
-		"while the Cluster is not known": {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }),
-			apply(builder.WithVariables(nil)), "variable cluster_name is another one"},
-		"a name that a person chose":       {want(func(e *adoption.Expectation) { e.SchemeName = "x-vpc" }), apply(strange), ""},
-		"its own without owner reference":  {want(func(e *adoption.Expectation) { e.Recorded = "demo-vpc" }), apply(strange), ""},
-		"another one than it had recorded": {want(func(e *adoption.Expectation) { e.Recorded = "by-hand" }), apply(strange), "nobody owns it"},
+		"its own, of whatever identity":           {want(nil), apply(strange, owned), ""},
+		"its own, without an identity":            {want(nil), apply(builder.WithVariables(nil), owned), ""},
+		"its own, of another template":            {want(nil), apply(owned, eks), anotherTemplate},
+		"a helper of the older CAPT":              {want(chosen), apply(owned, eks), anotherTemplate},
+		"its own, of another template, recorded":  {want(recorded), apply(owned, eks), ""},
+		"its own, while the Cluster is not known": {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
+		"another's":                                     {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
+		"that of an owner of the same name":             {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before")))), "belongs to CAPTCluster demo"},
+		"another's, though it was its own":              {want(recorded), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to"},
+		"nobody's, as it would be made":                 {want(nil), apply(), ""},
+		"the namespace of the template said":            {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace})), ""},
+		"another template":                              {want(nil), apply(eks), anotherTemplate},
+		"a template of another namespace":               {want(nil), apply(of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"})), anotherTemplate},
+		"another cluster":                               {want(nil), apply(strange), "it has another cluster_name"},
+		"no cluster":                                    {want(nil), apply(builder.WithVariables(nil)), "it has no cluster_name"},
+		"an empty name of the cluster":                  {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": ""})), "it has no cluster_name"},
+		"another VPC":                                   {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "other"})), "it has another vpc_name"},
+		"no name of the VPC":                            {want(nil), apply(builder.WithVariables(map[string]string{"cluster_name": "demo"})), ""},
+		"a VPC, which a control plane does not name":    {want(func(e *adoption.Expectation) { delete(e.Variables, "vpc_name") }), apply(), ""},
+		"while the Cluster is not known":                {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(), "before the Cluster of this object is known"},
+		"while the Cluster is not known, nor named":     {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(builder.WithVariables(nil)), "before the Cluster of this object is known"},
+		"a name that a person chose":                    {want(chosen), apply(), ""},
+		"a name that a person chose, another template":  {want(chosen), apply(eks), anotherTemplate},
+		"a name that a person chose, another cluster":   {want(chosen), apply(strange), "it has another cluster_name"},
+		"its own without owner reference":               {want(recorded), apply(strange), ""},
+		"its own without owner reference, and template": {want(recorded), apply(strange, eks), ""},
+		"recorded, while the Cluster is not known":      {want(func(e *adoption.Expectation) { recorded(e); e.Variables["cluster_name"] = "" }), apply(), ""},
+		"another one than it had recorded":              {want(func(e *adoption.Expectation) { e.Recorded = "by-hand" }), apply(strange), "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)
@@ -123,4 +155,11 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 			assert.Contains(t, got, "nothing is written to it")
 		})
 	}
+}
+
+func TestAConflictSaysWhatToDo(t *testing.T) {
+	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
+	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
+	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply by-hand is not what this object would make: it has another cluster_name. If another one is meant, correct the reference, by making this object anew where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
+		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
 
@@ -68,16 +69,6 @@ func CAPTControlPlane(ctx context.Context, world World, controlPlane *controlpla
 	return findings, err
 }
 
-// CAPTControlPlaneChange checks a change of the version against the one that runs, where the WorkspaceTemplateApply in use
-// does not tell. As long as nothing runs, a version can be corrected to any other.
-func CAPTControlPlaneChange(ctx context.Context, world World, old, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	applied, err := appliedVersion(ctx, world, controlPlane)
-	if err != nil || applied != "" {
-		return nil, err // Checked already.
-	}
-	return step(old.Status.Version, controlPlane.Spec.Version), nil
-}
-
 // controlPlaneSpec checks what control planes and their templates have in common.
 func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, look templateLookup) (Findings, error) {
 	findings, err := templated(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
@@ -105,28 +96,24 @@ func versionOf(controlPlane *controlplanev1.CAPTControlPlane) Findings {
 	return findings
 }
 
-// versionStep checks the version against the one that was given to Terraform, as the controller does before it writes.
+// versionStep checks the version against the running one and the one that was given to Terraform, as the controller does
+// before it writes.
 func versionStep(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
-	applied, err := appliedVersion(ctx, world, controlPlane)
-	return step(applied, controlPlane.Spec.Version), err
-}
-
-func step(from, to string) field.ErrorList {
-	if err := KubernetesVersionStep(from, to); err != nil {
-		return field.ErrorList{forbidden(versionPath, "%s", err)}
+	apply, err := applyInUse(ctx, world, controlPlane)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := KubernetesVersionStep(VersionsOf(controlPlane, apply), controlPlane.Spec.Version); err != nil {
+		return field.ErrorList{forbidden(versionPath, "%s", err)}, nil
+	}
+	return nil, nil
 }
 
-// appliedVersion is the version that was given to Terraform; empty when it is not known.
-func appliedVersion(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (string, error) {
+// applyInUse is the WorkspaceTemplateApply that a control plane refers to; nil when there is none.
+func applyInUse(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.WorkspaceTemplateApply, error) {
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	if ref == nil {
-		return "", nil
+		return nil, nil
 	}
-	apply, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
-	if err != nil || apply == nil {
-		return "", err
-	}
-	return apply.Spec.Variables[naming.VersionVariable], nil
+	return world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
 }

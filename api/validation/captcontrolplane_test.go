@@ -40,6 +40,11 @@ func version(text string) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
 }
 
+// ofTemplate makes a WorkspaceTemplateApply that of a template.
+func ofTemplate(name string) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
+}
+
 func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
@@ -86,13 +91,16 @@ func TestCAPTControlPlanes(t *testing.T) {
 
 func TestVersionsOfControlPlanes(t *testing.T) {
 	const path = "spec.version"
-	running := func(version string) []validation.Owner {
-		return []validation.Owner{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo")),
-			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": version}))}
+	given := func(version string, options ...builder.Option) []validation.Owner {
+		return []validation.Owner{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", append(options, builder.OwnedBy(builder.CAPTControlPlane("demo")),
+			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": version}), ofTemplate("eks"))...)}
 	}
 	referring := func(text string) []builder.Option {
-		return []builder.Option{version(text), builder.WithApplyRef("demo-eks-controlplane-apply")}
+		return []builder.Option{version(text), builder.WithApplyRef("demo-eks-controlplane-apply"), plane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.31.0" })}
 	}
+	applied := builder.UpToDate(nil)
+	before := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.LastAppliedRevision = "0123456789ab" })
+	refused := func(text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
 	for title, row := range map[string]row{
 		"the oldest that EKS offers":      {object: []builder.Option{version("1.30")}},
 		"the newest":                      {object: []builder.Option{version("v1.35.4")}},
@@ -100,46 +108,19 @@ func TestVersionsOfControlPlanes(t *testing.T) {
 		"one that CAPT does not know yet": {object: []builder.Option{version("v1.36.0")}, warnings: []string{"1.36 is passed on"}},
 		"a Kubernetes to come":            {object: []builder.Option{version("2.31")}, warnings: []string{"2.31 is passed on"}},
 		"a word":                          {object: []builder.Option{version("latest")}, refused: []finding{{path, field.ErrorTypeInvalid, "write for example v1.31.0"}}},
-		"the one that runs":               {world: running("1.31"), object: referring("v1.31.7")},
-		"the next":                        {world: running("1.31"), object: referring("1.32")},
-		"the one before":                  {world: running("1.31"), object: referring("1.30"), refused: []finding{{path, field.ErrorTypeForbidden, "the cluster runs 1.31, and EKS can not downgrade to 1.30"}}},
-		"two steps":                       {world: running("1.31"), object: referring("1.33"), refused: []finding{{path, field.ErrorTypeForbidden, "one minor version at a time; go to 1.32 first"}}},
-		"any, when nothing tells":         {world: running(""), object: referring("1.33")},
-		"any, when nothing runs":          {object: referring("1.33")},
+		"the one that runs":               {world: given("1.31", applied), object: referring("v1.31.7")},
+		"the next":                        {world: given("1.31", applied), object: referring("1.32")},
+		"the one before":                  {world: given("1.31", applied), object: referring("1.30"), refused: refused("the cluster runs 1.31, and EKS can not downgrade to 1.30")},
+		"two steps":                       {world: given("1.31", applied), object: referring("1.33"), refused: refused("one minor version at a time; go to 1.32 first")},
+		"the next, while one is pending":  {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.33"), refused: refused("wait until 1.32")},
+		"back, while one is pending":      {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("may be applied at this moment")},
+		"back, when it has failed":        {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.31")},
+		"again, when it has failed":       {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.32")},
+		"further back":                    {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.30"), refused: refused("the cluster runs 1.31")},
+		"any, when nothing tells":         {world: given(""), object: referring("1.33")},
+		"any, when nothing was given":     {object: []builder.Option{version("1.33"), plane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.31.0" })}},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
-	}
-}
-
-func TestChangesOfTheVersionWhenNothingTellsWhichOneRuns(t *testing.T) {
-	reported := plane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Version = "v1.32.0" })
-	apply := builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}))
-	for title, row := range map[string]struct {
-		world   []validation.Owner
-		old     []builder.Option
-		to      string
-		refused string
-	}{
-		"the next": {nil, []builder.Option{version("1.33")}, "1.34", ""},
-		"a correction of what nothing was built from": {nil, []builder.Option{version("1.53")}, "v1.35.0", ""},
-		"two steps":               {nil, []builder.Option{version("1.32"), reported}, "v1.34.0", "go to 1.33 first"},
-		"back to what runs":       {nil, []builder.Option{version("1.33"), reported}, "1.32", ""},
-		"before what runs":        {nil, []builder.Option{version("1.33"), reported}, "1.31", "the cluster runs v1.32.0"},
-		"checked already":         {[]validation.Owner{apply}, []builder.Option{version("1.35"), builder.WithApplyRef("demo-eks-controlplane-apply")}, "1.32", ""},
-		"from what is no version": {nil, []builder.Option{version("latest")}, "1.32", ""},
-	} {
-		t.Run(title, func(t *testing.T) {
-			old := builder.CAPTControlPlane("demo", row.old...)
-			object := old.DeepCopy()
-			object.Spec.Version = row.to
-			errs, err := validation.CAPTControlPlaneChange(t.Context(), newWorld(row.world...), old, object)
-			require.NoError(t, err)
-			if row.refused == "" {
-				assertRefused(t, errs)
-				return
-			}
-			assertRefused(t, errs, finding{"spec.version", field.ErrorTypeForbidden, row.refused})
-		})
 	}
 }
 
@@ -148,8 +129,6 @@ func TestNothingIsConcludedAboutACAPTControlPlaneWhenNobodyCouldLook(t *testing.
 	world := newWorld(object)
 	world.err = errors.New("no route to host")
 	_, err := validation.CAPTControlPlane(t.Context(), world, object)
-	require.ErrorIs(t, err, world.err)
-	_, err = validation.CAPTControlPlaneChange(t.Context(), world, object, object)
 	require.ErrorIs(t, err, world.err)
 }
 
@@ -180,9 +159,9 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 		"that of a profile, which is another's": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:  []builder.Option{profiles("a", "by-hand")},
 			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "belongs to CAPTControlPlane other"}}},
-		"one for two profiles": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand")}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
+		"one for two profiles": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")))}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
 			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile a"}}},
-		"one for a profile and the control plane": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand")},
+		"one for a profile and the control plane": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand"), profiles("a", "by-hand")},
 			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"}}},
 	} {

@@ -42,8 +42,8 @@ type declarations struct {
 	open bool
 }
 
-// placeholderMark takes the place of a placeholder, and is found again in the names it became part of.
-const placeholderMark = "capt_placeholder_"
+// literalSize is more bytes than a literal true takes. Larger expressions are not evaluated: it can take very long.
+const literalSize = 1000
 
 var (
 	blocks = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
@@ -55,17 +55,12 @@ var (
 	varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
 )
 
-// declared reads an inline module, of either syntax. It returns nil when the module is elsewhere or can not be read.
-func declared(params terraform.WorkspaceParameters) *declarations {
-	if params.Source != terraform.SourceInline {
+// declared tells what a module declares. It returns nil when the module can not be read.
+func (r *reading) declared() *declarations {
+	if r.excess != "" || r.diags.HasErrors() || r.file == nil {
 		return nil
 	}
-	params.Module = terraform.Placeholder.ReplaceAllString(params.Module, placeholderMark+"$1")
-	file, diags := parse(params)
-	if diags.HasErrors() || file == nil {
-		return nil
-	}
-	content, _, _ := file.Body.PartialContent(blocks) // What is wrong with the blocks, Terraform tells.
+	content, _, _ := r.file.Body.PartialContent(blocks) // What is wrong with the blocks, Terraform tells.
 	d := &declarations{variables: map[string]bool{}, outputs: map[string]bool{}}
 	for _, block := range content.Blocks {
 		inner, _, _ := block.Body.PartialContent(attributes)
@@ -81,14 +76,17 @@ func declared(params terraform.WorkspaceParameters) *declarations {
 }
 
 func literallyTrue(attribute *hcl.Attribute) bool {
+	if attribute == nil {
+		return false
+	}
+	where := attribute.Expr.Range()
 	var value bool
-	return attribute != nil && !gohcl.DecodeExpression(attribute.Expr, nil, &value).HasErrors() && value
+	return where.End.Byte-where.Start.Byte <= literalSize && !gohcl.DecodeExpression(attribute.Expr, nil, &value).HasErrors() && value
 }
 
 // declaredVariables compares the variables that an inline module declares with those it is given.
-func declaredVariables(params terraform.WorkspaceParameters, path *field.Path) Findings {
+func declaredVariables(params terraform.WorkspaceParameters, module *declarations, path *field.Path) Findings {
 	var findings Findings
-	module := declared(params)
 	if module == nil || module.open {
 		return findings
 	}
@@ -145,9 +143,8 @@ func inEnv(params terraform.WorkspaceParameters, variable string) bool {
 }
 
 // published checks the outputs that may appear in status.
-func published(spec *infrav1.WorkspaceTemplateSpec) Findings {
+func published(spec *infrav1.WorkspaceTemplateSpec, module *declarations) Findings {
 	var findings Findings
-	module := declared(spec.Template.Spec.ForProvider)
 	if module == nil {
 		return findings
 	}

@@ -22,8 +22,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -35,9 +37,19 @@ import (
 // would destroy what the other has.
 const ofItsOwn = "each object has one of its own. Leave the reference out, or name another one"
 
-// ownApply checks that nobody else has the WorkspaceTemplateApply that an owner refers to. One of another name than the
-// naming scheme's should exist already; under the scheme's name CAPT makes it.
+// ownApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
+// scheme's should exist already; under the scheme's name CAPT makes it.
 func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string, path *field.Path) (Findings, error) {
+	return referredApply(ctx, world, owner, ref, schemeName, path, func(apply *infrav1.WorkspaceTemplateApply) (string, error) {
+		cluster, err := clusterName(ctx, world, owner)
+		return expectationOf(owner, cluster).Mismatch(owner, apply), err
+	})
+}
+
+// referredApply checks that nobody else has a WorkspaceTemplateApply that an owner refers to, and that it is no mismatch:
+// the owner's controller would leave it alone, and the reference can not be corrected.
+func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string, path *field.Path,
+	mismatch func(*infrav1.WorkspaceTemplateApply) (string, error)) (Findings, error) {
 	var findings Findings
 	if ref == nil || ref.Name == "" {
 		return findings, nil
@@ -53,17 +65,49 @@ func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.Worksp
 		return findings, nil
 	}
 	apply, err := world.WorkspaceTemplateApply(ctx, key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return findings, err
-	case apply != nil:
-		if other := adoption.OtherController(owner, apply); other != nil {
-			findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s belongs to %s %s, and %s", ref.Name, other.Kind, other.Name, ofItsOwn))
-		}
-	case ref.Name != schemeName:
-		findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
 	}
-	return findings, nil
+	if apply == nil {
+		if ref.Name != schemeName {
+			findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
+		}
+		return findings, nil
+	}
+	if other := adoption.OtherController(owner, apply); other != nil {
+		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s belongs to %s %s, and %s", ref.Name, other.Kind, other.Name, ofItsOwn))
+		return findings, nil
+	}
+	differs, err := mismatch(apply)
+	if differs != "" && err == nil {
+		findings.Refuse(forbidden(path, "%s", adoption.Refusal(apply, differs)))
+	}
+	return findings, err
+}
+
+// expectationOf is what an owner would make, as its controller will see it. A cluster that is not known yet has no name.
+func expectationOf(owner Owner, cluster string) adoption.Expectation {
+	want := adoption.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
+	switch owner := owner.(type) {
+	case *infrav1.CAPTCluster:
+		want.SchemeName = naming.VPCWorkspaceTemplateApply(owner.Name)
+		if template := owner.Spec.VPC.Template; template != nil {
+			want.Template, want.Variables[naming.VPCVariable] = template.Ref, template.Name
+			if template.Name == "" {
+				want.Variables[naming.VPCVariable] = naming.VPC(owner.Name)
+			}
+		}
+		if recorded := owner.Status.WorkspaceTemplateApply; recorded != nil {
+			want.Recorded = recorded.Name
+		}
+	case *controlplanev1.CAPTControlPlane:
+		want.SchemeName = naming.ControlPlaneWorkspaceTemplateApply(owner.Name)
+		want.Template = owner.Spec.WorkspaceTemplateRef
+		if recorded := owner.Status.WorkspaceTemplateApply; recorded != nil {
+			want.Recorded = recorded.Name
+		}
+	}
+	return want
 }
 
 // otherOwners are those of a list that are not the owner itself, in words, and in the same order every time: an error that
@@ -100,13 +144,30 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 		if cluster != nil {
 			schemeName = naming.FargateWorkspaceTemplateApply(cluster.Name, profile.Name)
 		}
-		found, err := ownApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, schemeName, profilesPath.Index(i).Child("workspaceTemplateApplyRef"))
+		path := profilesPath.Index(i).Child("workspaceTemplateApplyRef")
+		found, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, schemeName, path,
+			func(apply *infrav1.WorkspaceTemplateApply) (string, error) {
+				return profileMismatch(controlPlane, profile, cluster, apply), nil
+			})
 		if err != nil {
 			return findings, err
 		}
 		findings.Add(found)
 	}
 	return findings, nil
+}
+
+// profileMismatch says why a WorkspaceTemplateApply is not taken over for a Fargate profile; empty when nothing is known
+// against it. No status records it, so one that the control plane has may be of the template that the profile had before.
+func profileMismatch(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster *clusterv1.Cluster, apply *infrav1.WorkspaceTemplateApply) string {
+	if metav1.IsControlledBy(apply, controlPlane) {
+		return ""
+	}
+	want := adoption.Expectation{Template: profile.WorkspaceTemplateRef}
+	if cluster != nil {
+		want.Variables = map[string]string{naming.ClusterVariable: cluster.Name}
+	}
+	return want.Difference(apply)
 }
 
 // distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply.

@@ -19,10 +19,13 @@ package validation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -100,5 +103,97 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo"} {
 		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile", question)
+	}
+}
+
+// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that nobody else has.
+func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
+	const path = "spec.workspaceTemplateApplyRef.name"
+	identity := func(variables ...string) builder.Option {
+		set := map[string]string{}
+		for i := 0; i < len(variables); i += 2 {
+			set[variables[i]] = variables[i+1]
+		}
+		return builder.WithVariables(set)
+	}
+	recorded := builder.With(func(c *infrav1.CAPTCluster) {
+		c.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}
+	})
+	owned := builder.OwnedBy(builder.CAPTCluster("demo"))
+	for name, row := range map[string]struct {
+		apply   []builder.Option
+		owner   []builder.Option
+		cluster bool
+		says    string
+	}{
+		"as it would be made":               {nil, nil, true, ""},
+		"another template":                  {[]builder.Option{of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate. If another one is meant, correct the reference"},
+		"another cluster":                   {[]builder.Option{identity("cluster_name", "hunter2")}, nil, true, "it has another cluster_name"},
+		"another cluster, by label":         {nil, []builder.Option{builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, false, "it has another cluster_name"},
+		"no cluster":                        {[]builder.Option{identity()}, nil, true, "it has no cluster_name"},
+		"a Cluster that does not exist":     {[]builder.Option{identity()}, nil, false, ""},
+		"another VPC":                       {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "other")}, nil, true, "it has another vpc_name"},
+		"the VPC":                           {[]builder.Option{identity("cluster_name", "demo", "vpc_name", "demo-vpc")}, nil, true, ""},
+		"its own, of another cluster":       {[]builder.Option{owned, identity("cluster_name", "other")}, nil, true, ""},
+		"its own, of another template":      {[]builder.Option{owned, of("", "eks")}, nil, true, "it refers to another WorkspaceTemplate"},
+		"recorded, whatever it holds":       {[]builder.Option{of("", "eks"), identity()}, []builder.Option{recorded}, true, ""},
+		"recorded, and its own, since then": {[]builder.Option{owned, of("", "eks")}, []builder.Option{recorded}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := builder.CAPTCluster("demo", append(row.owner, builder.WithApplyRef("by-hand"))...)
+			world := newWorld(vpc, owner, builder.WorkspaceTemplateApply("by-hand", row.apply...))
+			if row.cluster {
+				world.clusters[nameOf("demo")] = builder.Cluster("demo")
+			}
+			got, err := validation.CAPTCluster(t.Context(), world, owner)
+			require.NoError(t, err)
+			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
+			if row.says == "" {
+				assertRefused(t, got.Errors)
+				return
+			}
+			assertRefused(t, got.Errors, finding{path, field.ErrorTypeForbidden, row.says})
+		})
+	}
+}
+
+func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
+	recorded := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Status.WorkspaceTemplateApply = &controlplanev1.WorkspaceTemplateApplyStatus{WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: "by-hand"}}
+	})
+	owned := builder.OwnedBy(builder.CAPTControlPlane("demo"))
+	profile := func(c *controlplanev1.CAPTControlPlane) {
+		fargate(selecting("a"))(c)
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+	}
+	refers := builder.WithApplyRef("by-hand")
+	const path, profilePath = "spec.workspaceTemplateApplyRef.name", "spec.fargateProfiles[0].workspaceTemplateApplyRef.name"
+	for name, row := range map[string]struct {
+		apply []builder.Option
+		owner []builder.Option
+		path  string
+		says  string
+	}{
+		"as it would be made":                       {[]builder.Option{of("", "eks")}, []builder.Option{refers}, path, ""},
+		"the VPC":                                   {nil, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
+		"the VPC, by its own template's name":       {[]builder.Option{of("shared", "eks")}, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
+		"no cluster":                                {[]builder.Option{of("", "eks"), builder.WithVariables(nil)}, []builder.Option{refers}, path, "it has no cluster_name"},
+		"recorded":                                  {nil, []builder.Option{refers, recorded}, path, ""},
+		"that of a profile":                         {[]builder.Option{of("", "fargate")}, []builder.Option{builder.With(profile)}, profilePath, ""},
+		"that of a profile, of another template":    {nil, []builder.Option{builder.With(profile)}, profilePath, "it refers to another WorkspaceTemplate"},
+		"that of a profile, of another cluster":     {[]builder.Option{of("", "fargate"), builder.WithVariables(nil)}, []builder.Option{builder.With(profile)}, profilePath, "it has no cluster_name"},
+		"that of a profile, of the template before": {[]builder.Option{owned}, []builder.Option{builder.With(profile)}, profilePath, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := builder.CAPTControlPlane("demo", row.owner...)
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+				builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
+			require.NoError(t, err)
+			if row.says == "" {
+				assertRefused(t, got.Errors)
+				return
+			}
+			assertRefused(t, got.Errors, finding{row.path, field.ErrorTypeForbidden, row.says})
+		})
 	}
 }

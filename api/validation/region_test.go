@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -56,7 +58,7 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 			var want []finding
 			if row.conflict {
 				want = []finding{{"spec.region", field.ErrorTypeInvalid,
-					"CAPTControlPlane demo is for region us-gov-west-1, but CAPTCluster demo of the same Cluster is in ap-northeast-1; remove spec.region of the CAPTControlPlane, or correct one of the two"}}
+					"CAPTControlPlane demo is for region us-gov-west-1, but CAPTCluster demo of the same Cluster is in ap-northeast-1; remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew"}}
 			}
 			assertRefused(t, ofNetwork.Errors, want...)
 			assertRefused(t, ofControlPlane.Errors, want...)
@@ -72,4 +74,82 @@ func TestARegionThatIsNotThereYetIsNoConflict(t *testing.T) {
 	ofControlPlane, err := validation.CAPTControlPlane(t.Context(), world, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1")))
 	require.NoError(t, err)
 	assertRefused(t, ofControlPlane.Errors)
+}
+
+// The control plane is in use with a WorkspaceTemplateApply for a region, and the Cluster has a network or none.
+func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
+	const here, there = builder.Region, "us-east-1"
+	for name, row := range map[string]struct {
+		handed  string // Nothing was when empty.
+		network string // There is none when empty.
+		region  string
+		refused string
+	}{
+		"nothing was handed over":           {"", "", there, ""},
+		"the same":                          {here, "", here, ""},
+		"another":                           {here, "", there, "for region ap-northeast-1, and a cluster can not move to another region, which us-east-1 is; set spec.region of the CAPTControlPlane to ap-northeast-1"},
+		"that of its network":               {here, here, "", ""},
+		"another than that of its network":  {here, here, there, "set spec.region of the CAPTControlPlane to ap-northeast-1"},
+		"removed, and the network is there": {here, there, "", "make the CAPTCluster anew in ap-northeast-1"},
+		"removed, and there is no network":  {here, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), builder.WithRegion(row.region))
+			objects := []validation.Owner{controlPlane, builder.Cluster("demo"), builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply",
+				builder.OwnedBy(controlPlane), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": row.handed}), ofTemplate("eks"))}
+			if row.network != "" {
+				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
+			}
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
+			require.NoError(t, err)
+			if row.refused == "" {
+				assertRefused(t, got.Errors)
+				return
+			}
+			assertRefused(t, got.Errors, finding{"spec.region", field.ErrorTypeForbidden, row.refused})
+		})
+	}
+}
+
+// Both were applied before the Cluster, and nobody could tell that they disagree. Nothing is built.
+func TestTheWaysOutOfTwoRegions(t *testing.T) {
+	check := func(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, network *infrav1.CAPTCluster, want ...finding) {
+		t.Helper()
+		objects := []validation.Owner{builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("eks"), controlPlane}
+		if network != nil {
+			objects = append(objects, network)
+			ofNetwork, err := validation.CAPTCluster(t.Context(), newWorld(objects...), network)
+			require.NoError(t, err)
+			assertRefused(t, ofNetwork.Errors, want...)
+		}
+		ofControlPlane, err := validation.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
+		require.NoError(t, err)
+		assertRefused(t, ofControlPlane.Errors, want...)
+	}
+	plane := func(region string) *controlplanev1.CAPTControlPlane {
+		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
+	}
+	network := func(region string) *infrav1.CAPTCluster {
+		return builder.CAPTCluster("demo", builder.WithRegion(region))
+	}
+	const wayOut = "remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew"
+
+	check(t, plane("us-east-1"), network("eu-west-1"), finding{"spec.region", field.ErrorTypeInvalid, wayOut})
+	check(t, plane(""), network("eu-west-1"))
+	check(t, plane("eu-west-1"), network("eu-west-1"))
+	check(t, plane("us-east-1"), network("us-east-1"))
+	check(t, plane("eu-central-1"), nil)
+	check(t, plane("eu-central-1"), network("eu-central-1"))
+}
+
+func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
+	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
+	for handed, text := range map[string]string{
+		"":             "; remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew",
+		"us-east-1":    "; make the CAPTCluster anew, since the control plane was handed to Terraform already",
+		builder.Region: "; remove spec.region of the CAPTControlPlane",
+	} {
+		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))
+		require.ErrorContains(t, validation.RegionConflict(controlPlane, network, apply), "is in ap-northeast-1"+text)
+	}
 }

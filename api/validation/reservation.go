@@ -28,92 +28,61 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// reservation is the right of an owner to a WorkspaceTemplateApply of a name.
-type reservation struct {
-	owner Owner
-	kind  string
-	// ref is the WorkspaceTemplateApply that the owner's spec names. By default it is that of the scheme.
-	ref *infrav1.WorkspaceTemplateApplyReference
-	// recorded is the WorkspaceTemplateApply that the owner had.
-	recorded *infrav1.WorkspaceTemplateApplySummary
-	// template that the owner refers to.
-	template infrav1.WorkspaceTemplateReference
-	// vpc is the name that the owner gives to a VPC; empty when it gives none.
-	vpc string
-}
-
 // WorkspaceTemplateApplyCreation checks that a new WorkspaceTemplateApply does not have the name that an owner gives to its
-// own, unless it is the owner's: the owner would either wait for the name for ever, or take what has the identity of
-// another cluster.
+// own, unless it can be the owner's: the owner would not take it, and wait for the name for ever. One that is put back from
+// a backup is never refused: the owner would make another one, which is a second EKS cluster or VPC, whereas it stops at
+// one that it does not know.
+//
+// Defaulting gives a new one its spec.workspaceName, and must ask here before it does.
 func WorkspaceTemplateApplyCreation(ctx context.Context, world World, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
 	var findings Findings
-	reserved, err := reservationOf(ctx, world, keyOf(apply))
-	if err != nil || reserved == nil || metav1.IsControlledBy(apply, reserved.owner) {
+	if restored(apply) {
+		return findings, nil
+	}
+	owner, err := reservedFor(ctx, world, keyOf(apply))
+	if err != nil || owner == nil || metav1.IsControlledBy(apply, owner) {
 		return findings, err
 	}
-	if reserved.ref != nil && reserved.ref.Name != apply.Name {
-		return findings, nil // It has another one, for good.
-	}
-	cluster, err := clusterName(ctx, world, reserved.owner)
+	cluster, err := clusterName(ctx, world, owner)
 	if err != nil {
 		return findings, err
 	}
-	if differs := reserved.difference(apply, cluster); differs != "" {
+	want := expectationOf(owner, cluster)
+	differs := want.Difference(apply)
+	if want.Recorded == apply.Name {
+		differs = want.IdentityDifference(apply) // Put back from a copy, which may be from before the owner got another template.
+	}
+	if differs != "" {
+		kind := kindOf(owner)
 		findings.Refuse(forbidden(field.NewPath("metadata", "name"),
 			"%s %s gives this name to its own WorkspaceTemplateApply, and this one %s; choose another name, or give it the template and the variables of the %s",
-			reserved.kind, reserved.owner.GetName(), differs, reserved.kind))
+			kind, owner.GetName(), differs, kind))
 	}
 	return findings, nil
 }
 
-// difference says why a WorkspaceTemplateApply can not be the owner's; empty when it can. What either side does not know yet
-// is no difference here; the owner's controller looks again before it takes anything.
-func (r *reservation) difference(apply *infrav1.WorkspaceTemplateApply, cluster string) string {
-	given := apply.Spec.Variables
-	another := func(variable, want string) bool {
-		return want != "" && given[variable] != "" && given[variable] != want
-	}
-	switch {
-	case another(naming.ClusterVariable, cluster):
-		return "has another " + naming.ClusterVariable
-	case another(naming.VPCVariable, r.vpc):
-		return "has another " + naming.VPCVariable
-	case r.recorded != nil && r.recorded.Name == apply.Name:
-		return "" // Put back from a copy, which may be from before the owner got another template.
-	case apply.TemplateKey() != templateKey(r.template, apply.Namespace):
-		return "refers to another WorkspaceTemplate"
-	}
-	return ""
+// restored tells whether a WorkspaceTemplateApply has been in use before: it has what CAPT writes into it.
+func restored(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || recordedWorkspace(apply) != ""
 }
 
-// reservationOf finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none.
-func reservationOf(ctx context.Context, world World, key types.NamespacedName) (*reservation, error) {
+// reservedFor finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when
+// it has another one, for good.
+func reservedFor(ctx context.Context, world World, key types.NamespacedName) (Owner, error) {
+	another := func(ref *infrav1.WorkspaceTemplateApplyReference) bool { return ref != nil && ref.Name != key.Name }
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
 		captCluster, err := world.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || captCluster == nil || captCluster.Spec.VPC.Template == nil {
+		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef) || captCluster.Spec.VPC.Template == nil {
 			return nil, err // With an existing VPC, it never makes one.
 		}
-		vpc := captCluster.Spec.VPC.Template.Name
-		if vpc == "" {
-			vpc = naming.VPC(name)
-		}
-		return &reservation{
-			owner: captCluster, kind: "CAPTCluster", ref: captCluster.Spec.WorkspaceTemplateApplyRef,
-			recorded: captCluster.Status.WorkspaceTemplateApply, template: captCluster.Spec.VPC.Template.Ref, vpc: vpc,
-		}, nil
+		return captCluster, nil
 	}
 	if name, ok := naming.CAPTControlPlaneOf(key.Name); ok {
 		controlPlane, err := world.CAPTControlPlane(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || controlPlane == nil {
+		if err != nil || controlPlane == nil || another(controlPlane.Spec.WorkspaceTemplateApplyRef) {
 			return nil, err
 		}
-		r := &reservation{
-			owner: controlPlane, kind: "CAPTControlPlane", ref: controlPlane.Spec.WorkspaceTemplateApplyRef, template: controlPlane.Spec.WorkspaceTemplateRef,
-		}
-		if recorded := controlPlane.Status.WorkspaceTemplateApply; recorded != nil {
-			r.recorded = &recorded.WorkspaceTemplateApplySummary
-		}
-		return r, nil
+		return controlPlane, nil
 	}
 	return nil, nil
 }

@@ -42,10 +42,10 @@ func tags(tags map[string]controlplanev1.TagValue, path *field.Path) field.Error
 		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema refuses that one.
 			errs = append(errs, invalid(path.Key(key), "tag keys that begin with aws:, in upper or lower case, are reserved by AWS; rename the tag"))
 		}
-		for what, text := range map[string]string{"key": key, "value": string(tags[key])} {
-			if r, found := notInTags(text); found {
+		for _, part := range []struct{ what, text string }{{"key", key}, {"value", string(tags[key])}} {
+			if r, found := notInTags(part.text); found {
 				errs = append(errs, invalid(path.Key(key), "the %s has the character %s; AWS takes letters, digits, spaces and + - = . _ : / @",
-					what, strconv.QuoteRune(r)))
+					part.what, strconv.QuoteRune(r)))
 			}
 		}
 	}

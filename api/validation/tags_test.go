@@ -17,6 +17,7 @@ limitations under the License.
 package validation_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +56,22 @@ func TestTags(t *testing.T) {
 			assertRefused(t, got.Errors, row.refused...)
 		})
 	}
+}
+
+// The errors become the message of a condition. In another order they would be another message, and a status write.
+func TestTagsAreRefusedInTheSameOrderEveryTime(t *testing.T) {
+	object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"b#": "#", "a#": "#", "AWS:c#": "#"}
+	}))
+	var want string
+	for range 100 {
+		got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, builder.WorkspaceTemplate("eks")), object)
+		require.NoError(t, err)
+		message := got.Errors.ToAggregate().Error()
+		if want == "" {
+			want = message
+		}
+		require.Equal(t, want, message)
+	}
+	require.Equal(t, 7, strings.Count(want, "spec.additionalTags"))
 }

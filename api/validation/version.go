@@ -70,22 +70,3 @@ func OfferedByEKS(v KubernetesVersion) bool {
 	}
 	return false
 }
-
-// KubernetesVersionStep refuses what EKS can not do: a downgrade, or more than one minor version at a time. Either version
-// may be empty or unreadable, which is no step.
-func KubernetesVersionStep(from, to string) error {
-	before, err := version.ParseGeneric(from)
-	if err != nil {
-		return nil //nolint:nilerr // Nothing was applied yet, or by other means than CAPT's.
-	}
-	after, err := version.ParseGeneric(to)
-	switch {
-	case err != nil:
-		return nil //nolint:nilerr // Told elsewhere, by ParseKubernetesVersion.
-	case after.Major() < before.Major(), after.Major() == before.Major() && after.Minor() < before.Minor():
-		return fmt.Errorf("the cluster runs %s, and EKS can not downgrade to %s", from, to)
-	case after.Major() > before.Major(), after.Minor() > before.Minor()+1:
-		return fmt.Errorf("the cluster runs %s, and EKS upgrades one minor version at a time; go to %d.%d first", from, before.Major(), before.Minor()+1)
-	}
-	return nil
-}

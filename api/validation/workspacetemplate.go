@@ -19,13 +19,9 @@ limitations under the License.
 package validation
 
 import (
-	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -38,69 +34,29 @@ func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) Findings {
 	forProvider := path.Child("forProvider")
 	spec := &template.Spec
 	params := spec.Template.Spec.ForProvider
-	parseable := params
-	// Placeholders may stand where HCL allows none, for example outside of quotes. A bare name in their place keeps the
-	// text parseable and its lines and columns nearly right.
-	parseable.Module = terraform.Placeholder.ReplaceAllString(params.Module, "$1")
 
 	var findings Findings
-	findings.Refuse(Module(parseable, forProvider)...)
+	var declared *declarations
+	if params.Source == terraform.SourceInline {
+		// Parsed once: of a large module, that takes longer than everything else.
+		module := readTemplate(params)
+		findings.Add(module.findings(forProvider.Child("module")))
+		declared = module.declared()
+	}
 	findings.Refuse(Parameters(params, forProvider)...)
 	findings.Refuse(source(params, forProvider)...)
 	findings.Refuse(varFiles(params, forProvider)...)
 	findings.Refuse(providerConfigKind(spec, path)...)
 	findings.Refuse(allowedNamespaces(spec.AllowedNamespaces)...)
-	findings.Add(published(spec))
+	findings.Add(published(spec, declared))
 	findings.Add(namespaces(template, path))
-	findings.Add(declaredVariables(params, forProvider))
+	findings.Add(declaredVariables(params, declared, forProvider))
 	findings.Add(withoutEffect(spec, path))
 	findings.Add(unknownFields(&spec.Template.Spec, path))
 	return findings
 }
 
-// Module checks that an inline module is HCL (or its JSON form). Errors name line and column. Modules from elsewhere
-// can not be checked here.
-func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
-	if params.Source != terraform.SourceInline {
-		return nil
-	}
-	_, diags := parse(params)
-	var errs field.ErrorList
-	for _, diag := range diags {
-		if diag.Severity != hcl.DiagError {
-			continue
-		}
-		where := ""
-		if diag.Subject != nil {
-			where = fmt.Sprintf("line %d, column %d: ", diag.Subject.Start.Line, diag.Subject.Start.Column)
-		}
-		errs = append(errs, field.Invalid(path.Child("module"), field.OmitValueType{}, fmt.Sprintf(
-			"%s%s: %s Correct the module in the WorkspaceTemplate", where, diag.Summary, withoutQuotes(diag.Detail, params.Module))))
-	}
-	return errs
-}
-
-// withoutQuotes takes what the detail of a diagnostic quotes from the module out of it, so that the message can not leak
-// the value of a variable that became part of the text. Single characters stay: they say what is wrong.
-func withoutQuotes(detail, module string) string {
-	return quoted.ReplaceAllStringFunc(detail, func(quote string) string {
-		if text, err := strconv.Unquote(quote); err == nil && (len(text) < 2 || !strings.Contains(module, text)) {
-			return quote
-		}
-		return "…"
-	})
-}
-
-func parse(params terraform.WorkspaceParameters) (*hcl.File, hcl.Diagnostics) {
-	parser := hclparse.NewParser()
-	if params.InlineFormat == terraform.FormatJSON {
-		return parser.ParseJSON([]byte(params.Module), "main.tf.json")
-	}
-	return parser.ParseHCL([]byte(params.Module), "main.tf")
-}
-
 var (
-	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
 	// stateArgs are arguments that change where state lives.
@@ -133,8 +89,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 	}
 	for _, part := range strings.Split(params.Entrypoint, "/") {
 		if part == ".." {
-			errs = append(errs, field.Invalid(path.Child("entrypoint"), params.Entrypoint,
-				"must stay within the module; remove \"..\""))
+			errs = append(errs, invalid(path.Child("entrypoint"), `must stay within the module; remove ".."`))
 		}
 	}
 	return errs

@@ -24,6 +24,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -70,6 +71,31 @@ func WorkspaceTemplateApply(ctx context.Context, world World, apply *infrav1.Wor
 
 // WorkspaceTemplateApplyChange checks what an update of a WorkspaceTemplateApply changes.
 func WorkspaceTemplateApplyChange(ctx context.Context, world World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+	errs := sameIdentity(old, apply)
+	moved, err := sameScope(ctx, world, old, apply)
+	return append(errs, moved...), err
+}
+
+// sameIdentity keeps the variables that are the identity of cloud resources, once there may be some. The owner, if there
+// is one, keeps whatever value it finds. Before that, they can be corrected.
+func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	workspace := recordedWorkspace(old)
+	if workspace == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, identity := range naming.IdentityVariables() {
+		if before := old.Spec.Variables[identity]; before != "" && apply.Spec.Variables[identity] != before {
+			errs = append(errs, forbidden(field.NewPath("spec", "variables").Key(identity),
+				"can not be changed or removed: it is the identity of what Workspace %s made, and Terraform would destroy that and make another one in its place. Put it back; whoever wants another cluster or VPC makes a new WorkspaceTemplateApply",
+				workspace))
+		}
+	}
+	return errs
+}
+
+// sameScope keeps a Workspace in the scope in which it is.
+func sameScope(ctx context.Context, world World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
 	scope, recorded := recordedScope(old)
 	if !recorded || old.TemplateKey() == apply.TemplateKey() {
 		return nil, nil
@@ -107,6 +133,18 @@ func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path)
 	}
 	return field.ErrorList{field.Invalid(spec.Child("workspaceName"), name,
 		`no Workspace can have this name (RFC 1123); use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
+}
+
+// recordedWorkspace is the name of the Workspace that status remembers, or that the older CAPT made without a word; empty
+// when there is none.
+func recordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
+	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
+		return ref.Name
+	}
+	if apply.Status.WorkspaceName != "" {
+		return apply.Status.WorkspaceName
+	}
+	return adoption.Unadopted(apply)
 }
 
 // recordedScope is the scope of the Workspace that status remembers.

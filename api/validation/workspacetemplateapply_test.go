@@ -19,6 +19,8 @@ package validation_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -134,6 +136,55 @@ func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
 			errs, err := validation.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(nil)), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
+		})
+	}
+}
+
+func TestTheIdentityOfWhatRunsStays(t *testing.T) {
+	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
+	named := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = "demo-vpc" })
+	forbidden := func(variables ...string) (findings []finding) {
+		for _, variable := range variables {
+			findings = append(findings, finding{"spec.variables[" + variable + "]", field.ErrorTypeForbidden,
+				"identity of what Workspace demo-vpc made, and Terraform would destroy that and make another one in its place. Put it back; whoever wants another cluster or VPC makes a new WorkspaceTemplateApply"})
+		}
+		return findings
+	}
+	all := map[string]string{"cluster_name": "demo", "vpc_name": "net", "vpc_id": "vpc-1", "region": "eu-west-1", "size": "small"}
+	but := func(variable, value string) map[string]string {
+		changed := maps.Clone(all)
+		changed[variable] = value
+		return changed
+	}
+	for name, row := range map[string]struct {
+		status builder.Option
+		old    map[string]string
+		to     map[string]string
+		errors []finding
+	}{
+		"the same":                        {recorded, all, all, nil},
+		"another cluster":                 {recorded, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"another VPC":                     {recorded, all, but("vpc_name", "hunter2"), forbidden("vpc_name")},
+		"the id of another VPC":           {recorded, all, but("vpc_id", "hunter2"), forbidden("vpc_id")},
+		"another region":                  {recorded, all, but("region", "hunter2"), forbidden("region")},
+		"emptied":                         {recorded, all, but("cluster_name", ""), forbidden("cluster_name")},
+		"another size":                    {recorded, all, but("size", "large"), nil},
+		"one removed":                     {recorded, all, map[string]string{"vpc_name": "net", "vpc_id": "vpc-1", "region": "eu-west-1"}, forbidden("cluster_name")},
+		"all removed":                     {recorded, all, nil, forbidden("cluster_name", "vpc_name", "vpc_id", "region")},
+		"one that was not there":          {recorded, map[string]string{"size": "small"}, all, nil},
+		"one that was empty":              {recorded, but("vpc_id", ""), all, nil},
+		"recorded by name":                {named, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"made by the older CAPT":          {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"corrected, before there is any":  {builder.WithWorkspaceName("demo-vpc"), all, but("cluster_name", "prod"), nil},
+		"taken away, before there is any": {builder.WithWorkspaceName("demo-vpc"), all, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
+			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
+			errs, err := validation.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
+			require.NoError(t, err)
+			assertRefused(t, errs, row.errors...)
+			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
 		})
 	}
 }

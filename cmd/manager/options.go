@@ -154,7 +154,11 @@ func (o *options) run(ctx context.Context) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	if err := mgr.AddReadyzCheck("caches", synced(mgr)); err != nil {
+	needed, err := converterNeeded(config, o.namespace)
+	if err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("caches", synced(mgr, needed)); err != nil {
 		return err
 	}
 	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
@@ -162,7 +166,7 @@ func (o *options) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := setupWebhooks(ctx, mgr); err != nil {
+	if err := setupWebhooks(ctx, mgr, o.namespace); err != nil {
 		return err
 	}
 	ctrl.Log.Info("Starting the manager")

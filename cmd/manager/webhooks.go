@@ -38,11 +38,11 @@ func scheme() *runtime.Scheme {
 
 // setupWebhooks adds everything that the API server calls. It is served by every replica, whether it leads or not: the
 // webhook server needs no leader election, and a replica is ready when its server answers.
-func setupWebhooks(ctx context.Context, mgr ctrl.Manager) error {
+func setupWebhooks(ctx context.Context, mgr ctrl.Manager, namespace string) error {
 	if err := conversion.SetupWebhookWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up conversion: %w", err)
 	}
-	if err := admission.SetupWebhookWithManager(ctx, mgr); err != nil {
+	if err := admission.SetupWebhookWithManager(ctx, mgr, namespace); err != nil {
 		return fmt.Errorf("setting up admission: %w", err)
 	}
 	return mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())

@@ -28,6 +28,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -60,6 +61,7 @@ func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1
 		if controlPlane.Spec.WorkspaceTemplateApplyRef == nil {
 			controlPlane.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
 		}
+		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	})
 	if err != nil {
 		return err
@@ -68,7 +70,8 @@ func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1
 }
 
 // configure publishes the kubeconfigs before the endpoint: Cluster API connects as soon as it knows the endpoint, and waits
-// half a minute when it finds no kubeconfig then.
+// half a minute when it finds no kubeconfig then. An endpoint that is known stays, but for the form in which the older CAPT
+// wrote it.
 func (r *Reconciler) configure(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	if err := r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, naming.KubeconfigSecret(f.Cluster.Name), &f.Kubeconfig); err != nil {
 		return err
@@ -76,15 +79,14 @@ func (r *Reconciler) configure(ctx context.Context, controlPlane *controlplanev1
 	if err := r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, naming.UserKubeconfigSecret(f.Cluster.Name), &f.UserKubeconfig); err != nil {
 		return err
 	}
-	endpoint, err := f.endpoint()
-	if err != nil || endpoint.IsZero() {
-		return nil //nolint:nilerr // Status tells; a retry would find the same output.
-	}
-	return engine.Patch(ctx, r.Client, controlPlane, func() {
-		if !controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
-			controlPlane.Spec.ControlPlaneEndpoint = endpoint
+	endpoint := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	if !endpoint.IsValid() {
+		var err error
+		if endpoint, err = f.endpoint(); err != nil || endpoint.IsZero() {
+			return nil //nolint:nilerr // Status tells; a retry would find the same output.
 		}
-	})
+	}
+	return engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint })
 }
 
 func (r *Reconciler) writeKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, cluster, name string, published *Published) error {

@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -78,7 +79,8 @@ func (c parts) worst() engine.Condition {
 
 func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
 	conditionType := controlplanev1.EndpointAvailableCondition
-	known := controlPlane.Spec.ControlPlaneEndpoint.IsValid()
+	written := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	known := written.IsValid()
 	if !f.Apply.Ready(manager) {
 		if known {
 			return engine.True(conditionType, controlplanev1.EndpointKnownReason, "")
@@ -92,10 +94,10 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) 
 	case endpoint.IsZero():
 		return engine.False(conditionType, controlplanev1.EndpointMissingReason, fmt.Sprintf(
 			"Terraform applied the template, but it has no output %q; add it to the module", terraform.OutputClusterEndpoint))
-	case known && endpoint != controlPlane.Spec.ControlPlaneEndpoint:
+	case known && endpoint != written:
 		return engine.False(conditionType, controlplanev1.EndpointChangedReason, fmt.Sprintf(
 			"Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s; if the cluster was replaced on purpose, set spec.controlPlaneEndpoint anew",
-			endpoint.String(), controlPlane.Spec.ControlPlaneEndpoint.String()))
+			endpoint.String(), written.String()))
 	case !known:
 		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the endpoint is about to be written")
 	}

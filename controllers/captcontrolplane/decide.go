@@ -23,7 +23,6 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -93,8 +92,8 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(adoption.Reason, adoption.Message)
 	case f.Apply.Claimed != "":
 		return no(infrav1.ReferenceConflictReason, f.Apply.Claimed)
-	case f.Infrastructure != nil && validation.RegionConflict(controlPlane, f.Infrastructure) != nil:
-		return no(controlplanev1.RegionConflictReason, validation.RegionConflict(controlPlane, f.Infrastructure).Error())
+	case f.Infrastructure != nil && validation.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply) != nil:
+		return no(controlplanev1.RegionConflictReason, validation.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply).Error())
 	case !f.infrastructureReady():
 		return no(controlplanev1.WaitingForInfrastructureReason, fmt.Sprintf("waiting for the infrastructure of Cluster %s", f.Cluster.Name))
 	case f.region(controlPlane) == "":
@@ -103,17 +102,17 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 	return changed(controlPlane, f, no)
 }
 
-// changed refuses what would build another cluster in place of the one that runs.
+// changed refuses what would build another cluster in place of the one that runs, or what EKS would refuse. A version that
+// Terraform has already is no change, whatever EKS runs by now.
 func changed(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, no func(reason, message string) *engine.Condition) *engine.Condition {
-	if f.Apply.Apply == nil {
+	if err := validation.RegionMove(controlPlane, f.Infrastructure, f.Apply.Apply); err != nil {
+		return no(controlplanev1.RegionConflictReason, err.Error())
+	}
+	from := validation.VersionsOf(controlPlane, f.Apply.Apply)
+	if from.Given == f.Version.EKS {
 		return nil
 	}
-	applied := f.Apply.Apply.Spec.Variables
-	if region := applied[naming.RegionVariable]; region != "" && region != f.region(controlPlane) {
-		return no(controlplanev1.RegionConflictReason, fmt.Sprintf("the cluster is in %s, and can not move to %s; correct the region of the CAPTControlPlane or the CAPTCluster",
-			region, f.region(controlPlane)))
-	}
-	if err := validation.KubernetesVersionStep(applied[naming.VersionVariable], f.Version.EKS); err != nil {
+	if err := validation.KubernetesVersionStep(from, f.Version.EKS); err != nil {
 		return no(controlplanev1.InvalidVersionReason, "spec.version: "+err.Error())
 	}
 	return nil

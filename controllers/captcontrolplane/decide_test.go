@@ -70,6 +70,7 @@ func TestWhatBlocks(t *testing.T) {
 		"Cluster API has not seen the VPC":  {newScene(t).with(func(f *Facts) { f.Cluster = builder.Cluster("demo") }), "WaitingForInfrastructure"},
 		"the CAPTCluster is not there":      {newScene(t).with(func(f *Facts) { f.Infrastructure = nil }), "WaitingForInfrastructure"},
 		"the VPC has no id":                 {newScene(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), "WaitingForInfrastructure"},
+		"built in another region":           {newScene(t).apply(builder.UpToDate(outputs()), builder.WithVariables(map[string]string{"region": "us-east-1"})), "RegionConflict"},
 		"another provider's infrastructure": {newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
 		"another provider's, and no region": {newScene(t).with(foreignInfrastructure), "RegionConflict"},
 	} {

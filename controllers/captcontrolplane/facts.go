@@ -65,10 +65,7 @@ type Published struct {
 
 // region is the one of the control plane, or that of its VPC.
 func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
-	if controlPlane.Spec.Region == "" && f.Infrastructure != nil {
-		return f.Infrastructure.Spec.Region
-	}
-	return controlPlane.Spec.Region
+	return validation.Region(controlPlane, f.Infrastructure)
 }
 
 // runningRegion is where the cluster is, which spec may no longer agree with.

@@ -24,9 +24,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -71,16 +73,55 @@ func TestWhatAppearedUnderTheDefaultedNameIsNeitherWrittenNorDeleted(t *testing.
 	assert.Nil(t, after.DeletionTimestamp)
 }
 
-// An owner that was told to adopt by a name of a person's choice takes it, whatever it holds.
-func TestWhatAPersonChoseIsTaken(t *testing.T) {
+func ofTemplate(name string) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
+}
+
+func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
-		builder.WorkspaceTemplateApply("by-hand"),
+		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks")),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("by-hand")))
 	require.NoError(t, w.reconcile())
 	require.NoError(t, w.reconcile())
 	taken := read(w, "by-hand", &infrav1.WorkspaceTemplateApply{})
 	assert.Len(t, taken.OwnerReferences, 1)
-	assert.Equal(t, "eks", taken.Spec.TemplateRef.Name)
+	assert.Equal(t, "by-hand", w.get().Status.WorkspaceTemplateApply.Name)
+
+	// Now that it is recorded, another template is a change of the running cluster, which a person may want.
+	changed := w.get()
+	changed.Spec.WorkspaceTemplateRef.Name = "eks-2"
+	require.NoError(t, w.Client.Update(context.Background(), changed))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, "eks-2", read(w, "by-hand", &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
+}
+
+// A wrong name: Terraform would destroy what runs there, and make an EKS cluster in the same state.
+func TestAWrongNameRewritesNothing(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo")
+	for name, options := range map[string][]builder.Option{
+		"a VPC that was made by hand":       {ofTemplate("vpc")},
+		"another cluster of this template":  {ofTemplate("eks"), builder.WithVariables(map[string]string{"cluster_name": "prod"})},
+		"a cluster that nobody can tell of": {ofTemplate("eks"), builder.WithVariables(nil)},
+		"a helper of the older CAPT":        {ofTemplate("kubeconfig"), builder.OwnedBy(controlPlane)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
+				builder.WorkspaceTemplateApply("unrelated", append(options, builder.UpToDate(outputs()))...),
+				builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("unrelated"), builder.WithFinalizers("held/by-the-test")))
+			before := read(w, "unrelated", &infrav1.WorkspaceTemplateApply{})
+			require.NoError(t, w.reconcile())
+			assert.Equal(t, []string{"status"}, w.writes)
+			assert.Equal(t, []string{"held/by-the-test"}, w.get().Finalizers, "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
+
+			require.NoError(t, w.Client.Delete(context.Background(), w.get()))
+			require.NoError(t, w.reconcile())
+			after := read(w, "unrelated", &infrav1.WorkspaceTemplateApply{})
+			assert.Equal(t, before.Spec, after.Spec)
+			assert.Equal(t, before.OwnerReferences, after.OwnerReferences)
+			assert.Nil(t, after.DeletionTimestamp)
+		})
+	}
 }
 
 func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
@@ -103,7 +144,7 @@ func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 func TestADeletedControlPlaneWaitsForAPersonToDecideAboutItsCandidate(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)),
-		builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithFinalizers("x/y")))
+		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithFinalizers("x/y")))
 	require.NoError(t, w.reconcile())
 	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
 	require.NoError(t, w.reconcile())
@@ -137,12 +178,73 @@ func TestWhatAPersonSaidAboutDeletionStays(t *testing.T) {
 	assert.Equal(t, infrav1.DeletionPolicyRetain, read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.DeletionPolicy)
 }
 
-func TestTheVersionGoesUpOneMinorAtATime(t *testing.T) {
-	for version, blocks := range map[string]bool{"1.31": false, "1.32": false, "1.33": true, "1.30": true} {
-		s := newScene(t)
-		s.Apply.Apply.Spec.Variables = map[string]string{"kubernetes_version": "1.31"}
-		s.Version.EKS = version
-		got := blocked(s.controlPlane, s.Facts)
-		assert.Equal(t, blocks, got != nil && got.Reason == controlplanev1.InvalidVersionReason, "%s: %v", version, got)
+// What admission refuses the controller does not write either, for it may have been stored before there was a webhook.
+func TestTheVersionGoesWhereAdmissionLetsIt(t *testing.T) {
+	given := func(version string) builder.Option {
+		return builder.WithVariables(map[string]string{"kubernetes_version": version})
 	}
+	applied := builder.UpToDate(nil)
+	ref := builder.WithApplyRef(applyName)
+	for name, row := range map[string]struct {
+		apply   []builder.Option
+		allowed []string
+		refused []string
+	}{
+		"applied":         {[]builder.Option{given("1.31"), applied}, []string{"1.31", "1.32"}, []string{"1.30", "1.33"}},
+		"pending":         {[]builder.Option{given("1.32"), applied, working}, []string{"1.32"}, []string{"1.30", "1.31", "1.33"}},
+		"failed":          {[]builder.Option{given("1.32"), applied, failing}, []string{"1.31", "1.32"}, []string{"1.30", "1.33"}},
+		"nothing given":   {[]builder.Option{applied}, []string{"1.20", "1.53"}, nil},
+		"nothing applied": {[]builder.Option{given("1.53"), failing}, []string{"1.35", "1.53"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, version := range append(row.allowed, row.refused...) {
+				s := newScene(t, ref, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version, c.Status.Version = version, "v1.31.0" })).apply(row.apply...)
+				if name == "nothing applied" {
+					s.controlPlane.Status.Version = ""
+				}
+				got := blocked(s.controlPlane, s.Facts)
+				said := validation.KubernetesVersionStep(validation.VersionsOf(s.controlPlane, s.Apply.Apply), version)
+				if i < len(row.allowed) {
+					assert.Nil(t, got, version)
+					require.NoError(t, said, version)
+					continue
+				}
+				require.NotNil(t, got, version)
+				assert.Equal(t, controlplanev1.InvalidVersionReason, got.Reason)
+				require.ErrorContains(t, said, got.Message[len("spec.version: "):], "both say the same")
+			}
+		})
+	}
+}
+
+// AWS upgrades what it no longer supports. The next user who changes the version is told; nothing breaks before.
+func TestAVersionThatTerraformHasAlreadyIsNoStep(t *testing.T) {
+	s := newScene(t).apply(builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": "1.32"}))
+	assert.Nil(t, blocked(s.controlPlane, s.Facts))
+}
+
+func TestTheEndpointOfTheOlderCAPTIsRepaired(t *testing.T) {
+	for stored, want := range map[string]string{
+		"https://" + host:               host,
+		"https://of-before.example.com": "of-before.example.com",
+		"http://none.example.com":       host,
+	} {
+		objects := prepared()
+		builder.WithEndpoint(stored, 443)(objects[2])
+		w := newWorld(t, objects...)
+		require.NoError(t, w.reconcile())
+		w.terraformMade()
+		require.NoError(t, w.reconcile())
+		assert.Equal(t, clusterv1.APIEndpoint{Host: want, Port: 443}, w.get().Spec.ControlPlaneEndpoint)
+		assert.Equal(t, want+":443", w.get().Status.Endpoint)
+		require.NoError(t, w.reconcile())
+		assert.Empty(t, w.writes, "at rest nothing is written")
+	}
+}
+
+// Nothing is written while it is paused.
+func TestStatusTellsTheEndpointThatIsMeant(t *testing.T) {
+	s := newScene(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })
+	assert.Equal(t, host+":443", s.status().Endpoint)
+	assert.Equal(t, "True EndpointKnown", builder.Story(s.controlPlane.Status.Conditions)["EndpointAvailable"])
 }

@@ -159,7 +159,7 @@ func TestACrashBeforeTheApplyIsWrittenMakesNoSecondOne(t *testing.T) {
 
 // Defect 5: an empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
 func TestNoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
-	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo"))))...)
+	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])

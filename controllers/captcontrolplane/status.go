@@ -22,6 +22,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -30,8 +31,8 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	s := &controlPlane.Status
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
-	if controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
-		s.Endpoint = controlPlane.Spec.ControlPlaneEndpoint.String()
+	if endpoint := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
+		s.Endpoint = endpoint.String()
 	}
 	if !controlPlane.DeletionTimestamp.IsZero() {
 		deletionStatus(controlPlane, f)

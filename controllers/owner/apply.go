@@ -49,6 +49,9 @@ type Facts struct {
 	Candidates []string
 	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
 	Owned []string
+	// Unadopted is the Workspace that the older CAPT made for the one candidate that the owner does refer to; empty when there
+	// is no such one.
+	Unadopted string
 	// Claimed says in words why the WorkspaceTemplateApply the owner refers to is not the owner's. It is neither written nor
 	// deleted then.
 	Claimed string
@@ -67,7 +70,7 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 		if err := uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 			return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 		}
-		names, owned := adoption.Candidates(object, want.SchemeName, applies.Items)
+		names, owned := want.Candidates(object, applies.Items)
 		return Facts{Candidates: names, Owned: owned}, nil
 	}
 	readers := []client.Reader{cached, uncached}
@@ -88,10 +91,14 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 }
 
 // taken leaves what the owner must not have out of the facts: two owners would write the same Workspace, and one would
-// delete that of the other.
+// delete that of the other. What nobody has adopted from the older CAPT is left as it was.
 func taken(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
 	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
 		return Facts{Claimed: conflict}
+	}
+	if workspace := adoption.Unadopted(apply); workspace != "" {
+		names := []string{apply.Name}
+		return Facts{Candidates: names, Owned: names, Unadopted: workspace}
 	}
 	return Facts{Apply: apply}
 }

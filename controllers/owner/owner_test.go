@@ -166,8 +166,8 @@ func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
 		"by the content": {func(want *adoption.Expectation) {
 			want.Variables = map[string]string{naming.ClusterVariable: "another"}
 		}, true},
-		"when it was the owner's before":                {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
-		"by a name that nobody but a person can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, true},
+		"when it was the owner's before":                    {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
+		"not by a name that nobody but a person can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := expected
@@ -178,6 +178,24 @@ func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
 			assert.Equal(t, row.taken, f.Claimed == "")
 		})
 	}
+}
+
+// The older CAPT made Workspaces besides the one of the cluster, each in an own WorkspaceTemplateApply of the owner.
+func TestHelpersOfTheOlderCAPTAreNoCandidates(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	helper := builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.OwnedBy(owner), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Spec.TemplateRef.Name = "kubeconfig"
+	}))
+	c := newClient(helper)
+	f, err := Observe(ctx, c, c, owner, nil, expected)
+	require.NoError(t, err)
+	assert.Empty(t, f.Candidates)
+	assert.Empty(t, f.Owned)
+
+	f, err = Observe(ctx, c, c, owner, refer(helper.Name), expected)
+	require.NoError(t, err)
+	assert.Nil(t, f.Apply)
+	assert.Contains(t, f.Claimed, "another WorkspaceTemplate")
 }
 
 func TestWhatCouldNotBeLookedUpIsNotTakenForMissing(t *testing.T) {
@@ -329,4 +347,19 @@ func TestOnlyTheVeryApplyIsDeleted(t *testing.T) {
 	require.NotNil(t, given.Preconditions)
 	assert.Equal(t, apply.UID, *given.Preconditions.UID)
 	require.NoError(t, f.Delete(ctx, c), "one that is gone is deleted")
+}
+
+// What the older CAPT made is referred to by name, so that it looks like the owner's; it is left as it was all the same.
+func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
+	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
+	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
+	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
+	facts := taken(owner, want, apply)
+	assert.Nil(t, facts.Apply)
+	assert.Equal(t, []string{"demo-vpc"}, facts.Owned, "the owner stays until it is adopted")
+	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which an older CAPT made")
+	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
+
+	apply.Spec.WorkspaceName = "demo-vpc"
+	assert.Equal(t, apply, taken(owner, want, apply).Apply, "it was adopted")
 }

@@ -92,9 +92,17 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 	if len(f.Candidates) == 0 {
 		return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
 	}
+	if f.Unadopted != "" {
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadopted())
+	}
 	return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
 		"spec.workspaceTemplateApplyRef is empty, but %s may belong to this object. Set the reference to the right one; nothing is created before that",
 		strings.Join(f.Candidates, ", ")))
+}
+
+func (f *Facts) unadopted() string {
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which an older CAPT made and nobody has adopted yet; nothing is written or deleted. Adopt it with captctl migrate, or set its spec.workspaceName to %s",
+		f.Candidates[0], f.Unadopted, f.Unadopted)
 }
 
 // DeletingCondition says what of the WorkspaceTemplateApply is waited for.
@@ -102,6 +110,8 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 	switch {
 	case paused != "":
 		return engine.True(conditionType, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+paused)
+	case f.Unadopted != "":
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadopted())
 	case len(f.Owned) > 0:
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
 			"%s would be deleted with this object, which does not refer to it. Set spec.workspaceTemplateApplyRef to have it deleted in order, or remove its owner reference to keep it",

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 )
 
 // sameOutline refuses values that would change what a module consists of. The characters that are safe in a module can
@@ -39,6 +40,9 @@ import (
 func sameOutline(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
 	if rendered.Source != terraform.SourceInline || rendered.InlineFormat == terraform.FormatJSON || rendered.Module == template.Module {
 		return nil
+	}
+	if len(validation.Parseable(*template, path)) > 0 || len(validation.Parseable(*rendered, path)) > 0 {
+		return nil // Render refuses what no parser survives.
 	}
 	before, ok := outlineOf(template.Module, used)
 	if !ok {

@@ -31,9 +31,9 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 			field: "spec.version", says: "should match"},
 		{name: "no version", document: plane(`{workspaceTemplateRef: {name: eks}}`),
 			field: "spec.version", says: "Required value"},
-		{name: "a downgrade", given: running("1.35"),
+		{name: "a version before the one that Terraform has", given: running("1.35"),
 			document: plane(`{version: "1.34", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
-			field:    "spec.version", says: "can not downgrade"},
+			field:    "spec.version", says: "1.35 was handed to Terraform and may be applied at this moment"},
 		{name: "two minor versions at once", given: running("1.33"),
 			document: plane(`{version: "v1.35.0", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
 			field:    "spec.version", says: "one minor version at a time; go to 1.34 first"},
@@ -45,7 +45,7 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 		{name: "region", document: planeWith(`region: Frankfurt`), field: "spec.region", says: "should match"},
 		{name: "another region than the network's", given: []string{cluster("demo"), network(`{region: eu-central-1, vpc: {existingID: vpc-1}}`)},
 			document: planeWith(`region: eu-west-1`), field: "spec.region", says: "eu-central-1"},
-		{name: "another region", given: []string{planeWith(`region: eu-central-1`)},
+		{name: "another region", given: running("1.35"),
 			document: planeWith(`region: eu-west-1`), field: "spec.region", says: "a cluster can not move to another region"},
 		{name: "a variable with a dash", document: planeWith(`variables: {a-b: c}`),
 			field: "spec.variables[a-b]", says: "letters, digits and underscores"},
@@ -117,9 +117,12 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 		{name: "v1beta1: a tag of AWS' own",
 			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, controlPlaneConfig: {region: eu-central-1}, additionalTags: {"aws:x": v}}`),
 			field:    "spec.additionalTags", says: "reserved by AWS"},
-		{name: "v1beta1: a downgrade", given: running("1.35"),
+		{name: "v1beta1: a version before the one that Terraform has", given: running("1.35"),
 			document: legacyPlane(`{version: "1.34", workspaceTemplateRef: {name: eks}, controlPlaneConfig: {region: eu-central-1}}`),
-			field:    "spec.version", says: "can not downgrade"},
+			field:    "spec.version", says: "may be applied at this moment"},
+		{name: "v1beta1: another region", given: running("1.35"),
+			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, controlPlaneConfig: {region: eu-west-1}}`),
+			field:    "spec.region", says: "a cluster can not move to another region"},
 		{name: "template: a network that is none",
 			document: document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, endpointAccess: {publicCIDRs: [nowhere]}}}}`),
 			field:    "spec.template.spec.endpointAccess.publicCIDRs[0]", says: "CIDR notation"},
@@ -129,11 +132,11 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 	})
 }
 
-// running is a control plane that was given to Terraform in a version.
+// running is a control plane that was given to Terraform in a version and a region.
 func running(version string) []string {
 	return []string{
 		plane(`{version: "` + version + `", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
-		document("WorkspaceTemplateApply", "demo-eks-controlplane-apply", `{templateRef: {name: eks}, variables: {kubernetes_version: "`+version+`"}}`),
+		document("WorkspaceTemplateApply", "demo-eks-controlplane-apply", `{templateRef: {name: eks}, variables: {cluster_name: demo, region: eu-central-1, kubernetes_version: "`+version+`"}}`),
 	}
 }
 

@@ -19,6 +19,10 @@ package integration_test
 import (
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // terraformed is a WorkspaceTemplate with parameters for Terraform.
@@ -114,6 +118,9 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 		{name: "a name that is kept for a control plane", given: []string{plane(`{version: "1.35", workspaceTemplateRef: {name: eks}}`)},
 			document: document("WorkspaceTemplateApply", "demo-eks-controlplane-apply", `{templateRef: {name: other}}`),
 			field:    "metadata.name", says: "CAPTControlPlane demo"},
+		{name: "a name that is kept for a VPC, with a template that exists", given: []string{vpcTemplate(), template("other", vpcModule, "sandbox"), network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}`)},
+			document: document("WorkspaceTemplateApply", "demo-vpc", `{templateRef: {name: other}}`),
+			field:    "metadata.name", says: "CAPTCluster demo"},
 		{name: "waiting for itself", document: waits("a", "a", `{name: a}`),
 			field: "spec.waitForWorkspaces[0]", says: "itself"},
 		{name: "a cycle of two", given: []string{waits("a", "a", `{name: b}`)}, document: waits("b", "b", `{name: a}`),
@@ -143,4 +150,19 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 			document: legacyDocument("WorkspaceTemplateApply", "b", `{templateRef: {name: vpc}, waitForWorkspaces: [{name: a}]}`),
 			field:    "spec.waitForWorkspaces[0]", says: "b → a → b"},
 	})
+}
+
+// Each of these would have Terraform destroy what runs, and make something else in its place.
+func TestWorkspaceTemplateAppliesThatAreRefusedWhatWouldReplaceACluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	running := func(variables string) string {
+		return document("WorkspaceTemplateApply", "by-hand", `{templateRef: {name: vpc}, variables: {`+variables+`}}`)
+	}
+	w.apply(vpcTemplate(), controlPlaneTemplate(), running(`cluster_name: demo, vpc_name: net`))
+	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "by-hand", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+
+	w.refuses(running(`cluster_name: other, vpc_name: net`), "spec.variables[cluster_name]", "can not be changed or removed")
+	w.refuses(plane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: by-hand}}`),
+		"spec.workspaceTemplateApplyRef.name", "it refers to another WorkspaceTemplate")
 }

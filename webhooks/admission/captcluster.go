@@ -21,7 +21,6 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
@@ -63,9 +62,7 @@ func newReference(ctx context.Context, world validation.World, owner validation.
 		return nil, err
 	}
 	if apply != nil {
-		if candidates, _ := adoption.Candidates(owner, name, []infrav1.WorkspaceTemplateApply{*apply}); len(candidates) > 0 {
-			return nil, nil
-		}
+		return nil, nil
 	}
 	return &infrav1.WorkspaceTemplateApplyReference{Name: name}, nil
 }

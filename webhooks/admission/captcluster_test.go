@@ -79,7 +79,7 @@ func TestACAPTClusterKeepsItsReference(t *testing.T) {
 }
 
 func TestDefaultsOfACAPTClusterNeedALook(t *testing.T) {
-	w := world{failing{}}
+	w := world{Reader: failing{}}
 	err := referVPC(t.Context(), w, builder.CAPTCluster("demo"))
 	require.ErrorIs(t, err, errFailing)
 	require.NoError(t, referVPC(t.Context(), w, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))

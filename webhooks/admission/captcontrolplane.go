@@ -45,11 +45,12 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 	return err
 }
 
-// keepWritten puts back what CAPT wrote into the spec and an update leaves out.
+// keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which nobody can connect is
+// put back as what it means, or left out for the controller to write.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
-		controlPlane.Spec.ControlPlaneEndpoint = old.Spec.ControlPlaneEndpoint
+		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(old.Spec.ControlPlaneEndpoint)
 	}
 	references := map[string]*infrav1.WorkspaceTemplateApplyReference{}
 	for i := range old.Spec.FargateProfiles {
@@ -63,9 +64,8 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 
 func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTControlPlane] {
 	return rules[*controlplanev1.CAPTControlPlane]{
-		world:  world,
-		spec:   func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check:  validation.CAPTControlPlane,
-		change: validation.CAPTControlPlaneChange,
+		world: world,
+		spec:  func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
+		check: validation.CAPTControlPlane,
 	}
 }

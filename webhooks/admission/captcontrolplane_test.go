@@ -76,7 +76,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, referControlPlane(t.Context(), world{failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+	require.ErrorIs(t, referControlPlane(t.Context(), world{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
 }
 
 // A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
@@ -100,11 +100,46 @@ func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
 	}
 }
 
+// ofTemplate makes a WorkspaceTemplateApply that of a template.
+func ofTemplate(name string) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
+}
+
+// The older CAPT wrote a URL for the host, with which nobody can connect.
+func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
+	for stored, want := range map[string][]builder.Option{
+		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},
+		"http://a.example.com":  nil,
+	} {
+		old := builder.CAPTControlPlane("demo", builder.WithEndpoint(stored, 443))
+		got := defaulted(t, captControlPlaneDefaults(newWorld(t)), old, builder.CAPTControlPlane("demo"))
+		assert.Equal(t, builder.CAPTControlPlane("demo", want...), got)
+	}
+}
+
+// Both were applied before the Cluster, and nobody could tell that they disagree.
+func TestTwoRegionsAreNoTrap(t *testing.T) {
+	plane := func(region string) *controlplanev1.CAPTControlPlane {
+		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
+	}
+	w := newWorld(t, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"), builder.CAPTCluster("demo"), plane("us-east-1"))
+	for region, want := range map[string][]string{"": nil, builder.Region: nil, "us-east-2": {"spec.region"}} {
+		assert.Equal(t, want, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), plane(region))), region)
+	}
+	for region, want := range map[string][]string{"us-east-1": nil, "us-east-2": {"spec.region"}} {
+		assert.Equal(t, want, refusedFields(t, validated(t, captClusterRules(w), nil, builder.CAPTCluster("demo", builder.WithRegion(region)))), region)
+	}
+	tagged := plane("us-east-1")
+	tagged.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "blue"}
+	assert.Empty(t, refusedFields(t, validated(t, captControlPlaneRules(w), plane("us-east-1"), tagged)), "what was wrong before may stay")
+}
+
 func TestCAPTControlPlanes(t *testing.T) {
 	const ref = "demo-eks-controlplane-apply"
 	plane := builder.CAPTControlPlane
 	w := newWorld(t, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.Cluster("demo"), builder.CAPTCluster("demo"),
-		builder.WorkspaceTemplateApply(ref, builder.OwnedBy(plane("demo")), builder.WithVariables(map[string]string{"kubernetes_version": "1.31"})))
+		builder.WorkspaceTemplateApply(ref, builder.OwnedBy(plane("demo")), builder.UpToDate(nil),
+			builder.WithVariables(map[string]string{"cluster_name": "demo", "kubernetes_version": "1.31", "region": builder.Region}), ofTemplate("eks")))
 	version := func(text string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text })
 	}
@@ -118,11 +153,16 @@ func TestCAPTControlPlanes(t *testing.T) {
 		old, object *controlplanev1.CAPTControlPlane
 		want        []string
 	}{
-		"good":                           {nil, plane("demo", refers), nil},
-		"in another region than its VPC": {nil, plane("demo", refers, builder.WithRegion("us-east-1")), []string{"spec.region"}},
-		"two mistakes":                   {nil, plane("demo", refers, tag("a;b"), builder.WithRegion("us-east-1")), []string{"spec.additionalTags[a;b]", "spec.region"}},
-		"the next version":               {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
-		"two steps":                      {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
+		"good":                                    {nil, plane("demo", refers), nil},
+		"moving to another region":                {plane("demo", refers, builder.WithRegion(builder.Region)), plane("demo", refers, builder.WithRegion("us-east-1")), []string{"spec.region"}},
+		"where it is, in so many words":           {plane("demo", refers), plane("demo", refers, builder.WithRegion(builder.Region)), nil},
+		"where its VPC is":                        {plane("demo", refers, builder.WithRegion(builder.Region)), plane("demo", refers), nil},
+		"no region, built nowhere":                {plane("new", builder.WithRegion("us-east-1")), plane("new"), nil},
+		"another, built nowhere":                  {plane("new", builder.WithRegion("us-east-1")), plane("new", builder.WithRegion("us-east-2")), nil},
+		"in another region than its VPC":          {nil, plane("demo", refers, builder.WithRegion("us-east-1")), []string{"spec.region"}},
+		"two mistakes":                            {nil, plane("demo", refers, tag("a;b"), builder.WithRegion("us-east-1")), []string{"spec.additionalTags[a;b]", "spec.region"}},
+		"the next version":                        {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.32")), nil},
+		"two steps":                               {plane("demo", refers, version("1.31")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
 		"two steps after one that is not applied": {plane("demo", refers, version("1.32")), plane("demo", refers, version("1.33")), []string{"spec.version"}},
 		"another version while nothing runs":      {plane("new", version("1.53")), plane("new", version("1.32")), nil},
 		"bad before, changed elsewhere":           {plane("demo", refers, tag("a;b")), plane("demo", refers, tag("a;b"), profiles("a", "")), nil},

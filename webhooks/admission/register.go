@@ -31,13 +31,15 @@ import (
 	"github.com/capt-provider/capt/config/crd"
 )
 
-// SetupWebhookWithManager serves the webhooks of all kinds from the manager's webhook server.
-func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager) error {
+// SetupWebhookWithManager serves the webhooks of all kinds from the manager's webhook server. namespace is the only one that
+// the manager's cache holds; empty means all.
+func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace string) error {
 	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("indexing what the webhooks look for: %w", err)
 	}
 	// A cached read may be a moment old. What decides what a new object becomes is read from the API server.
-	cached, live := world{mgr.GetClient()}, world{mgr.GetAPIReader()}
+	cached := world{Reader: mgr.GetClient(), namespace: namespace, elsewhere: mgr.GetAPIReader()}
+	live := world{Reader: mgr.GetAPIReader()}
 	for _, setup := range []func(ctrl.Manager, world, world) error{
 		setupWorkspaceTemplate, setupWorkspaceTemplateApply,
 		setupCAPTCluster, setupCAPTControlPlane,

@@ -20,6 +20,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -27,7 +28,17 @@ import (
 )
 
 func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, workspaceTemplateApplyDefaults(live), workspaceTemplateApplyRules(cached))
+	return serve(mgr, workspaceTemplateApplyDefaults(lookedUp{World: live, cached: cached}), workspaceTemplateApplyRules(cached))
+}
+
+// lookedUp is a live world, but for what only an index of the cache can find.
+type lookedUp struct {
+	validation.World
+	cached validation.World
+}
+
+func (w lookedUp) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	return w.cached.ClusterOf(ctx, owner)
 }
 
 func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.WorkspaceTemplateApply] {
@@ -43,10 +54,15 @@ func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.W
 }
 
 // nameWorkspace writes down which Workspace the new object has. Without a template that it may use, the scope is not known,
-// and the controller does so once there is one.
+// and the controller does so once there is one. What is about to be refused gets none: the rule takes what has one for
+// restored from a backup.
 func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) error {
 	if apply.Spec.WorkspaceName != "" || apply.Name == "" {
 		return nil
+	}
+	reserved, err := validation.WorkspaceTemplateApplyCreation(ctx, world, apply)
+	if err != nil || len(reserved.Errors) > 0 {
+		return err
 	}
 	template, _, err := validation.TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, field.NewPath("spec", "templateRef"))
 	if err != nil {

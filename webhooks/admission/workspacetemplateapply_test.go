@@ -100,7 +100,7 @@ func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
 }
 
 func TestNothingIsDefaultedWhenNobodyCouldLook(t *testing.T) {
-	broken := world{fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
+	broken := world{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return assert.AnError
 		},
@@ -136,6 +136,38 @@ func TestWhatIsMissingIsAWarning(t *testing.T) {
 	response := validated(t, workspaceTemplateApplyRules(newWorld(t)), nil, builder.WorkspaceTemplateApply("a"))
 	assert.True(t, response.Allowed)
 	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}, response.Warnings)
+}
+
+// Defaulting comes first, and what has a Workspace counts as restored from a backup.
+func TestANameThatIsKeptIsRefusedWhenItsTemplateExistsToo(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("small"), builder.Cluster("demo"), builder.CAPTCluster("demo"))
+	for name, row := range map[string]struct {
+		apply *wta
+		named string
+		want  []string
+	}{
+		"of another template":           {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), "", []string{"metadata.name"}},
+		"of no cluster":                 {builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), "", []string{"metadata.name"}},
+		"as the owner would make it":    {builder.WorkspaceTemplateApply("demo-vpc"), "demo-vpc", nil},
+		"restored, of another template": {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithWorkspaceName("net")), "net", nil},
+		"restored, before it had one":   {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithFinalizers("f")), "demo-vpc", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := defaulted(t, workspaceTemplateApplyDefaults(lookedUp{World: w, cached: w}), nil, row.apply)
+			assert.Equal(t, row.named, got.Spec.WorkspaceName)
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, got)))
+		})
+	}
+}
+
+// One edit of a running cluster's name would replace it.
+func TestTheIdentityOfWhatRunsIsKept(t *testing.T) {
+	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"))
+	old := builder.WorkspaceTemplateApply("demo-vpc", recorded)
+	renamed := builder.WithVariables(map[string]string{"cluster_name": "prod"})
+	assert.Equal(t, []string{"spec.variables[cluster_name]"}, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("demo-vpc", recorded, renamed))))
+	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), builder.WorkspaceTemplateApply("demo-vpc"), builder.WorkspaceTemplateApply("demo-vpc", renamed))))
 }
 
 // What was stored before a rule existed can be changed elsewhere, and be deleted.

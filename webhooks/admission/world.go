@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +37,20 @@ import (
 )
 
 // world is what the rules see of the API server. It implements validation.World.
-type world struct{ client.Reader }
+type world struct {
+	client.Reader
+	// A cache that holds one namespace answers with an error for others, from which templates may be used all the same.
+	namespace string
+	elsewhere client.Reader
+}
+
+// Get implements client.Reader.
+func (w world) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
+	if w.namespace != "" && key.Namespace != "" && key.Namespace != w.namespace {
+		return w.elsewhere.Get(ctx, key, object, options...)
+	}
+	return w.Reader.Get(ctx, key, object, options...)
+}
 
 var _ validation.World = world{}
 
@@ -98,10 +112,33 @@ func (w world) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv
 	if err != nil {
 		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", kind, owner.GetName(), err)
 	}
-	if len(clusters.Items) == 0 {
+	if len(clusters.Items) > 0 {
+		return &clusters.Items[0], nil
+	}
+	return w.clusterToBe(ctx, owner, kind)
+}
+
+// clusterToBe finds the Cluster that has yet to name an object: one of a ClusterClass does so only when what it names
+// exists. Until then the object names the Cluster. One that names another object in its place is not meant.
+func (w world) clusterToBe(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
+	name := owner.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, ref := range owner.GetOwnerReferences() {
+		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
+			name = ref.Name
+		}
+	}
+	cluster, err := w.Cluster(ctx, key(owner.GetNamespace(), name))
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	ref := cluster.Spec.InfrastructureRef
+	if kind == "CAPTControlPlane" {
+		ref = cluster.Spec.ControlPlaneRef
+	}
+	if ref.IsDefined() {
 		return nil, nil
 	}
-	return &clusters.Items[0], nil
+	return cluster, nil
 }
 
 func (w world) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {

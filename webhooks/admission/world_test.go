@@ -22,15 +22,18 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -48,7 +51,7 @@ func newWorld(t *testing.T, objects ...client.Object) world {
 	t.Helper()
 	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
 	require.NoError(t, indexFields(t.Context(), indexes{fakes}))
-	return world{fakes.Build()}
+	return world{Reader: fakes.Build()}
 }
 
 // request is what the API server sends about a change from old, which is nil for a new object.
@@ -119,4 +122,55 @@ func refusedFields(t *testing.T, response admission.Response) []string {
 		fields = append(fields, cause.Field)
 	}
 	return fields
+}
+
+// A Cluster of a ClusterClass refers to its objects only when they exist. Until then they name it.
+func TestTheClusterOfAnObject(t *testing.T) {
+	unreferring := builder.With(func(cluster *clusterv1.Cluster) {
+		cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
+	})
+	labelled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	owned := func(object client.Object) {
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: "demo", UID: "u"}})
+	}
+	foreign := func(object client.Object) {
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "other.example.com/v1", Kind: "Cluster", Name: "demo", UID: "u"}})
+	}
+	for name, row := range map[string]struct {
+		cluster *clusterv1.Cluster
+		object  []builder.Option
+		found   bool
+	}{
+		"refers to it":               {builder.Cluster("demo"), nil, true},
+		"does not refer to it yet":   {builder.Cluster("demo", unreferring), nil, false},
+		"is named by its label":      {builder.Cluster("demo", unreferring), []builder.Option{labelled}, true},
+		"is its owner":               {builder.Cluster("demo", unreferring), []builder.Option{owned}, true},
+		"is another kind of Cluster": {builder.Cluster("demo", unreferring), []builder.Option{foreign}, false},
+		"is in another namespace":    {builder.Cluster("demo", unreferring, builder.WithNamespace("x")), []builder.Option{labelled}, false},
+		"does not exist":             {builder.Cluster("other", unreferring), []builder.Option{labelled, owned}, false},
+		"refers to another in its place": {builder.Cluster("demo", builder.With(func(cluster *clusterv1.Cluster) {
+			cluster.Spec.InfrastructureRef.Name, cluster.Spec.ControlPlaneRef.Name = "other", "other"
+		})), []builder.Option{labelled}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, row.cluster)
+			for _, object := range []validation.Owner{builder.CAPTCluster("demo", row.object...), builder.CAPTControlPlane("demo", row.object...)} {
+				got, err := w.ClusterOf(t.Context(), object)
+				require.NoError(t, err)
+				assert.Equal(t, row.found, got != nil, "%T", object)
+			}
+		})
+	}
+}
+
+func TestACacheOfOneNamespaceIsNotAskedAboutOthers(t *testing.T) {
+	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
+	w := newWorld(t)
+	w.namespace, w.elsewhere = builder.Namespace, newWorld(t, shared)
+	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
+	require.NoError(t, err)
+	require.NotNil(t, found)
+	found, err = w.WorkspaceTemplate(t.Context(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"})
+	require.NoError(t, err)
+	require.Nil(t, found)
 }

@@ -28,7 +28,6 @@ const CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplan
 
 // CAPTControlPlaneSpec describes an EKS control plane.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another EKS cluster",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.region) || (has(self.region) && self.region == oldSelf.region)",message="region is immutable once set: a cluster can not move to another region",fieldPath=".region",reason=FieldValueForbidden
 type CAPTControlPlaneSpec struct {
 	CAPTControlPlaneTemplateResourceSpec `json:",inline"`
 

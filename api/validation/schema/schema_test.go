@@ -208,7 +208,7 @@ func TestNilTypedObjectIsAnError(t *testing.T) {
 func TestSchemasCanBeUsedConcurrently(t *testing.T) {
 	s := of(t, controlPlane)
 	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: false}}`)
-	old := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, region: eu-west-1}`)
+	old := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: b}}`)
 	results := make([][2][]string, 32)
 	var group sync.WaitGroup
 	for i := range results {

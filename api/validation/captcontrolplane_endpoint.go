@@ -1,0 +1,41 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package validation
+
+import (
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Endpoint is what an endpoint that is stored means. The older CAPT wrote the whole URL as the host, https:// included, with
+// which nobody can connect. One that means nothing is zero, so that it is written anew.
+func Endpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
+	if !strings.Contains(stored.Host, "://") {
+		return stored
+	}
+	host, port, err := terraform.ParseEndpoint(stored.Host)
+	if err != nil {
+		return clusterv1.APIEndpoint{}
+	}
+	if stored.Port != 0 {
+		port = stored.Port
+	}
+	return clusterv1.APIEndpoint{Host: host, Port: port}
+}

@@ -1,0 +1,55 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// A wrong name: Terraform would destroy what runs there, and make a VPC in the same state.
+func TestAWrongNameRewritesNothing(t *testing.T) {
+	ofEKS := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "eks" })
+	for name, option := range map[string]builder.Option{
+		"an EKS cluster":              ofEKS,
+		"the VPC of another cluster":  builder.WithVariables(map[string]string{"cluster_name": "prod"}),
+		"another VPC":                 builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "prod"}),
+		"one that nobody can tell of": builder.WithVariables(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			unrelated := builder.WorkspaceTemplateApply("unrelated", option)
+			w := newWorld(t, builder.Cluster("demo"), unrelated, builder.CAPTCluster("demo", owned, builder.WithApplyRef("unrelated")))
+			require.NoError(t, w.reconcile())
+			assert.Zero(t, w.applies)
+			assert.Empty(t, w.get().Finalizers, "it is not held for what is not its own")
+			assert.Equal(t, "False ReferenceConflict", builder.Story(w.get().Status.Conditions)["Ready"])
+			assert.Equal(t, unrelated.Spec, w.apply("unrelated").Spec)
+			assert.Empty(t, w.apply("unrelated").OwnerReferences)
+		})
+	}
+}
+
+func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
+	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplateApply("by-hand"), builder.CAPTCluster("demo", owned, builder.WithApplyRef("by-hand")))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply("by-hand").OwnerReferences[0].UID)
+}
