@@ -61,18 +61,17 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 			assert.Equal(t, []string{"v1"}, conversion.Webhook.ConversionReviewVersions)
 			service := conversion.Webhook.ClientConfig.Service
 			assert.Equal(t, "/convert", *service.Path)
-			requireCalled(t, i, definition.Annotations, service.Namespace, service.Name, true)
+			requireCalled(t, i, definition.Annotations, service.Namespace, service.Name)
 		})
 	}
 }
 
-func TestTheServingCertificateIsForTheServices(t *testing.T) {
+func TestTheServingCertificateIsForTheService(t *testing.T) {
 	i := load(t)
+	service := one[corev1.Service](t, i, "Service")
 	c, by := signed(t, i, false)
-	for _, service := range all[corev1.Service](t, i, "Service") {
-		assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc", "the API server calls it by this name")
-		assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc.cluster.local")
-	}
+	assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc", "the API server calls it by this name")
+	assert.Contains(t, c.Spec.DNSNames, service.Name+"."+service.Namespace+".svc.cluster.local")
 
 	// What the API server trusts outlives it.
 	authority, root := signed(t, i, true)
@@ -81,11 +80,13 @@ func TestTheServingCertificateIsForTheServices(t *testing.T) {
 	assert.NotEqual(t, authority.Spec.SecretName, c.Spec.SecretName)
 }
 
-func TestTheServicesAndTheBudgetAreForTheManager(t *testing.T) {
+func TestTheServiceAndTheBudgetAreForTheManager(t *testing.T) {
 	i := load(t)
-	deployment := one[appsv1.Deployment](t, i, "Deployment")
+	service, deployment := one[corev1.Service](t, i, "Service"), one[appsv1.Deployment](t, i, "Deployment")
 	pod := deployment.Spec.Template
 	set := labels.Set(pod.Labels)
+	require.NotEmpty(t, service.Spec.Selector)
+	assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(set))
 	budget := one[policyv1.PodDisruptionBudget](t, i, "PodDisruptionBudget")
 	for _, selector := range []*metav1.LabelSelector{
 		deployment.Spec.Selector, budget.Spec.Selector, pod.Spec.TopologySpreadConstraints[0].LabelSelector,
@@ -102,12 +103,8 @@ func TestTheServicesAndTheBudgetAreForTheManager(t *testing.T) {
 	for _, port := range pod.Spec.Containers[0].Ports {
 		ports = append(ports, port.Name)
 	}
-	for _, service := range all[corev1.Service](t, i, "Service") {
-		require.NotEmpty(t, service.Spec.Selector)
-		assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(set))
-		assert.Contains(t, ports, service.Spec.Ports[0].TargetPort.StrVal)
-		assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
-	}
+	assert.Contains(t, ports, service.Spec.Ports[0].TargetPort.StrVal)
+	assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
 }
 
 func TestEverythingNamespacedIsInOneNamespace(t *testing.T) {

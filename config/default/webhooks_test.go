@@ -50,7 +50,7 @@ func webhooks(t *testing.T, i installation, configuration, verb string) map[stri
 			webhook := admissionv1.ValidatingWebhook{}
 			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, &webhook, true))
 			kind := kindOf(t, i, webhook)
-			requireCalled(t, i, object.GetAnnotations(), webhook.ClientConfig.Service.Namespace, webhook.ClientConfig.Service.Name, false)
+			requireCalled(t, i, object.GetAnnotations(), webhook.ClientConfig.Service.Namespace, webhook.ClientConfig.Service.Name)
 			group := strings.ReplaceAll(webhook.Rules[0].APIGroups[0], ".", "-")
 			assert.Equal(t, "/"+verb+"-"+group+"-v1beta2-"+strings.ToLower(kind), *webhook.ClientConfig.Service.Path, "where controller-runtime serves it")
 			byKind[kind] = webhook

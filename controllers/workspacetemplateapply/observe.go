@@ -74,10 +74,8 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		return err
 	}
 	if f.Live == nil {
-		if f.Unadopted == "" && f.clusterWide() {
-			if f.Unadopted, err = r.leftByOlderCAPT(ctx, apply); err != nil {
-				return err
-			}
+		if f.Unadopted, err = r.leftByOlderCAPT(ctx, apply, f); err != nil {
+			return err
 		}
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return nil
@@ -91,11 +89,12 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	return nil
 }
 
-// leftByOlderCAPT finds the Workspace of a WorkspaceTemplateApply that came back from Git or a backup, without what the
-// older CAPT had noted on it: one under the name that the older CAPT gave, that nobody has claimed.
-func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
-	if apply.Spec.WorkspaceName != "" {
-		return "", nil
+// leftByOlderCAPT is the Workspace that the older CAPT made. It also finds that of a WorkspaceTemplateApply which came back
+// from Git or a backup, without what the older CAPT had noted on it: one under the name that the older CAPT gave, that nobody
+// has claimed.
+func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+	if f.Unadopted != "" || apply.Spec.WorkspaceName != "" || !f.clusterWide() {
+		return f.Unadopted, nil
 	}
 	name := naming.LegacyWorkspace(apply.Name)
 	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)

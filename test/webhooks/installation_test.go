@@ -1,0 +1,130 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package webhooks_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+// installation is what config/default says about webhooks and about who serves them.
+type installation struct {
+	// services are the Services that webhooks are called through, by name.
+	services map[string]*corev1.Service
+	// targets is what the API server is told about each webhook: by its name, or by that of the definition.
+	targets map[string]target
+	// preStop is how long a Pod goes on before its process is asked to end, and grace is how long it has altogether.
+	preStop, grace time.Duration
+}
+
+func installed(t *testing.T) *installation {
+	t.Helper()
+	objects, err := manifests.Load("../../config/default")
+	require.NoError(t, err)
+	i := &installation{services: map[string]*corev1.Service{}, targets: map[string]target{}}
+	for _, object := range objects {
+		read := func(into any) {
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into), object.GetName())
+		}
+		switch object.GetKind() {
+		case "Service":
+			service := &corev1.Service{}
+			read(service)
+			i.services[service.Name] = service
+		case "CustomResourceDefinition":
+			definition := &apiextensionsv1.CustomResourceDefinition{}
+			read(definition)
+			if conversion := definition.Spec.Conversion; conversion != nil && conversion.Webhook != nil {
+				i.targets[definition.Name] = *conversion.Webhook.ClientConfig
+			}
+		case "MutatingWebhookConfiguration":
+			configuration := &admissionv1.MutatingWebhookConfiguration{}
+			read(configuration)
+			for _, webhook := range configuration.Webhooks {
+				i.targets[webhook.Name] = common(webhook.ClientConfig)
+			}
+		case "ValidatingWebhookConfiguration":
+			configuration := &admissionv1.ValidatingWebhookConfiguration{}
+			read(configuration)
+			for _, webhook := range configuration.Webhooks {
+				i.targets[webhook.Name] = common(webhook.ClientConfig)
+			}
+		case "Deployment":
+			deployment := &appsv1.Deployment{}
+			read(deployment)
+			i.readPod(t, deployment.Spec.Template.Spec)
+		}
+	}
+	return i
+}
+
+func (i *installation) readPod(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	require.NotNil(t, pod.TerminationGracePeriodSeconds)
+	i.grace = time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
+	if lifecycle := pod.Containers[0].Lifecycle; lifecycle != nil && lifecycle.PreStop != nil && lifecycle.PreStop.Sleep != nil {
+		i.preStop = time.Duration(lifecycle.PreStop.Sleep.Seconds) * time.Second
+	}
+}
+
+// names are those that the API server expects in the certificates of the Services.
+func (i *installation) names() []string {
+	names := make([]string, 0, len(i.services))
+	for _, service := range i.services {
+		names = append(names, service.Name+"."+service.Namespace+".svc")
+	}
+	return names
+}
+
+// serve makes the Services, in front of balancers. They lead to loopback, which the API server reaches under an external
+// name only.
+func (i *installation) serve(w *world) map[string]*balancer {
+	w.Helper()
+	balancers := map[string]*balancer{}
+	for name, service := range i.services {
+		outside := &corev1.Service{}
+		outside.Namespace, outside.Name = service.Namespace, name
+		outside.Spec.Type, outside.Spec.ExternalName = corev1.ServiceTypeExternalName, "127.0.0.1"
+		require.NoError(w, w.Create(w.Context(), outside))
+		w.Cleanup(func() { require.NoError(w, w.Delete(context.Background(), outside)) })
+		balancers[name] = newBalancer(w.T, service.Spec.PublishNotReadyAddresses)
+	}
+	return balancers
+}
+
+// calling makes the API server call the Services, as it does in a cluster. The sandbox makes it call URLs on loopback: there
+// it talks HTTP/2, over one connection. A Service it calls with HTTP/1.1, over many connections which it keeps. Ports are
+// those at which the Services are, by name.
+func (i *installation) calling(bundle []byte, ports map[string]int32) aim {
+	return func(name string, _ target) target {
+		installed := i.targets[name]
+		service := installed.Service.DeepCopy()
+		port := ports[service.Name]
+		service.Port = &port
+		return target{Service: service, CABundle: bundle}
+	}
+}

@@ -1,0 +1,191 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package webhooks_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/process"
+	"github.com/capt-provider/capt/test/sandbox/reaper"
+	"github.com/capt-provider/capt/test/sandbox/state"
+)
+
+const (
+	// propagation is how long it takes until everybody knows of a change of a Service's endpoints. In a cluster it is a second
+	// or two, when nothing is wrong.
+	propagation = 2 * time.Second
+	// creation is how long a Pod has an address before its process runs.
+	creation = time.Second
+)
+
+// fleet stands for the Deployment of the manager and its Services. It takes the place of the sandbox's own manager.
+type fleet struct {
+	*world
+	*installation
+	dir       string
+	balancers map[string]*balancer
+	authority *authority
+	recorded  state.State
+}
+
+// replica stands for a Pod.
+type replica struct {
+	process *process.Process
+	volume  *volume
+	webhook string
+	metrics string
+}
+
+// newFleet starts replicas and makes the API server call them. After the test everything is as it was.
+func newFleet(w *world, size int) (*fleet, []*replica) {
+	w.Helper()
+	f := &fleet{world: w, installation: installed(w.T), dir: w.TempDir(), authority: newAuthority(w.T)}
+	// Whatever happens to the test, the replicas end.
+	guard, err := reaper.Start(shared.Binary(binaries.Sandbox), f.dir, false)
+	require.NoError(w, err)
+	w.Cleanup(func() { require.NoError(w, guard.Release()) })
+
+	f.balancers = f.serve(w)
+	replicas := make([]*replica, size)
+	for i := range replicas {
+		replicas[i] = f.start()
+	}
+	ports := map[string]int32{}
+	for name, balancer := range f.balancers {
+		ports[name] = balancer.port()
+	}
+	restore := w.point(w.Context(), f.calling(f.authority.bundle(), ports))
+	require.NoError(w, shared.StopComponent(w.Context(), sandbox.Manager))
+	w.Cleanup(func() {
+		w.point(context.Background(), restore)
+		require.NoError(w, shared.StartComponent(context.Background(), sandbox.Manager))
+	})
+	return f, replicas
+}
+
+// start makes a Pod and waits until it is ready. The first one leads.
+func (f *fleet) start() *replica {
+	f.Helper()
+	name := fmt.Sprintf("replica-%d", len(f.recorded.Processes)+1)
+	r := &replica{volume: newVolume(f.T, filepath.Join(f.dir, name, "serving-certs"))}
+	r.volume.write(f.T, f.authority.sign(f.T, f.names()...))
+	port, health := f.port(), process.Loopback(f.port())
+	r.webhook, r.metrics = process.Loopback(port), process.Loopback(f.port())
+	f.publish(r, true)
+	time.Sleep(creation)
+	log := filepath.Join(f.dir, "logs", name+".log")
+	var err error
+	r.process, err = process.Start(process.Spec{
+		Name: name, Path: shared.Binary(binaries.Manager), Dir: f.dir, Log: log,
+		Args: []string{
+			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
+			"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
+			"--health-addr=" + health, "--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
+			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + r.volume.dir,
+			quiet, "-v=2",
+		},
+	})
+	require.NoError(f, err)
+	f.recorded.Remember(state.Process{ID: r.process.ID(), Name: name, Log: log})
+	require.NoError(f, f.recorded.Save(f.dir))
+	f.Cleanup(func() {
+		r.process.Stop(context.Background(), patience)
+		if f.Failed() {
+			f.Log(process.Tail(log, 40))
+		}
+	})
+	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	defer cancel()
+	require.NoError(f, process.WaitReady(ctx, http.DefaultClient, "http://"+health+"/readyz", r.process))
+	f.publish(r, false)
+	return r
+}
+
+// publish hands a Pod to the Services that take those which are not ready, or to the others.
+func (f *fleet) publish(r *replica, unready bool) {
+	for _, balancer := range f.balancers {
+		if balancer.unready == unready {
+			balancer.add(r.webhook)
+		}
+	}
+}
+
+// withdraw takes it away again.
+func (f *fleet) withdraw(r *replica, unready bool) {
+	for _, balancer := range f.balancers {
+		if balancer.unready == unready {
+			balancer.remove(r.webhook)
+		}
+	}
+}
+
+// terminate is what happens to a Pod that is deleted: the Services are told and hear of it a moment later, the kubelet does
+// what preStop says and then asks the process to end. Services that take Pods which are not ready give them up only when
+// they are gone.
+func (f *fleet) terminate(r *replica) {
+	f.Helper()
+	told := time.AfterFunc(propagation, func() { f.withdraw(r, false) })
+	defer told.Stop()
+	time.Sleep(f.preStop)
+	r.process.Stop(f.Context(), f.grace-f.preStop)
+	require.ErrorContains(f, r.process.Err(), "exit status 0", "it ended by itself")
+	time.Sleep(propagation)
+	f.withdraw(r, true)
+}
+
+func (f *fleet) port() int {
+	f.Helper()
+	port, err := process.FreePort()
+	require.NoError(f, err)
+	return port
+}
+
+// awaitLeader waits until one of the replicas leads.
+func awaitLeader(t *testing.T, replicas ...*replica) {
+	t.Helper()
+	eventually(t, patience, func() error {
+		if !slices.ContainsFunc(replicas, (*replica).leads) {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+}
+
+// leads tells whether a replica is the one whose controllers are active.
+func (r *replica) leads() bool {
+	response, err := http.Get("http://" + r.metrics + "/metrics")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	metrics, err := io.ReadAll(response.Body)
+	return err == nil && bytes.Contains(metrics, []byte("leader_election_master_status{name=\"capt-manager-leader-election\"} 1"))
+}

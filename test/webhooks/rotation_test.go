@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package webhooks_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCertificatesAreRotatedUnderTraffic(t *testing.T) {
+	f, replicas := newFleet(newWorld(t), 2)
+	traffic := newTraffic(f)
+	traffic.goOn(t)
+
+	f.story("new certificates are served", func(w *world) {
+		for range 2 {
+			f.rotate(w.T, traffic, f.authority.bundle(), replicas...)
+		}
+	})
+	// As cert-manager does it with config/certmanager. Nobody asks whether all certificates are gone that the authority
+	// signed before, and the two sides hear of it in any order.
+	f.story("the authority is renewed with the same key, and the API server is faster", func(w *world) {
+		f.authority = f.authority.renewed(t)
+		w.point(w.Context(), trusting(f.authority.bundle()))
+		traffic.goOn(w.T)
+		f.rotate(w.T, traffic, f.authority.bundle(), replicas...)
+	})
+	f.story("the authority is renewed with the same key, and the replicas are faster", func(w *world) {
+		old := f.authority.bundle()
+		f.authority = f.authority.renewed(t)
+		f.rotate(w.T, traffic, old, replicas...)
+		w.point(w.Context(), trusting(f.authority.bundle()))
+		traffic.goOn(w.T)
+	})
+	f.story("the authority is replaced, and both are trusted in between", func(w *world) {
+		next := newAuthority(w.T)
+		both := bytes.Join([][]byte{f.authority.bundle(), next.bundle()}, []byte("\n"))
+		w.point(w.Context(), trusting(both))
+		traffic.goOn(w.T)
+		f.authority = next
+		f.rotate(w.T, traffic, both, replicas...)
+		w.point(w.Context(), trusting(next.bundle()))
+		traffic.goOn(w.T)
+	})
+
+	traffic.rest()
+	for name, balancer := range f.balancers {
+		for _, r := range replicas {
+			require.Positive(t, balancer.connections(r.webhook), "%s gives work to both replicas", name)
+		}
+	}
+}
+
+// rotate gives every replica a new certificate, one after the other, as the kubelets of their nodes come to it, and shows
+// that it is served.
+func (f *fleet) rotate(t *testing.T, traffic *traffic, bundle []byte, replicas ...*replica) {
+	t.Helper()
+	for _, r := range replicas {
+		certificate := f.authority.sign(t, f.installation.names()...)
+		r.volume.write(t, certificate)
+		r.serves(t, bundle, certificate)
+		traffic.goOn(t)
+	}
+}

@@ -1,0 +1,195 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package webhooks_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// users is how many send requests at the same time.
+	users = 6
+	// pause is how long each waits after a request.
+	pause = 20 * time.Millisecond
+	// many is how many requests must be answered before a story goes on.
+	many = 100
+)
+
+// traffic is what users do all the time: they create, change, read and list, in both versions.
+type traffic struct {
+	*world
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	// lock guards everything below.
+	lock     sync.Mutex
+	answered int
+	failed   []string
+	slowest  time.Duration
+}
+
+// newTraffic begins, and goes on until rest is called.
+func newTraffic(f *fleet) *traffic {
+	f.Helper()
+	ctx, stop := context.WithCancel(f.Context())
+	tr := &traffic{world: f.world, stop: stop}
+	for user := range users {
+		prefix := fmt.Sprintf("user-%d-", user)
+		f.make(f.namespace, prefix)
+		tr.done.Go(func() { tr.work(ctx, prefix) })
+	}
+	for name, balancer := range f.balancers {
+		tr.done.Go(func() { tr.connect(ctx, name, balancer) })
+	}
+	f.Cleanup(func() {
+		stop()
+		tr.done.Wait()
+	})
+	return tr
+}
+
+// connect is what the API server does when it has not called a Service for a while: it makes a new connection.
+func (tr *traffic) connect(ctx context.Context, service string, balancer *balancer) {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // Who is there is shown by the requests.
+	for pausing(ctx) {
+		began := time.Now()
+		connection, err := dialer.DialContext(context.WithoutCancel(ctx), "tcp", balancer.listener.Addr().String())
+		if err == nil {
+			err = connection.Close()
+		}
+		if err != nil {
+			err = fmt.Errorf("connecting to %s: %w", service, err)
+		}
+		tr.note(time.Since(began), err)
+	}
+}
+
+// pausing waits between two requests, and tells whether there shall be another.
+func pausing(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// work does one thing after the other, with each kind in turn.
+func (tr *traffic) work(ctx context.Context, prefix string) {
+	for round := 0; ; round++ {
+		for _, k := range kinds() {
+			for _, do := range tr.deeds(k, prefix, round) {
+				if !pausing(ctx) {
+					return
+				}
+				// One that was begun is finished.
+				began := time.Now()
+				err := do(context.WithoutCancel(ctx))
+				tr.note(time.Since(began), err)
+			}
+		}
+	}
+}
+
+// deeds are what one user does with objects of one kind.
+func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Context) error {
+	own := empty(k.current)
+	own.SetNamespace(tr.namespace)
+	own.SetName(prefix + k.current.Version)
+	deeds := []func(context.Context) error{
+		func(ctx context.Context) error {
+			return tr.Create(ctx, k.object(k.current, tr.namespace, prefix+"new"), client.DryRunAll)
+		},
+		func(ctx context.Context) error {
+			return tr.Patch(ctx, own, k.changed(fmt.Sprintf("%d", round)))
+		},
+		func(ctx context.Context) error {
+			return tr.List(ctx, list(k.current), client.InNamespace(tr.namespace))
+		},
+	}
+	if k.legacy.Empty() {
+		return deeds
+	}
+	return append(deeds,
+		func(ctx context.Context) error {
+			return tr.Create(ctx, k.object(k.legacy, tr.namespace, prefix+"new"), client.DryRunAll)
+		},
+		func(ctx context.Context) error { return tr.Get(ctx, client.ObjectKeyFromObject(own), empty(k.legacy)) },
+		func(ctx context.Context) error { return tr.List(ctx, list(k.legacy), client.InNamespace(tr.namespace)) },
+		func(ctx context.Context) error {
+			legacy := &unstructured.Unstructured{}
+			legacy.SetGroupVersionKind(k.legacy)
+			legacy.SetNamespace(tr.namespace)
+			legacy.SetName(prefix + k.legacy.Version)
+			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(relabelled, fmt.Sprint(round))))
+		},
+	)
+}
+
+func (tr *traffic) note(took time.Duration, err error) {
+	tr.lock.Lock()
+	defer tr.lock.Unlock()
+	tr.answered++
+	tr.slowest = max(tr.slowest, took)
+	if err != nil {
+		tr.failed = append(tr.failed, fmt.Sprintf("%s %v", time.Now().Format("15:04:05.000"), err))
+	}
+}
+
+func (tr *traffic) count() int {
+	tr.lock.Lock()
+	defer tr.lock.Unlock()
+	return tr.answered
+}
+
+// goOn waits until many more requests were answered, and shows that none has failed so far.
+func (tr *traffic) goOn(t *testing.T) {
+	t.Helper()
+	from := tr.count()
+	eventually(t, 2*patience, func() error {
+		if more := tr.count() - from; more < many {
+			return fmt.Errorf("only %d more requests were answered", more)
+		}
+		return nil
+	})
+	tr.noneFailed(t)
+}
+
+func (tr *traffic) noneFailed(t *testing.T) {
+	t.Helper()
+	tr.lock.Lock()
+	defer tr.lock.Unlock()
+	require.Empty(t, tr.failed, "%d of %d requests failed", len(tr.failed), tr.answered)
+}
+
+// rest ends the traffic, and shows that nobody noticed anything.
+func (tr *traffic) rest() {
+	tr.Helper()
+	tr.stop()
+	tr.done.Wait()
+	tr.Logf("%d requests, the slowest took %s", tr.answered, tr.slowest.Round(time.Millisecond))
+	tr.noneFailed(tr.T)
+}
