@@ -149,12 +149,12 @@ func (f filler) integer(schema *apiextensionsv1.JSONSchemaProps) any {
 }
 
 func (f filler) text(path string, schema *apiextensionsv1.JSONSchemaProps) any {
+	if sample, found := samples[suffix(path)]; found {
+		return sample(f)
+	}
 	if schema.Pattern != "" {
 		sample, found := patterns[schema.Pattern]
 		require.True(f.t, found, "the pattern %s of %s is new to this test: give it samples", schema.Pattern, path)
-		return sample(f)
-	}
-	if sample, found := samples[suffix(path)]; found {
 		return sample(f)
 	}
 	if schema.Format == "date-time" { // In the form that clients in Go write, all of which go by metav1.Time.
