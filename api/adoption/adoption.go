@@ -151,7 +151,5 @@ func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply
 }
 
 func (want Expectation) sameTemplate(apply *infrav1.WorkspaceTemplateApply) bool {
-	expected := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: apply.Namespace}}
-	expected.Spec.TemplateRef = want.Template
-	return expected.TemplateKey() == apply.TemplateKey()
+	return want.Template.Key(apply.Namespace) == apply.TemplateKey()
 }

@@ -32,7 +32,7 @@ import (
 // about that namespace but what the user wrote.
 func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
-	key := templateKey(ref, namespace)
+	key := ref.Key(namespace)
 	template, permitted, err := permittedTemplate(ctx, world, key, namespace)
 	switch {
 	case err != nil:
@@ -62,11 +62,4 @@ func permittedTemplate(ctx context.Context, world World, key types.NamespacedNam
 		return world.NamespaceLabels(ctx, namespace)
 	})
 	return template, permitted, err
-}
-
-func templateKey(ref infrav1.WorkspaceTemplateReference, namespace string) types.NamespacedName {
-	if ref.Namespace != "" {
-		namespace = ref.Namespace
-	}
-	return types.NamespacedName{Namespace: namespace, Name: ref.Name}
 }

@@ -151,11 +151,7 @@ func (w world) NamespaceLabels(ctx context.Context, name string) (labels.Set, er
 	if err != nil {
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	found := labels.Set{} // Not nil: the namespace exists.
-	for k, v := range namespace.GetLabels() {
-		found[k] = v
-	}
-	return found, nil
+	return labels.Merge(nil, namespace.Labels), nil // Not nil: the namespace exists.
 }
 
 // get returns nil for a name that no object can have, too: defaulting comes before the schema, which refuses it.

@@ -18,6 +18,7 @@ package v1beta2
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // WorkspaceTemplateReference names a WorkspaceTemplate.
@@ -34,6 +35,14 @@ type WorkspaceTemplateReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
+}
+
+// Key is the namespace and name of the template, as seen from an object of a namespace.
+func (r WorkspaceTemplateReference) Key(namespace string) types.NamespacedName {
+	if r.Namespace != "" {
+		namespace = r.Namespace
+	}
+	return types.NamespacedName{Namespace: namespace, Name: r.Name}
 }
 
 // WorkspaceTemplateApplyReference names a WorkspaceTemplateApply of the same namespace.

@@ -213,11 +213,7 @@ func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
 
 // TemplateKey is the namespace and name of the template that the object refers to.
 func (a *WorkspaceTemplateApply) TemplateKey() types.NamespacedName {
-	key := types.NamespacedName{Namespace: a.Spec.TemplateRef.Namespace, Name: a.Spec.TemplateRef.Name}
-	if key.Namespace == "" {
-		key.Namespace = a.Namespace
-	}
-	return key
+	return a.Spec.TemplateRef.Key(a.Namespace)
 }
 
 // WorkspaceTemplateApplyList is a list of WorkspaceTemplateApplies.
