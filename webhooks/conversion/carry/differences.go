@@ -52,7 +52,7 @@ func (c *comparison) compareMembers(at *place, s *shape, have, want reflect.Valu
 	for i := range s.members {
 		m := &s.members[i]
 		h, w := have.Field(m.index), want.Field(m.index)
-		if m.equal.of(h, w) {
+		if m.equal(h, w) {
 			continue
 		}
 		if err := c.compare(&place{at, m.name}, m.shape, h, w); err != nil {
@@ -80,7 +80,7 @@ func (c *comparison) compareLists(at *place, s *shape, have, want reflect.Value)
 		}
 		h, w := have.Index(i), want.Index(next)
 		next++
-		if s.elem.equal.of(h, w) {
+		if s.elem.equal(h, w) {
 			continue
 		}
 		if err := c.compare(&place{at, k}, s.elem, h, w); err != nil {

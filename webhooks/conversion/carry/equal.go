@@ -20,24 +20,15 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
-	"unsafe"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// equality tells whether two values of one type, which lie at these addresses, are equal. That is what reflect.DeepEqual
-// says, except that times are compared by the moment.
-//
-// Every conversion compares every field, nearly always to find it equal, and by reflection that would be the largest part
-// of it. This file is the only one that knows addresses. It reads only, and what lies there it has from reflection.
-type equality func(have, want unsafe.Pointer) bool
-
-// of compares two fields of objects, or elements of lists in them.
-func (e equality) of(have, want reflect.Value) bool {
-	return e(have.Addr().UnsafePointer(), want.Addr().UnsafePointer())
-}
+// equality tells whether two values of one type are equal: fields of objects, or elements of lists in them. That is what
+// reflect.DeepEqual says, except that times are compared by the moment.
+type equality func(have, want reflect.Value) bool
 
 var (
 	// leaves are the structs that are compared, and carried, as a whole.
@@ -49,11 +40,11 @@ var (
 	}
 	// plain are the kinds that are compared in the same way whatever the type is called.
 	plain = map[reflect.Kind]equality{
-		reflect.String: func(have, want unsafe.Pointer) bool { return *(*string)(have) == *(*string)(want) },
-		reflect.Bool:   func(have, want unsafe.Pointer) bool { return *(*bool)(have) == *(*bool)(want) },
-		reflect.Int:    func(have, want unsafe.Pointer) bool { return *(*int)(have) == *(*int)(want) },
-		reflect.Int32:  func(have, want unsafe.Pointer) bool { return *(*int32)(have) == *(*int32)(want) },
-		reflect.Int64:  func(have, want unsafe.Pointer) bool { return *(*int64)(have) == *(*int64)(want) },
+		reflect.String: func(have, want reflect.Value) bool { return have.String() == want.String() },
+		reflect.Bool:   func(have, want reflect.Value) bool { return have.Bool() == want.Bool() },
+		reflect.Int:    sameNumbers,
+		reflect.Int32:  sameNumbers,
+		reflect.Int64:  sameNumbers,
 	}
 )
 
@@ -70,21 +61,21 @@ func equalityOf(t reflect.Type, s *shape) equality {
 	case kind == reflect.Pointer:
 		return samePointers(s.elem.equal)
 	case kind == reflect.Slice:
-		return sameLists(s.elem.equal, t.Elem().Size())
-	case kind == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String:
+		return sameLists(s.elem.equal)
+	case t == reflect.TypeFor[map[string]string]():
 		return by(sameTables)
 	default:
-		return func(have, want unsafe.Pointer) bool {
-			return reflect.DeepEqual(reflect.NewAt(t, have).Interface(), reflect.NewAt(t, want).Interface())
-		}
+		return func(have, want reflect.Value) bool { return reflect.DeepEqual(have.Interface(), want.Interface()) }
 	}
 }
 
+func sameNumbers(have, want reflect.Value) bool { return have.Int() == want.Int() }
+
 func sameMembers(members []member) equality {
-	return func(have, want unsafe.Pointer) bool {
+	return func(have, want reflect.Value) bool {
 		for i := range members {
 			m := &members[i]
-			if !m.equal(unsafe.Add(have, m.offset), unsafe.Add(want, m.offset)) {
+			if !m.equal(have.Field(m.index), want.Field(m.index)) {
 				return false
 			}
 		}
@@ -93,29 +84,21 @@ func sameMembers(members []member) equality {
 }
 
 func samePointers(equal equality) equality {
-	return func(have, want unsafe.Pointer) bool {
-		h, w := *(*unsafe.Pointer)(have), *(*unsafe.Pointer)(want)
-		if h == nil || w == nil {
-			return h == w
+	return func(have, want reflect.Value) bool {
+		if have.IsNil() || want.IsNil() {
+			return have.IsNil() == want.IsNil()
 		}
-		return equal(h, w)
+		return equal(have.Elem(), want.Elem())
 	}
 }
 
-// list is how every list lies in memory.
-type list struct {
-	first         unsafe.Pointer
-	length, space int
-}
-
-func sameLists(equal equality, size uintptr) equality {
-	return func(have, want unsafe.Pointer) bool {
-		h, w := (*list)(have), (*list)(want)
-		if h.length != w.length || (h.first == nil) != (w.first == nil) {
+func sameLists(equal equality) equality {
+	return func(have, want reflect.Value) bool {
+		if have.Len() != want.Len() || have.IsNil() != want.IsNil() {
 			return false
 		}
-		for i := range h.length {
-			if !equal(unsafe.Add(h.first, uintptr(i)*size), unsafe.Add(w.first, uintptr(i)*size)) {
+		for i := range have.Len() {
+			if !equal(have.Index(i), want.Index(i)) {
 				return false
 			}
 		}
@@ -123,13 +106,15 @@ func sameLists(equal equality, size uintptr) equality {
 	}
 }
 
+// by compares values by their addresses, which all parts of an object have, so that nothing is copied.
 func by[T any](equal func(have, want *T) bool) equality {
-	return func(have, want unsafe.Pointer) bool { return equal((*T)(have), (*T)(want)) }
+	return func(have, want reflect.Value) bool {
+		return equal(have.Addr().Interface().(*T), want.Addr().Interface().(*T))
+	}
 }
 
 func sameDuration(have, want *metav1.Duration) bool { return *have == *want }
 
-// sameTables also compares maps of other types of strings, which lie in memory in the same way.
 func sameTables(have, want *map[string]string) bool {
 	return maps.Equal(*have, *want) && (*have == nil) == (*want == nil)
 }

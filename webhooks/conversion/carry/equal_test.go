@@ -44,7 +44,7 @@ var kinds = []client.Object{
 }
 
 func same(a, b client.Object) bool {
-	return shapeOf(reflect.TypeOf(a).Elem()).equal.of(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+	return shapeOf(reflect.TypeOf(a).Elem()).equal(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
 func TestACopyIsEqualAndOneOtherFieldAnywhereMakesItUnequal(t *testing.T) {

@@ -41,8 +41,7 @@ type shape struct {
 // member of a struct, and where it is in it.
 type member struct {
 	*shape
-	index  int
-	offset uintptr
+	index int
 	// name of the member in a path; empty when it is embedded, so that its own members appear in its place.
 	name string
 }
@@ -84,7 +83,7 @@ func membersOf(t reflect.Type) []member {
 	var found []member
 	for i := range t.NumField() {
 		if f := t.Field(i); !slices.Contains(copied, f.Type) {
-			found = append(found, member{shape: shapeOf(f.Type), index: i, offset: f.Offset, name: nameOf(f)})
+			found = append(found, member{shape: shapeOf(f.Type), index: i, name: nameOf(f)})
 		}
 	}
 	return found
