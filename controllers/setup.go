@@ -22,6 +22,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -54,13 +55,16 @@ func Scheme() *runtime.Scheme {
 }
 
 // CacheOptions keep the cache small: managedFields are dropped, but for the kinds that CAPT applies, where they tell what
-// an earlier apply set. This can not be said kind by kind, since a cache refuses options for kinds that are not installed.
+// an earlier apply set. Of Secrets, Namespaces and definitions only the names, versions and labels are of interest; their
+// annotations can be large. This can not be said kind by kind, since a cache refuses options for kinds that are not installed.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
 	return cache.Options{DefaultTransform: func(object any) (any, error) {
-		switch object.(type) {
+		switch object := object.(type) {
 		case *infrav1.WorkspaceTemplateApply, *unstructured.Unstructured:
 			return object, nil
+		case *metav1.PartialObjectMetadata:
+			object.Annotations = nil
 		}
 		return strip(object)
 	}}
@@ -104,6 +108,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
 		Uncached:   mgr.GetAPIReader(),
 		Clock:      clock.RealClock{},
+		Turns:      workspacetemplateapply.NewTurns(),
 		Namespace:  options.Namespace,
 	}
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {

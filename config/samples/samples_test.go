@@ -37,7 +37,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 	providerv1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
 )
 
@@ -220,7 +220,7 @@ func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []st
 	for name, value := range added {
 		apply.Spec.Variables[name] = value
 	}
-	rendered, errs := workspace.Render(workspace.Input{Apply: apply, Template: template, Name: "demo"})
+	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: "demo"})
 	require.Empty(t, errs)
 	spec := terraform.Workspace{}
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &spec))

@@ -23,8 +23,10 @@ import (
 	"strings"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,10 +34,21 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
-// ErrKindMissing means that provider-terraform's CRD of the scope is not installed.
-var ErrKindMissing = errors.New("the Workspace kind is not installed")
+var (
+	// ErrKindMissing means that provider-terraform's CRD of the scope is not installed.
+	ErrKindMissing = errors.New("the Workspace kind is not installed")
+	// ErrKindNotServed means that the CRD was installed a moment ago, and the API server does not serve it yet. It is an
+	// ErrKindMissing, too.
+	ErrKindNotServed = fmt.Errorf("%w completely yet", ErrKindMissing)
+)
+
+// DefinitionOf is the name of the CRD of a scope's Workspaces.
+func DefinitionOf(scope terraform.Scope) string {
+	return "workspaces." + scope.GroupVersionKind().Group
+}
 
 // RejectedError means that the API server refused a Workspace, and will refuse it again.
 type RejectedError struct{ Err error }
@@ -63,12 +76,21 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 	return get(ctx, c.Client, scope, namespace, name)
 }
 
-// known checks that a scope's kind is installed, and watches it from then on.
+// known checks that a scope's kind is installed, and watches it from then on. Its definition is looked at first: asking for
+// a kind that is not there costs a discovery, and a kind that was found once is never forgotten.
 func (c *Client) known(ctx context.Context, scope terraform.Scope) error {
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	gvk := scope.GroupVersionKind()
+	switch err := c.Client.Get(ctx, client.ObjectKey{Name: DefinitionOf(scope)}, definition); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %s", ErrKindMissing, gvk)
+	case err != nil:
+		return fmt.Errorf("looking for the definition of the Workspace kind: %w", err)
+	}
 	if _, err := c.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
 		if meta.IsNoMatchError(err) {
-			return fmt.Errorf("%w: %s", ErrKindMissing, gvk)
+			return fmt.Errorf("%w: %s", ErrKindNotServed, gvk)
 		}
 		return fmt.Errorf("looking for the Workspace kind: %w", err)
 	}
@@ -99,7 +121,7 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 // Recorded returns the Workspace that a WorkspaceTemplateApply owns: the one status remembers, or the one of
 // spec.workspaceName in either scope; nil when there is none. It needs no template; rendered may be nil. It looks past the
 // cache, since a Workspace that was made a moment ago and is not found would be left behind for ever.
-func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) (*Live, error) {
+func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
@@ -131,7 +153,7 @@ func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
 // Create makes the Workspace of a WorkspaceTemplateApply. Before it does, it looks past the cache: a Workspace that is there
 // already, in either scope, is returned as it is, for the caller to decide whose it is. One is made at a time, so that two
 // that mean the same name do not both find nothing.
-func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) (*Live, error) {
+func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	c.creating.Lock()
 	defer c.creating.Unlock()
 	there, err := get(ctx, c.Uncached, scopeOf(rendered.Object), apply.Namespace, rendered.Object.GetName())
@@ -145,7 +167,7 @@ func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 }
 
 // elsewhere finds the Workspace in the other scope: the template may have been exchanged, and status lost.
-func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) (*Live, error) {
+func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	for _, scope := range terraform.Scopes() {
 		if scope == scopeOf(rendered.Object) || errors.Is(c.known(ctx, scope), ErrKindMissing) {
 			continue
@@ -160,7 +182,7 @@ func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplate
 
 // Update makes the live Workspace what was rendered, by server-side apply. The caller knows that it differs, and whose it
 // is.
-func (c *Client) Update(ctx context.Context, live *Live, rendered *Rendered) (*Live, error) {
+func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
 	want := live.applicable(rendered)
 	// Should the Workspace have been replaced in the meantime, the API server refuses.
 	want.SetUID(live.UID())
@@ -173,8 +195,8 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), notOfSchema(err):
 		return nil, &RejectedError{Err: err}
-	case meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("%w: %s", ErrKindMissing, object.GroupVersionKind())
+	case meta.IsNoMatchError(err), notServed(err):
+		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, object.GroupVersionKind())
 	case err != nil:
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
@@ -184,6 +206,11 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 // notOfSchema recognises the API server's answer to a field that the CRD does not have. It comes as an internal error.
 func notOfSchema(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
+}
+
+// notServed recognises the API server's answer about a kind that it no longer, or not yet, serves.
+func notServed(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Delete asks the provider to destroy the cloud resources and the Workspace. Only this very Workspace is deleted, never

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +36,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -69,9 +71,15 @@ func newWorld(t *testing.T, scopes []terraform.Scope, objects ...client.Object) 
 			w.deleted = append(w.deleted, options)
 			return c.Delete(ctx, obj)
 		},
-		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, definition := obj.(*metav1.PartialObjectMetadata); definition {
+				return c.Get(ctx, key, obj, opts...)
+			}
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "workspaces"}, key.Name) // An empty cache.
 		},
+	}
+	for _, scope := range scopes {
+		objects = append(objects, builder.WorkspaceDefinition(scope))
 	}
 	w.api = fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper(scopes)).WithObjects(objects...).WithReturnManagedFields().Build()
 	w.Client = &Client{
@@ -246,7 +254,7 @@ func TestTheRecordedWorkspace(t *testing.T) {
 		scopes   []terraform.Scope
 		objects  []client.Object
 		apply    []builder.Option
-		rendered *Rendered
+		rendered *render.Rendered
 		want     *unstructured.Unstructured
 		missing  bool
 	}{

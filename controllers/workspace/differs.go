@@ -21,20 +21,21 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // Differs tells whether applying the rendered Workspace would change the live one. Asking is free; applying is not, since
 // any write to a Workspace makes the provider run a plan.
-func (l *Live) Differs(rendered *Rendered) bool {
+func (l *Live) Differs(rendered *render.Rendered) bool {
 	return engine.Differs(l.object, l.applicable(rendered), naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // applicable is what to apply to this Workspace. The external name it has is where its state is, so it is never changed, and
 // one that was adopted keeps its metadata altogether.
-func (l *Live) applicable(rendered *Rendered) *unstructured.Unstructured {
+func (l *Live) applicable(rendered *render.Rendered) *unstructured.Unstructured {
 	want := rendered.Object.DeepCopy()
-	if name := l.object.GetAnnotations()[externalNameAnnotation]; name != "" {
-		annotate(want, externalNameAnnotation, name)
+	if name := l.object.GetAnnotations()[render.ExternalNameAnnotation]; name != "" {
+		annotate(want, render.ExternalNameAnnotation, name)
 	}
 	if l.object.GetAnnotations()[naming.ClaimAnnotation] != want.GetAnnotations()[naming.ClaimAnnotation] {
 		want.SetAnnotations(nil)

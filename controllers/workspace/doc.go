@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package workspace is the port to Terraform: render, apply, observe, release. Nothing outside of it and api/terraform
-// knows Crossplane. Rendering and observing are pure.
+// Package workspace is the port to Terraform: apply, observe, release. What to apply comes from package render, and what
+// the provider's errors mean from package failure. Nothing outside of the three and api/terraform knows Crossplane.
+// Observing is pure, as are both other packages.
 //
 // What a Workspace of provider-terraform v0.18 to v1.1 shows, and what it means, is in docs/provider-terraform.md.
 package workspace

@@ -27,6 +27,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -36,39 +37,23 @@ type rendering struct {
 	template []builder.Option
 }
 
-func (r rendering) input() Input {
-	return Input{
+func (r rendering) input() render.Input {
+	return render.Input{
 		Apply:    builder.WorkspaceTemplateApply("demo-vpc", r.apply...),
 		Template: builder.WorkspaceTemplate("vpc", r.template...),
 		Name:     "demo-vpc",
 	}
 }
 
-func (r rendering) must(t *testing.T) *Rendered {
+func (r rendering) must(t *testing.T) *render.Rendered {
 	t.Helper()
-	rendered, errs := Render(r.input())
+	rendered, errs := render.Workspace(r.input())
 	require.Empty(t, errs)
 	return rendered
 }
 
-func variables(pairs ...string) []builder.Option {
-	m := map[string]string{}
-	for i := 0; i < len(pairs); i += 2 {
-		m[pairs[i]] = pairs[i+1]
-	}
-	return []builder.Option{builder.WithVariables(m)}
-}
-
 func params(change func(*terraform.WorkspaceParameters)) []builder.Option {
 	return []builder.Option{builder.WithParameters(change)}
-}
-
-// at returns a value within a rendered Workspace.
-func at(t *testing.T, rendered *Rendered, path ...string) any {
-	t.Helper()
-	value, _, err := unstructured.NestedFieldNoCopy(rendered.Object.Object, path...)
-	require.NoError(t, err)
-	return value
 }
 
 func varmap(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
@@ -81,7 +66,7 @@ func mustLive(t *testing.T, object *unstructured.Unstructured) *Live {
 }
 
 // asLive is what the API server has after it accepted a rendered Workspace.
-func asLive(t *testing.T, rendered *Rendered) *unstructured.Unstructured {
+func asLive(t *testing.T, rendered *render.Rendered) *unstructured.Unstructured {
 	t.Helper()
 	data, err := rendered.Object.MarshalJSON()
 	require.NoError(t, err)

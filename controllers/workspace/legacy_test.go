@@ -33,6 +33,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // legacyObjects reads objects that the older CAPT and provider-terraform left in a cluster. They are not part of CAPT.
@@ -112,7 +113,7 @@ func TestLegacyObjectsAreRenderedToWhatTheOlderCAPTMade(t *testing.T) {
 		seen++
 
 		t.Run(name, func(t *testing.T) {
-			rendered, errs := Render(Input{Apply: apply, Template: legacyTemplate(t, template), Name: workspaceName})
+			rendered, errs := render.Workspace(render.Input{Apply: apply, Template: legacyTemplate(t, template), Name: workspaceName})
 			require.Empty(t, errs)
 			assert.Equal(t, workspaces[workspaceName]["spec"], withDefaults(rendered.Object.DeepCopy().Object["spec"].(map[string]any)))
 		})
@@ -129,7 +130,7 @@ func TestALegacyWorkspaceIsAdoptedWithoutAWrite(t *testing.T) {
 	for _, name := range []string{"demo-cluster-vpc", "demo-cluster-eks-controlplane-apply", "demo-cluster-kubeconfig-apply", "demo-cluster-spot-role-check"} {
 		t.Run(name, func(t *testing.T) {
 			apply := legacyApply(t, applies[name])
-			rendered, errs := Render(Input{
+			rendered, errs := render.Workspace(render.Input{
 				Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: apply.Status.WorkspaceName,
 			})
 			require.Empty(t, errs)
@@ -137,12 +138,12 @@ func TestALegacyWorkspaceIsAdoptedWithoutAWrite(t *testing.T) {
 
 			assert.False(t, live.Differs(rendered))
 			assert.Equal(t, Owned, live.Owner(apply, rendered))
-			assert.True(t, Observe(live, false, nil).UpToDate)
+			assert.True(t, Observe(live, Circumstances{}).UpToDate)
 
 			apply.Spec.Variables = map[string]string{"cluster_name": "another"}
 			apply.UID, apply.Status = "", infrav1.WorkspaceTemplateApplyStatus{}
 			apply.ObjectMeta = metav1.ObjectMeta{Namespace: apply.Namespace, Name: apply.Name}
-			other, errs := Render(Input{Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: live.object.GetName()})
+			other, errs := render.Workspace(render.Input{Apply: apply, Template: legacyTemplate(t, templates[apply.Spec.TemplateRef.Name]), Name: live.object.GetName()})
 			require.Empty(t, errs)
 			if live.Differs(other) {
 				assert.Equal(t, Foreign, live.Owner(apply, other))

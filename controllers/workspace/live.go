@@ -18,6 +18,7 @@ package workspace
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // Live is a Workspace as the API server has it.
@@ -56,6 +58,14 @@ func (l *Live) UID() types.UID { return l.object.GetUID() }
 // Deleting tells whether the Workspace is being deleted.
 func (l *Live) Deleting() bool { return !l.object.GetDeletionTimestamp().IsZero() }
 
+// DeletedAt is when the Workspace was deleted; zero if it was not.
+func (l *Live) DeletedAt() time.Time {
+	if at := l.object.GetDeletionTimestamp(); at != nil {
+		return at.Time
+	}
+	return time.Time{}
+}
+
 // ConnectionSecret is the name of the Secret that receives the outputs; empty when there is none.
 func (l *Live) ConnectionSecret() string {
 	if ref := l.typed.Spec.WriteConnectionSecretToRef; ref != nil {
@@ -79,7 +89,7 @@ const (
 // Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides. A
 // Workspace without one was not created by this CAPT; it belongs to the WorkspaceTemplateApply when its UID was recorded,
 // or when rendering would not change anything in it, which is what adoption asks for.
-func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *Rendered) Ownership {
+func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	recorded := types.UID("")
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		recorded = ref.UID

@@ -25,15 +25,16 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 // adopted is a live Workspace of the older CAPT: as it would be rendered, but without the claim and under another
 // external name.
-func adopted(t *testing.T, rendered *Rendered, options ...builder.Option) *unstructured.Unstructured {
+func adopted(t *testing.T, rendered *render.Rendered, options ...builder.Option) *unstructured.Unstructured {
 	t.Helper()
 	workspace := asLive(t, rendered)
-	workspace.SetAnnotations(map[string]string{externalNameAnnotation: "demo-vpc"})
+	workspace.SetAnnotations(map[string]string{render.ExternalNameAnnotation: "demo-vpc"})
 	for _, option := range options {
 		option(workspace)
 	}
@@ -52,7 +53,7 @@ func TestWhoseAWorkspaceIs(t *testing.T) {
 	for name, row := range map[string]struct {
 		live     *unstructured.Unstructured
 		apply    *infrav1.WorkspaceTemplateApply
-		rendered *Rendered
+		rendered *render.Rendered
 		want     Ownership
 	}{
 		"claimed by the apply":                               {claimed, fresh, rendered, Owned},
@@ -99,10 +100,10 @@ func TestAClaimedWorkspaceKeepsItsClaim(t *testing.T) {
 func TestAnExternalNameThatSomebodyChangedStays(t *testing.T) {
 	rendered := rendering{}.must(t)
 	workspace := asLive(t, rendered)
-	builder.WithAnnotation(externalNameAnnotation, "another")(workspace)
+	builder.WithAnnotation(render.ExternalNameAnnotation, "another")(workspace)
 	live := mustLive(t, workspace)
 	assert.False(t, live.Differs(rendered))
-	assert.Equal(t, "another", live.applicable(rendered).GetAnnotations()[externalNameAnnotation])
+	assert.Equal(t, "another", live.applicable(rendered).GetAnnotations()[render.ExternalNameAnnotation])
 }
 
 func TestAVariableThatIsNoLongerRenderedIsADifference(t *testing.T) {

@@ -52,12 +52,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-// userIndex finds the WorkspaceTemplateApplies of a template.
-const userIndex = "template.users"
+// UserIndex finds the WorkspaceTemplateApplies of a template, by its namespace/name.
+const UserIndex = "spec.templateRef"
 
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, userIndex, func(object client.Object) []string {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 		return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 	})
 	if err != nil {

@@ -49,7 +49,7 @@ type Facts struct {
 func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
 	var users infrav1.WorkspaceTemplateApplyList
 	key := client.ObjectKeyFromObject(template).String()
-	if err := r.Client.List(ctx, &users, client.MatchingFields{userIndex: key}); err != nil {
+	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}); err != nil {
 		return nil, fmt.Errorf("listing the users of the template: %w", err)
 	}
 	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}

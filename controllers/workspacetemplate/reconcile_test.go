@@ -106,7 +106,7 @@ func TestTheRevisionIsThatOfWhatWorkspacesAreMadeFrom(t *testing.T) {
 func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&infrav1.WorkspaceTemplate{}).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, userIndex, func(object client.Object) []string {
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
 	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}}

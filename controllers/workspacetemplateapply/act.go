@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -31,10 +32,11 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
-// kindInterval is how often to look for a CRD that is not installed.
-const kindInterval = 10 * time.Second
+// servedInterval is how often to look whether a CRD that was just installed is served: nothing tells.
+const servedInterval = 2 * time.Second
 
 func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	r.tellReplaced(apply, f)
 	switch decide(apply, f) {
 	case Create:
 		return r.create(ctx, apply, f)
@@ -43,15 +45,38 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	case Hold:
 		return r.prepare(ctx, apply, f.Name)
 	case AwaitKind:
-		return engine.Wait("the Workspace kind", kindInterval)
+		return awaitKind(f)
 	case Destroy:
 		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		return r.Workspaces.Delete(ctx, f.Live)
 	case Release:
 		return r.release(ctx, apply, f)
-	case Observe, AwaitDestroyed:
+	case Observe:
+		if after := f.Observation().LookAgain; after > 0 {
+			return engine.Wait("provider-terraform to claim the Workspace", after)
+		}
+	case AwaitDestroyed:
 	}
 	return nil
+}
+
+// awaitKind waits for provider-terraform to be installed. The definition of the kind is watched.
+func awaitKind(f *Facts) error {
+	if f.KindNotServed {
+		return engine.Wait("the API server to serve the Workspace kind", servedInterval)
+	}
+	return nil
+}
+
+// tellReplaced tells once that somebody made the Workspace anew, claim and all, as from a backup. Its state is found by the
+// external name, so that Terraform goes on where it was.
+func (r *Reconciler) tellReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	before := apply.Status.WorkspaceRef
+	if !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.UID() {
+		return
+	}
+	r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, infrav1.WorkspaceReplacedReason, "Observe",
+		"Workspace %s is another one than before: it was deleted and made anew (UID %s, now %s)", f.Name, before.UID, f.Live.UID())
 }
 
 // create writes down which Workspace is ours, and only then makes it: whatever happens between the two, the Workspace is
@@ -66,6 +91,9 @@ func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplat
 }
 
 func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	if wait := r.Turns.wait(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
+		return engine.Wait("its turn, so that the users of a template are not all changed at once", wait)
+	}
 	if err := r.prepare(ctx, apply, f.Name); err != nil {
 		return err
 	}
@@ -83,8 +111,8 @@ func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, li
 		f.Rejected = rejected
 		return engine.Terminal(infrav1.WorkspaceRejectedReason, err)
 	case errors.Is(err, workspace.ErrKindMissing):
-		f.KindMissing = true
-		return engine.Wait("the Workspace kind", kindInterval)
+		f.KindMissing, f.KindNotServed = true, errors.Is(err, workspace.ErrKindNotServed)
+		return awaitKind(f)
 	case err != nil:
 		return err
 	}

@@ -36,6 +36,8 @@ type Reconciler struct {
 	// Uncached reads Secrets, which are never cached with their values.
 	Uncached client.Reader
 	Clock    clock.PassiveClock
+	// Turns paces updates of Workspaces.
+	Turns *Turns
 	// Namespace is the only one the cache holds; empty means all. Templates of other namespaces are read past it then, and do
 	// not wake anybody.
 	Namespace string
@@ -48,6 +50,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile one WorkspaceTemplateApply.

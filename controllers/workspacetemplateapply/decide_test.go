@@ -31,6 +31,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -41,7 +42,8 @@ func asLive(t *testing.T, object *unstructured.Unstructured) *workspace.Live {
 	for _, scope := range terraform.Scopes() {
 		mapper.Add(scope.GroupVersionKind(), meta.RESTScopeNamespace)
 	}
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).WithObjects(object).WithReturnManagedFields().Build()
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).
+		WithObjects(object, builder.WorkspaceDefinition(terraform.ScopeNamespaced)).WithReturnManagedFields().Build()
 	workspaces := workspace.Client{Client: c, Uncached: c, Watch: func(context.Context, terraform.Scope) error { return nil }}
 	live, err := workspaces.Get(context.Background(), terraform.ScopeNamespaced, object.GetNamespace(), object.GetName())
 	require.NoError(t, err)
@@ -62,7 +64,7 @@ func newScene(t *testing.T, options ...builder.Option) *scene {
 	s := &scene{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
 	s.Facts = &Facts{Now: now, Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
 	var errs field.ErrorList
-	s.Rendered, errs = workspace.Render(workspace.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
+	s.Rendered, errs = render.Workspace(render.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
 	require.Empty(t, errs)
 	return s
 }
@@ -107,9 +109,9 @@ func TestDecideWhileTheApplyLives(t *testing.T) {
 		"paused and different":          {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
 		"no template":                   {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Observe},
 		"template that is not rendered": {newScene(t).with(func(f *Facts) { f.Rendered = nil }), Observe},
-		"something is waited for":       {newScene(t).with(func(f *Facts) { f.Missing = []string{"Secret x does not exist"} }), Observe},
+		"something is waited for":       {newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
 		"something is waited for before a change": {
-			newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = []string{"Secret x does not exist"} }), Observe},
+			newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
 		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" }), Observe},
 		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), AwaitKind},
 		"somebody else's":                       {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
@@ -140,7 +142,7 @@ func TestDecideWhileTheApplyIsDeleted(t *testing.T) {
 		"by the explicit policy":                        {deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).shows(builder.AtRest), Destroy},
 		"in the middle of the first apply":              {deleting().shows(builder.FirstApplyRunning), Destroy},
 		"though its template is gone":                   {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Destroy},
-		"though what it waited for is gone":             {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Missing = []string{"x"} }), Destroy},
+		"though what it waited for is gone":             {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), Destroy},
 		"it is being destroyed":                         {deleting().shows(builder.Destroying), AwaitDestroyed},
 		"destroy fails, and the provider tries again":   {deleting().shows(builder.DestroyFailed), AwaitDestroyed},
 		"the Workspace is gone":                         {deleting(), Release},

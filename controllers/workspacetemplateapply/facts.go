@@ -24,6 +24,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // Facts are everything a decision about a WorkspaceTemplateApply rests on.
@@ -36,20 +37,23 @@ type Facts struct {
 	// Name of the Workspace: what spec says, else what the naming scheme gives.
 	Name string
 	// Rendered is nil when the template is missing or RenderErrors says what is wrong with it.
-	Rendered     *workspace.Rendered
+	Rendered     *render.Rendered
 	RenderErrors field.ErrorList
 	// Unadopted is the Workspace that the older CAPT seems to have made for the object, which nobody has adopted yet; empty
 	// when there is none.
 	Unadopted string
-	// Missing lists what is waited for, one phrase each.
-	Missing []string
-	// KindMissing is true when provider-terraform's CRD is not installed.
-	KindMissing bool
+	// Missing lists what is waited for.
+	Missing []infrav1.MissingDependency
+	// KindMissing is true when provider-terraform's CRD is not installed. KindNotServed is true, too, when it was installed a
+	// moment ago.
+	KindMissing, KindNotServed bool
 	// Live is nil when the Workspace does not exist. Ownership says whose it is.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
 	// Rival says in words which other WorkspaceTemplateApply has the older claim to the same Workspace.
 	Rival string
+	// Secrets are what no message may quote.
+	Secrets workspace.Secrets
 	// GoneForGood is true when the Workspace was there, is gone, and is not made again: an owner who wants to keep what exists
 	// does not want another one in its place.
 	GoneForGood bool
@@ -80,5 +84,5 @@ func (f *Facts) Observation() workspace.Observation {
 	if f.Template != nil {
 		published = append(published, f.Template.Spec.PublishOutputs...)
 	}
-	return workspace.Observe(f.Live, f.Differs(), published)
+	return workspace.Observe(f.Live, workspace.Circumstances{Now: f.Now, Differs: f.Differs(), Published: published, Secrets: f.Secrets})
 }

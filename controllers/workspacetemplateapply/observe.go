@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,6 +31,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
@@ -45,9 +45,9 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
-		f.Rendered, f.RenderErrors = workspace.Render(workspace.Input{Apply: apply, Template: f.Template, Name: f.Name})
+		f.Rendered, f.RenderErrors = render.Workspace(render.Input{Apply: apply, Template: f.Template, Name: f.Name})
 	}
-	if f.Missing, err = r.missing(ctx, apply); err != nil {
+	if f.Missing, err = r.missing(ctx, apply, f.Now); err != nil {
 		return nil, err
 	}
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
@@ -59,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Live, err = r.findWorkspace(ctx, apply, f)
 	if errors.Is(err, workspace.ErrKindMissing) {
-		f.KindMissing = true
+		f.KindMissing, f.KindNotServed = true, errors.Is(err, workspace.ErrKindNotServed)
 		return nil
 	}
 	if err != nil {
@@ -86,6 +86,9 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		rendered = nil // A Workspace that both would render the same is the older one's.
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
+	if f.owned() {
+		f.Secrets = r.Workspaces.Secrets(ctx, f.Live)
+	}
 	return nil
 }
 
@@ -196,64 +199,4 @@ func older(a, b *infrav1.WorkspaceTemplateApply) bool {
 		return a.Namespace < b.Namespace
 	}
 	return a.Name < b.Name
-}
-
-// missing lists what the WorkspaceTemplateApply waits for, one phrase each.
-func (r *Reconciler) missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
-	var missing []string
-	for _, dependency := range apply.Spec.WaitForSecrets {
-		lack, err := r.missingSecret(ctx, apply.Namespace, dependency)
-		if err != nil {
-			return nil, err
-		}
-		missing = append(missing, lack...)
-	}
-	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		lack, err := r.missingWorkspace(ctx, apply, dependency)
-		if err != nil {
-			return nil, err
-		}
-		missing = append(missing, lack...)
-	}
-	return missing, nil
-}
-
-// missingWorkspace asks the WorkspaceTemplateApply of the Workspace, which knows what it should look like. A Workspace
-// that has none is judged by its own conditions.
-func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) ([]string, error) {
-	namespace := dependency.Namespace
-	if namespace == "" {
-		namespace = apply.Namespace
-	}
-	var claimants infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &claimants, client.InNamespace(namespace), client.MatchingFields{workspaceNameIndex: dependency.Name}); err != nil {
-		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", dependency.Name, err)
-	}
-	for i := range claimants.Items {
-		claimant := &claimants.Items[i]
-		if meta.IsStatusConditionTrue(claimant.Status.Conditions, infrav1.ReadyCondition) && claimant.Status.ObservedGeneration == claimant.Generation {
-			return nil, nil
-		}
-	}
-	if len(claimants.Items) > 0 {
-		return []string{fmt.Sprintf("Workspace %s is not up to date", dependency.Name)}, nil
-	}
-	return r.missingUnclaimed(ctx, namespace, dependency.Name)
-}
-
-// missingUnclaimed judges a Workspace that no WorkspaceTemplateApply claims by its own conditions.
-func (r *Reconciler) missingUnclaimed(ctx context.Context, namespace, name string) ([]string, error) {
-	for _, scope := range terraform.Scopes() {
-		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
-		switch {
-		case errors.Is(err, workspace.ErrKindMissing):
-		case err != nil:
-			return nil, err
-		case live != nil && workspace.Observe(live, false, nil).UpToDate:
-			return nil, nil
-		case live != nil:
-			return []string{fmt.Sprintf("Workspace %s is not up to date", name)}, nil
-		}
-	}
-	return []string{fmt.Sprintf("Workspace %s does not exist", name)}, nil
 }

@@ -228,7 +228,7 @@ func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server refused the Workspace; correct the WorkspaceTemplate")
 }
 
-func TestAKindThatIsNotInstalledIsLookedForAgain(t *testing.T) {
+func TestAKindThatIsNotServedYetIsLookedForAgain(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -238,8 +238,21 @@ func TestAKindThatIsNotInstalledIsLookedForAgain(t *testing.T) {
 	}
 	got, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
-	assert.Equal(t, ctrl.Result{RequeueAfter: kindInterval}, got)
+	assert.Equal(t, ctrl.Result{RequeueAfter: servedInterval}, got)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
+}
+
+func TestAKindThatIsNotInstalledIsToldAndWatched(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	for _, scope := range terraform.Scopes() {
+		require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceDefinition(scope)))
+	}
+	w.writes = nil
+	got, err := w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Zero(t, got, "the definition is watched")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
+	assert.Equal(t, []string{"patch status"}, w.writes)
 }
 
 func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,38 +49,4 @@ func (r *Reconciler) template(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return nil, err
 	}
 	return template, nil
-}
-
-// missingSecret says what a Secret lacks. Secrets of other namespaces are as good as missing.
-func (r *Reconciler) missingSecret(ctx context.Context, namespace string, dependency infrav1.SecretDependency) ([]string, error) {
-	if dependency.Namespace != "" && dependency.Namespace != namespace {
-		return []string{fmt.Sprintf("Secret %s must be in namespace %s", dependency.Name, namespace)}, nil
-	}
-	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: dependency.Name}, &corev1.Secret{})
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
-	}
-	if secret == nil {
-		return []string{fmt.Sprintf("Secret %s does not exist", dependency.Name)}, nil
-	}
-	var missing []string
-	for _, key := range dependency.Keys {
-		if len(secret.Data[key]) == 0 {
-			missing = append(missing, fmt.Sprintf("Secret %s has no value for key %s", dependency.Name, key))
-		}
-	}
-	if len(dependency.Keys) == 0 && empty(secret) {
-		missing = append(missing, fmt.Sprintf("Secret %s is empty", dependency.Name))
-	}
-	return missing, nil
-}
-
-// empty tells whether a Secret has no value at all: provider-terraform creates connection Secrets before it fills them.
-func empty(secret *corev1.Secret) bool {
-	for _, value := range secret.Data {
-		if len(value) > 0 {
-			return false
-		}
-	}
-	return true
 }

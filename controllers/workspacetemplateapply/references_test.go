@@ -18,12 +18,18 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -114,7 +120,7 @@ func TestWaitingForASecret(t *testing.T) {
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
 			if row.want != "" {
-				assert.Equal(t, "False WaitingForDependencies: "+row.want, w.ready("demo-vpc"))
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
 			}
 		})
 	}
@@ -146,7 +152,7 @@ func TestWaitingForAWorkspace(t *testing.T) {
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, row.want == "", w.workspace("demo-vpc") != nil)
 			if row.want != "" {
-				assert.Equal(t, "False WaitingForDependencies: "+row.want, w.ready("demo-vpc"))
+				assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
 			}
 		})
 	}
@@ -163,4 +169,33 @@ func TestATemplateOutsideOfTheWatchedNamespaceIsReadPastTheCache(t *testing.T) {
 	template, err := w.reconciler.template(context.Background(), apply)
 	require.NoError(t, err)
 	assert.NotNil(t, template)
+}
+
+// withoutSince is a message without the times.
+func withoutSince(message string) string {
+	return strings.ReplaceAll(message, " (since "+now.UTC().Format(time.RFC3339)+")", "")
+}
+
+func TestWhatIsMissingIsToldWithTheTimeSinceWhen(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
+	w.mustReconcile("demo-vpc")
+	first := metav1.NewTime(now).Rfc3339Copy()
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: first}}, w.get("demo-vpc").Status.MissingDependencies))
+
+	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
+	require.NoError(t, w.client.Create(t.Context(), secret("default", "s", map[string]string{"a": "x"})))
+	w.mustReconcile("demo-vpc")
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: first}},
+		w.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
+	assert.Contains(t, w.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
+
+	require.NoError(t, w.client.Update(t.Context(), secret("default", "s", map[string]string{"a": "", "b": "y"})))
+	w.mustReconcile("demo-vpc")
+	assert.True(t, w.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
+}
+
+func TestAMessageNamesNotTooManyDependencies(t *testing.T) {
+	message := waitingFor(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
+	assert.Equal(t, 20, strings.Count(message, "Secret s"))
+	assert.Contains(t, message, "and 44 more, see status.missingDependencies")
 }

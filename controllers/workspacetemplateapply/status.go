@@ -19,6 +19,7 @@ package workspacetemplateapply
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -26,6 +27,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // status computes the status from the facts. What the facts do not tell, because there is nothing to see at the moment,
@@ -50,6 +52,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if observation.Applied {
 		s.Applied = ptr.To(true)
 	}
+	s.MissingDependencies = f.Missing
 	revisions(s, f, observation)
 
 	engine.Set(apply,
@@ -73,11 +76,11 @@ func revisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Ob
 			s.LastAppliedRevision = f.Rendered.Revision
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
-		s.LastFailedRevision, s.LastFailureMessage = "", ""
+		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "", "", ""
 	case o.Failed:
-		s.LastFailedRevision, s.LastFailureMessage = f.Rendered.Revision, o.Message
+		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, o.Message, string(o.Class)
 	case f.Rejected != nil:
-		s.LastFailedRevision, s.LastFailureMessage = f.Rendered.Revision, rejection(f)
+		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, rejection(f), string(failure.ClassConfig)
 	}
 }
 
@@ -96,12 +99,12 @@ func rendered(f *Facts) engine.Condition {
 }
 
 func rejection(f *Facts) string {
-	return "the API server refused the Workspace; correct the WorkspaceTemplate: " + workspace.Readable(f.Rejected.Error())
+	return "the API server refused the Workspace; correct the WorkspaceTemplate: " + failure.OneLine(f.Rejected.Error())
 }
 
 func dependencies(f *Facts) engine.Condition {
 	if len(f.Missing) > 0 {
-		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, strings.Join(f.Missing, "; "))
+		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, waitingFor(f.Missing))
 	}
 	return engine.True(infrav1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, "")
 }
@@ -202,9 +205,17 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
-			fmt.Sprintf("Terraform destroys what Workspace %s made", f.Name))
+			fmt.Sprintf("Terraform destroys what Workspace %s made%s", f.Name, f.deletedSince()))
 	}
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
+}
+
+// deletedSince says since when the Workspace is being deleted, in words.
+func (f *Facts) deletedSince() string {
+	if at := f.Live.DeletedAt(); !at.IsZero() {
+		return ", since " + at.UTC().Format(time.RFC3339)
+	}
+	return ""
 }
 
 // warning tells which transitions need a person.

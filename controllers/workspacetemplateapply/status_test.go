@@ -61,8 +61,10 @@ func TestConditions(t *testing.T) {
 		scene *scene
 		want  map[string]string
 	}{
-		"nothing there yet":            {newScene(t), map[string]string{"Ready": "False WorkspaceNotFound", "Synced": "Unknown WorkspaceNotFound"}},
-		"queued":                       {newScene(t).shows(builder.Queued), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"nothing there yet": {newScene(t), map[string]string{"Ready": "False WorkspaceNotFound", "Synced": "Unknown WorkspaceNotFound"}},
+		"queued":            {newScene(t).shows(builder.Queued, builder.WithCreation(now)), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"queued for a day": {newScene(t).shows(builder.Queued), map[string]string{
+			"Ready": "False WorkspaceUnclaimed", "Synced": "Unknown WorkspaceUnclaimed"}},
 		"first apply":                  {newScene(t).shows(builder.FirstApplyRunning), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
 		"first apply done":             {newScene(t).shows(builder.FirstApplyDone), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
 		"at rest":                      {newScene(t).shows(builder.AtRest), nil},
@@ -85,11 +87,11 @@ func TestConditions(t *testing.T) {
 			map[string]string{"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid"}},
 		"refused by the API server": {newScene(t).with(func(f *Facts) { f.Rejected = errRefused }), map[string]string{
 			"Rendered": "False WorkspaceRejected", "Ready": "False WorkspaceRejected", "Synced": "Unknown WorkspaceNotFound"}},
-		"waiting": {newScene(t).with(func(f *Facts) { f.Missing = []string{"x"} }), map[string]string{
+		"waiting": {newScene(t).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown WorkspaceNotFound"}},
-		"waiting to change": {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = []string{"x"} }), map[string]string{
+		"waiting to change": {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown Provisioning"}},
-		"what it waited for is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Missing = []string{"x"} }), map[string]string{
+		"what it waited for is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies"}},
 		"its template is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
 			"Rendered": "False TemplateNotFound"}},
@@ -131,8 +133,8 @@ func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
 }
 
 func TestMessagesSayWhatToDo(t *testing.T) {
-	missing := newScene(t).with(func(f *Facts) { f.Missing = []string{"Secret a does not exist", "Workspace b is not up to date"} })
-	assert.Equal(t, "Secret a does not exist; Workspace b is not up to date", missing.message("Ready"))
+	missing := newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret a does not exist", "Workspace b is not up to date") })
+	assert.Equal(t, "Secret a does not exist (since 2026-01-02T03:04:05Z); Workspace b is not up to date (since 2026-01-02T03:04:05Z)", missing.message("Ready"))
 
 	rival := newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" })
 	assert.Contains(t, rival.message("Ready"), "is that of WorkspaceTemplateApply demo, which is older")

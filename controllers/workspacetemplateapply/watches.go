@@ -20,6 +20,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -33,13 +34,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
 // Indexes over WorkspaceTemplateApplies.
 const (
-	templateIndex         = "spec.templateRef"
 	workspaceNameIndex    = "spec.workspaceName"
+	legacyNameIndex       = "metadata.name.legacyWorkspace"
 	waitForSecretIndex    = "spec.waitForSecrets.name"
 	waitForWorkspaceIndex = "spec.waitForWorkspaces.name"
 )
@@ -55,16 +59,20 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	namespaces := &metav1.PartialObjectMetadata{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 
+	definitions := &metav1.PartialObjectMetadata{}
+	definitions.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Named("workspacetemplateapply").
 		WithOptions(options).
-		Watches(&infrav1.WorkspaceTemplate{}, r.wake(templateIndex, namespacedKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.related)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(predicate.NewPredicateFuncs(ofWorkspaces))).
 		Build(r)
 	if err != nil {
 		return err
@@ -80,7 +88,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 func index(ctx context.Context, mgr ctrl.Manager) error {
 	for field, extract := range map[string]func(*infrav1.WorkspaceTemplateApply) []string{
-		templateIndex:      func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.TemplateKey().String()} },
+		legacyNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string {
+			if a.Spec.WorkspaceName != "" {
+				return nil
+			}
+			return []string{naming.LegacyWorkspace(a.Name)}
+		},
 		workspaceNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.Spec.WorkspaceName} },
 		waitForSecretIndex: func(a *infrav1.WorkspaceTemplateApply) (keys []string) {
 			for _, secret := range a.Spec.WaitForSecrets {
@@ -89,8 +102,8 @@ func index(ctx context.Context, mgr ctrl.Manager) error {
 			return keys
 		},
 		waitForWorkspaceIndex: func(a *infrav1.WorkspaceTemplateApply) (names []string) {
-			for _, workspace := range a.Spec.WaitForWorkspaces {
-				names = append(names, workspace.Name)
+			for _, dependency := range a.Spec.WaitForWorkspaces {
+				names = append(names, dependency.Name)
 			}
 			return names
 		},
@@ -117,8 +130,31 @@ func (r *Reconciler) wake(index string, key func(client.Object) string) handler.
 // ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. The name is enough:
 // one too many costs a look at the cache.
 func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
-	requests := r.requests(ctx, client.MatchingFields{workspaceNameIndex: object.GetName()})
-	return append(requests, r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: object.GetName()})...)
+	var requests []ctrl.Request
+	for _, index := range []string{workspaceNameIndex, waitForWorkspaceIndex, legacyNameIndex} {
+		requests = append(requests, r.requests(ctx, client.MatchingFields{index: object.GetName()})...)
+	}
+	return requests
+}
+
+// ofTemplate reconciles the users of a template.
+func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: namespacedKey(object)})
+}
+
+// ofDefinition reconciles all that wait for provider-terraform to be installed, or must know that it no longer is.
+func (r *Reconciler) ofDefinition(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.requests(ctx)
+}
+
+// ofWorkspaces tells the definition of a kind of Workspace from all others.
+func ofWorkspaces(object client.Object) bool {
+	for _, scope := range terraform.Scopes() {
+		if object.GetName() == workspace.DefinitionOf(scope) {
+			return true
+		}
+	}
+	return false
 }
 
 // related reconciles those that wait for the Workspace of a WorkspaceTemplateApply, those that mean the same Workspace, and

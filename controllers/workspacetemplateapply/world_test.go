@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -61,6 +62,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
 	mapper.Add(terraform.ScopeCluster.GroupVersionKind(), meta.RESTScopeRoot)
+	for _, scope := range terraform.Scopes() {
+		objects = append(objects, builder.WorkspaceDefinition(scope))
+	}
 	builders := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).WithObjects(objects...).
 		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithReturnManagedFields().
 		WithInterceptorFuncs(w.interceptor())
@@ -71,7 +75,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Workspaces: &workspace.Client{Client: w.client, Uncached: w.client, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},
-		Uncached: w.client, Clock: clocktesting.NewFakePassiveClock(now),
+		Uncached: w.client, Clock: clocktesting.NewFakePassiveClock(now), Turns: NewTurns(),
 	}
 	return w
 }
@@ -139,6 +143,9 @@ func (w *world) mustReconcile(name string) {
 	w.Helper()
 	got, err := w.reconcile(name)
 	require.NoError(w, err)
+	if got.RequeueAfter == 2*time.Minute { // A Workspace was made a moment ago, and nobody has claimed it.
+		return
+	}
 	assert.Equal(w, ctrl.Result{}, got)
 }
 
@@ -191,4 +198,13 @@ func (w *world) ready(name string) string {
 	condition := meta.FindStatusCondition(w.get(name).Status.Conditions, infrav1.ReadyCondition)
 	require.NotNil(w, condition)
 	return string(condition.Status) + " " + condition.Reason + ": " + condition.Message
+}
+
+// lacking makes dependencies that are missing, with what their messages say.
+func lacking(messages ...string) []infrav1.MissingDependency {
+	var missing []infrav1.MissingDependency
+	for _, message := range messages {
+		missing = append(missing, infrav1.MissingDependency{Message: message, Since: metav1.NewTime(builder.Created)})
+	}
+	return missing
 }

@@ -19,6 +19,7 @@ package builder
 import (
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -218,4 +219,9 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// WorkspaceDefinition is the CRD of a scope's Workspaces, as far as CAPT looks at it.
+func WorkspaceDefinition(scope terraform.Scope) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "workspaces." + scope.GroupVersionKind().Group}}
 }

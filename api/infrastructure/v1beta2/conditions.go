@@ -74,6 +74,8 @@ const (
 	WaitingForDependenciesReason = "WaitingForDependencies"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
+	// WorkspaceUnclaimedReason: the Workspace was made some time ago, and provider-terraform has not begun to work on it.
+	WorkspaceUnclaimedReason = "WorkspaceUnclaimed"
 	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
 	WorkspaceKindMissingReason = "WorkspaceKindMissing"
 	// WorkspacePausedReason: the Workspace is paused, so Terraform does not run.

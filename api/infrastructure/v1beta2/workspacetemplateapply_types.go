@@ -148,6 +148,17 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
 
+	// lastFailureClass says what kind of failure it was: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network or
+	// Unknown.
+	// +optional
+	LastFailureClass string `json:"lastFailureClass,omitempty"`
+
+	// missingDependencies are what spec.waitForSecrets and spec.waitForWorkspaces name and what is not there, or not ready.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4224
+	MissingDependencies []MissingDependency `json:"missingDependencies,omitempty"`
+
 	// outputs are the Terraform outputs that may be published: strings as they are, others as JSON.
 	// +optional
 	Outputs map[string]string `json:"outputs,omitempty"`
@@ -155,6 +166,29 @@ type WorkspaceTemplateApplyStatus struct {
 	// observedGeneration is the generation of spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// MissingDependency is a Secret, a key of it, or a Workspace that is waited for.
+type MissingDependency struct {
+	// kind is Secret or Workspace.
+	// +required
+	Kind string `json:"kind"`
+
+	// name of the Secret or the Workspace.
+	// +required
+	Name string `json:"name"`
+
+	// key of the Secret that is missing or empty; empty when the whole Secret is.
+	// +optional
+	Key string `json:"key,omitempty"`
+
+	// message says what is wrong with it.
+	// +required
+	Message string `json:"message"`
+
+	// since is when it was first seen missing.
+	// +required
+	Since metav1.Time `json:"since"`
 }
 
 // WorkspaceReference is a Workspace.

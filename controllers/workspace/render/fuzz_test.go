@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+package render
 
 import (
 	"encoding/json"
@@ -39,16 +39,9 @@ import (
 
 // A module is the template's author's, a value is its user's. Whatever the user says, the module stays what it is.
 func FuzzModuleBytesUnchangedOrRefused(f *testing.F) {
-	for _, module := range []string{
-		"output \"a\" { value = \"${value}-${other}-${unknown}-$${value}-${WORKSPACE_NAME}\" }\n",
-		"resource \"terraform_data\" \"${value}\" {\n  input = { \"${other}\" = local.all[\"${value}\"], n = ${value} }\n}\n",
-		"a = <<EOT\n${value}\nb = <<EOT\nEOT\n",
-		"a = <<-EOT\n  ${value}${other}\n  EOT\n",
-		"/* *${value}${other} a {} /* */\n",
-		"a = \"$${value}{var.a}%${value}{ if true }x%${value}{ endif }\"\n",
-		"# ${value}\na = \"%{ if var.a }${other}%{ endif }\"\n",
+	for _, module := range append(slices.Clone(hostileModules),
 		"${${value}}}$", "\u2028 ${value", "}",
-	} {
+	) {
 		for _, value := range []string{"", "demo", "EOT", "/", `x" } a {`, "x\ny", "${other}", "größe", "{"} {
 			f.Add(module, "value", value, "x")
 		}
@@ -56,32 +49,38 @@ func FuzzModuleBytesUnchangedOrRefused(f *testing.F) {
 		f.Add(module, "value", "EO", "T")
 	}
 	f.Fuzz(func(t *testing.T, module, name, value, other string) {
-		skipUnlessText(t, module, name, value, other)
-		input := rendering{
-			apply: variables("other", other, name, value), template: []builder.Option{builder.WithModule(module)},
-		}.input()
-		values := map[string]string{"other": other, name: value, workspaceNameVariable: input.Name}
-		want, unsafe := substituted(module, values)
-		before, isModule := structure(module)
-
-		rendered, errs := Render(input)
-		for _, variable := range unsafe {
-			assert.Condition(t, func() bool { return names(errs, variable) }, "%s: %v", variable, errs)
-		}
-		if len(errs) > 0 {
-			assert.Nil(t, rendered)
-			assert.Condition(t, func() bool {
-				return !isModule || slices.ContainsFunc(slices.Collect(maps.Keys(values)), func(name string) bool { return names(errs, name) })
-			}, "the module is good, so that a value is not: %v", errs)
-			return
-		}
-		require.Empty(t, unsafe)
-		require.Equal(t, want, at(t, rendered, "spec", "forProvider", "module"))
-		if isModule {
-			after, _ := structure(want)
-			require.Equal(t, before, after)
-		}
+		moduleUnchangedOrRefused(t, module, name, value, other)
 	})
+}
+
+func moduleUnchangedOrRefused(t *testing.T, module, name, value, other string) (accepted bool) {
+	t.Helper()
+	skipUnlessText(t, module, name, value, other)
+	input := rendering{
+		apply: variables("other", other, name, value), template: []builder.Option{builder.WithModule(module)},
+	}.input()
+	values := map[string]string{"other": other, name: value, workspaceNameVariable: input.Name}
+	want, unsafe := substituted(module, values)
+	before, isModule := structure(module)
+
+	rendered, errs := Workspace(input)
+	for _, variable := range unsafe {
+		assert.Condition(t, func() bool { return names(errs, variable) }, "%s: %v", variable, errs)
+	}
+	if len(errs) > 0 {
+		assert.Nil(t, rendered)
+		assert.Condition(t, func() bool {
+			return !isModule || slices.ContainsFunc(slices.Collect(maps.Keys(values)), func(name string) bool { return names(errs, name) })
+		}, "the module is good, so that a value is not: %v", errs)
+		return false
+	}
+	require.Empty(t, unsafe)
+	require.Equal(t, want, at(t, rendered, "spec", "forProvider", "module"))
+	if isModule {
+		after, _ := structure(want)
+		require.Equal(t, before, after)
+	}
+	return true
 }
 
 func FuzzVarsArriveByteForByte(f *testing.F) {
@@ -89,26 +88,29 @@ func FuzzVarsArriveByteForByte(f *testing.F) {
 		f.Add(value, "x")
 		f.Add("${other}", value)
 	}
-	f.Fuzz(func(t *testing.T, value, other string) {
-		skipUnlessText(t, value, other)
-		for _, scope := range terraform.Scopes() {
-			rendered := rendering{
-				apply: variables("value", value, "other", other, "cluster_name", "demo"),
-				template: append(params(func(p *terraform.WorkspaceParameters) {
-					p.Vars = []terraform.Var{{Key: "a", Value: "${value}"}, {Key: "b", Value: "<${value}${other}>"}}
-					p.VarMap = varmap(`{"a": "${value}", "b": [{"c": "<${value}${other}>"}]}`)
-				}), builder.WithScope(scope)),
-			}.must(t)
-			// What the API server is sent, and sends on to Terraform's provider.
-			parameters := asLive(t, rendered).Object["spec"].(map[string]any)["forProvider"].(map[string]any)
-			assert.Equal(t, []any{
-				map[string]any{"key": "a", "value": value}, map[string]any{"key": "b", "value": "<" + value + other + ">"},
-			}, parameters["vars"])
-			assert.Equal(t, map[string]any{
-				"a": value, "b": []any{map[string]any{"c": "<" + value + other + ">"}},
-			}, parameters["varmap"])
-		}
-	})
+	f.Fuzz(varsByteForByte)
+}
+
+func varsByteForByte(t *testing.T, value, other string) {
+	t.Helper()
+	skipUnlessText(t, value, other)
+	for _, scope := range terraform.Scopes() {
+		rendered := rendering{
+			apply: variables("value", value, "other", other, "cluster_name", "demo"),
+			template: append(params(func(p *terraform.WorkspaceParameters) {
+				p.Vars = []terraform.Var{{Key: "a", Value: "${value}"}, {Key: "b", Value: "<${value}${other}>"}}
+				p.VarMap = varmap(`{"a": "${value}", "b": [{"c": "<${value}${other}>"}]}`)
+			}), builder.WithScope(scope)),
+		}.must(t)
+		// What the API server is sent, and sends on to Terraform's provider.
+		parameters := asLive(t, rendered).Object["spec"].(map[string]any)["forProvider"].(map[string]any)
+		assert.Equal(t, []any{
+			map[string]any{"key": "a", "value": value}, map[string]any{"key": "b", "value": "<" + value + other + ">"},
+		}, parameters["vars"])
+		assert.Equal(t, map[string]any{
+			"a": value, "b": []any{map[string]any{"c": "<" + value + other + ">"}},
+		}, parameters["varmap"])
+	}
 }
 
 // The older CAPT put values into serialized text, where they could add a field, or take one away (defect 12).
@@ -125,7 +127,7 @@ func FuzzValuesNeverAddFields(f *testing.F) {
 		for _, scope := range terraform.Scopes() {
 			template := []builder.Option{builder.WithScope(scope), placeholdersEverywhere(varmap)}
 			harmless := rendering{apply: variables("value", "x", "name", "x", "namespace", "default"), template: template}.must(t)
-			rendered, errs := Render(rendering{
+			rendered, errs := Workspace(rendering{
 				apply: variables("value", value, "name", name, "namespace", namespace), template: template,
 			}.input())
 			if len(errs) == 0 {

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+package render
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func sameOutline(template, rendered *terraform.WorkspaceParameters, used []strin
 		return nil
 	}
 	if len(validation.Parseable(*template, path)) > 0 || len(validation.Parseable(*rendered, path)) > 0 {
-		return nil // Render refuses what no parser survives.
+		return nil // Workspace refuses what no parser survives.
 	}
 	before, ok := outlineOf(template.Module, used)
 	if !ok {

@@ -14,7 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+// Package render makes a Workspace out of a WorkspaceTemplate and variables. It is pure: the same input always gives the same
+// Workspace. The rules are in docs/templates.md.
+package render
 
 import (
 	"encoding/json"
@@ -33,7 +35,8 @@ import (
 
 // Words of Crossplane that CAPT writes.
 const (
-	externalNameAnnotation    = "crossplane.io/external-name"
+	// ExternalNameAnnotation names the Terraform workspace, which is where the state is.
+	ExternalNameAnnotation    = "crossplane.io/external-name"
 	defaultProviderConfigKind = "ClusterProviderConfig"
 )
 
@@ -53,9 +56,9 @@ type Rendered struct {
 	Revision string
 }
 
-// Render makes the Workspace out of a template and variables. It is pure, and the same input always gives the same
+// Workspace makes the Workspace out of a template and variables. It is pure, and the same input always gives the same
 // output. The errors name fields of the WorkspaceTemplate.
-func Render(in Input) (*Rendered, field.ErrorList) {
+func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
 	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
 	for name, value := range in.Apply.Spec.Variables {
@@ -102,7 +105,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		externalNameAnnotation: naming.ExternalName(key),
+		ExternalNameAnnotation: naming.ExternalName(key),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil

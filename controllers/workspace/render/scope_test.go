@@ -14,13 +14,14 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+package render
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -71,7 +72,7 @@ func key(namespace string) *terraform.KeyReference {
 
 // renderReference renders, for the namespace "team", a template of the namespace "shared" whose reference names a namespace.
 func renderReference(scope terraform.Scope, set func(*terraform.WorkspaceSpec, string), namespace string) (*Rendered, []string) {
-	rendered, errs := Render(rendering{
+	rendered, errs := Workspace(rendering{
 		apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
 			"cluster_name": "demo", "mine": "team", "theirs": "shared", "strangers": "other",
 		})},
@@ -88,7 +89,9 @@ func renderReference(scope terraform.Scope, set func(*terraform.WorkspaceSpec, s
 
 func typed(t *testing.T, rendered *Rendered) *terraform.WorkspaceSpec {
 	t.Helper()
-	return &mustLive(t, rendered.Object).typed.Spec
+	workspace := &terraform.Workspace{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, workspace))
+	return &workspace.Spec
 }
 
 func TestANamespacedWorkspaceRefersToItsOwnNamespaceOnly(t *testing.T) {
@@ -133,7 +136,7 @@ func TestAClusterWideWorkspaceRefersToTheNamespaceOfItsApplyOrWhatTheTemplateSay
 func TestTheApplysOwnConnectionSecretIsInItsOwnNamespace(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		for namespace, legal := range map[string]bool{"": true, "team": true, "shared": false, "other": false} {
-			_, errs := Render(rendering{
+			_, errs := Workspace(rendering{
 				apply: []builder.Option{builder.WithNamespace("team"), builder.WithConnectionSecret("any", namespace)},
 				template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(scope), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 					// The template's own reference is of no consequence, even when it is one that would be permitted.
@@ -146,7 +149,7 @@ func TestTheApplysOwnConnectionSecretIsInItsOwnNamespace(t *testing.T) {
 }
 
 func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {
-	_, errs := Render(rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+	_, errs := Workspace(rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "other"}
 		spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key("other")}}
 		spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: key("other")}}
@@ -214,7 +217,7 @@ func TestTheKindOfTheProviderConfig(t *testing.T) {
 
 func TestWhatTheTemplateSaysOfItsOwnNamespaceMustBeLiteralAltogether(t *testing.T) {
 	for name, legal := range map[string]bool{"theirs": true, "${theirs}": false} {
-		_, errs := Render(rendering{
+		_, errs := Workspace(rendering{
 			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{"cluster_name": "demo", "theirs": "any"})},
 			template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 				spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: name, Key: "k", Namespace: "shared"}}}
@@ -229,7 +232,7 @@ func TestAFluxSourceIsThatOfTheApplyOrLiterallyThatOfTheTemplate(t *testing.T) {
 		"GitRepository::team/modules": true, "GitRepository::${mine}/modules": true, "GitRepository::shared/modules": true,
 		"GitRepository::other/modules": false, "GitRepository::${theirs}/modules": false, "GitRepository::shared/${mine}": false, "modules": false,
 	} {
-		_, errs := Render(rendering{
+		_, errs := Workspace(rendering{
 			apply: []builder.Option{builder.WithNamespace("team"), builder.WithVariables(map[string]string{
 				"cluster_name": "demo", "mine": "team", "theirs": "shared",
 			})},

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+package render
 
 import (
 	"testing"
@@ -145,7 +145,7 @@ func TestOnlyHarmlessValuesMayBecomePartOfTheModule(t *testing.T) {
 		"(":                            false,
 	} {
 		t.Run(value, func(t *testing.T) {
-			_, errs := Render(rendering{apply: variables("value", value), template: []builder.Option{builder.WithModule(module)}}.input())
+			_, errs := Workspace(rendering{apply: variables("value", value), template: []builder.Option{builder.WithModule(module)}}.input())
 			assert.Equal(t, legal, len(errs) == 0, "%v", errs)
 		})
 	}
@@ -156,7 +156,7 @@ func TestARefusedValueIsToldByTheNameOfItsVariableOnly(t *testing.T) {
 		apply:    variables("password", `hunter2"`, "fine", "x"),
 		template: []builder.Option{builder.WithModule(`output "a" { value = "${password}${password}${fine}" }`)},
 	}.input()
-	_, errs := Render(input)
+	_, errs := Workspace(input)
 	require.Len(t, errs, 1, "once a variable, however often it occurs")
 	assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
 	assert.Contains(t, errs[0].Detail, `variable "password"`)

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+package render
 
 import (
 	"encoding/json"
@@ -24,7 +24,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -64,12 +66,12 @@ func TestRenderingIsTheSameEveryTime(t *testing.T) {
 			p.VarMap = varmap(`{"e": "${e}", "d": "${d}", "c": "${c}", "b": {"y": "${b}", "x": "${a}"}}`)
 		}),
 	}.input()
-	first, errs := Render(input)
+	first, errs := Workspace(input)
 	require.Empty(t, errs)
 	want, err := json.Marshal(first.Object)
 	require.NoError(t, err)
 	for range 100 {
-		again, errs := Render(input)
+		again, errs := Workspace(input)
 		require.Empty(t, errs)
 		got, err := json.Marshal(again.Object)
 		require.NoError(t, err)
@@ -86,7 +88,7 @@ func TestRenderingChangesNeitherTheApplyNorTheTemplate(t *testing.T) {
 		})}}.input()
 		input.Apply.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "default"}
 		apply, template := input.Apply.DeepCopy(), input.Template.DeepCopy()
-		_, errs := Render(input)
+		_, errs := Workspace(input)
 		require.Empty(t, errs)
 		assert.Equal(t, apply, input.Apply)
 		assert.Equal(t, template, input.Template)
@@ -164,7 +166,7 @@ func TestWhatTheAPIServerReturnsDoesNotDifferFromWhatWasRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered := r.must(t)
-			assert.False(t, mustLive(t, asLive(t, rendered)).Differs(rendered))
+			assert.False(t, engine.Differs(asLive(t, rendered), rendered.Object, naming.WorkspaceTemplateApplyFieldManager))
 		})
 	}
 }
@@ -181,7 +183,7 @@ func TestAModuleOrParametersThatAreNotLegalAreNotRendered(t *testing.T) {
 		"entrypoint by a variable":  {func(p *terraform.WorkspaceParameters) { p.Entrypoint = "${dots}/x" }, "entrypoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, errs := Render(rendering{
+			rendered, errs := Workspace(rendering{
 				apply:    variables("evil", "TF_CLI_ARGS", "backend", "backend-config", "dots", ".."),
 				template: params(row.change),
 			}.input())

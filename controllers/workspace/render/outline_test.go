@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workspace
+package render
 
 import (
 	"testing"
@@ -38,7 +38,7 @@ func TestAValueDoesNotChangeWhatTheModuleConsistsOf(t *testing.T) {
 		"brings in another one": {`a = "${value}$${value}{var.value}"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, errs := Render(rendering{apply: variables("value", row.value), template: []builder.Option{builder.WithModule(row.module)}}.input())
+			rendered, errs := Workspace(rendering{apply: variables("value", row.value), template: []builder.Option{builder.WithModule(row.module)}}.input())
 			assert.Nil(t, rendered)
 			require.Len(t, errs, 1)
 			assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)

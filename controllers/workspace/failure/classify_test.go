@@ -1,0 +1,195 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package failure
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/provider/failures"
+)
+
+// phases are what the provider puts before an error of Terraform.
+var phases = []string{
+	"connect failed: cannot initialize Terraform configuration: ",
+	"observe failed: cannot diff (i.e. plan) Terraform configuration: ",
+	"create failed: cannot apply Terraform configuration: ",
+	"update failed: cannot apply Terraform configuration: ",
+	"delete failed: cannot destroy Terraform configuration: ",
+}
+
+func TestEveryFailureHasItsClassInEveryPhase(t *testing.T) {
+	for _, sample := range failures.Samples() {
+		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
+			for _, phase := range phases {
+				require.Equal(t, Class(sample.Class), Classify(phase+executor.Failure(sample.Stderr).Error()), phase)
+			}
+		})
+	}
+}
+
+func TestThereAreFailuresOfEveryClass(t *testing.T) {
+	samples := failures.Samples()
+	require.GreaterOrEqual(t, len(samples), 25)
+	for _, class := range Classes() {
+		require.True(t, slices.ContainsFunc(samples, func(s failures.Sample) bool { return s.Class == string(class) }), class)
+	}
+}
+
+func TestTheSummaryIsEnoughUnlessTheSampleSaysOtherwise(t *testing.T) {
+	for _, sample := range failures.Samples() {
+		if sample.Stderr == "" {
+			continue // There is no summary.
+		}
+		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
+			summary, _, _ := strings.Cut(phases[2]+executor.Failure(sample.Stderr).Error(), tailMark)
+			class, vague := match(summary)
+			if sample.OnlyTailTells() {
+				require.True(t, vague || class == ClassUnknown, class)
+			} else {
+				require.False(t, vague && class != ClassLock, class)
+				require.Equal(t, Class(sample.Class), class)
+			}
+		})
+	}
+}
+
+// A condition's message ends at 32,768 characters, wherever that is.
+func TestAFailureKeepsItsClassWhenItsTailIsCutOff(t *testing.T) {
+	for _, sample := range failures.Samples() {
+		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
+			message := phases[2] + executor.Failure(sample.Stderr).Error()
+			readable, _, _ := strings.Cut(message, tailMark)
+			fallback := Classify(readable)
+			for cut := len(readable); cut < len(message); cut++ {
+				got := Classify(message[:cut])
+				if fallback == Class(sample.Class) {
+					require.Equal(t, fallback, got, cut)
+				} else {
+					require.Contains(t, []Class{fallback, Class(sample.Class)}, got, cut)
+				}
+			}
+		})
+	}
+}
+
+func TestHalfOfATailTells(t *testing.T) {
+	stderr := "\nError: creating EKS Cluster (demo)\n\nThrottlingException: Rate exceeded\n" + strings.Repeat("\nError: something else\n", 2000)
+	message := phases[2] + executor.Failure(stderr).Error()
+	require.Equal(t, ClassThrottle, Classify(message[:len(message)-40]))
+}
+
+// What Terraform did not say: the provider, Crossplane's runtime and the API server.
+func TestErrorsOfTheProvider(t *testing.T) {
+	for message, want := range map[string]Class{
+		"": ClassUnknown,
+		"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed":                                                                                     ClassInterrupted,
+		"create failed: cannot apply Terraform configuration: context deadline exceeded":                                                                                                                              ClassTimeout,
+		"create failed: cannot apply Terraform configuration: signal: killed":                                                                                                                                         ClassTimeout,
+		"update failed: cannot apply Terraform configuration: error waiting for child process to terminate: exit status 1: shutdown while running terraform command: context canceled":                                ClassInterrupted,
+		"update failed: cannot apply Terraform configuration: error waiting for child process to terminate: exit status 1: shutdown while running terraform command: context deadline exceeded":                       ClassTimeout,
+		`connect failed: cannot get credentials: cannot get credentials secret: Secret "aws" not found`:                                                                                                               ClassAuth,
+		`connect failed: cannot get credentials: cannot get credentials secret: Get "https://10.96.0.1:443/api/v1/namespaces/crossplane-system/secrets/aws": dial tcp 10.96.0.1:443: connect: connection refused`:     ClassNetwork,
+		`connect failed: failed to resolve provider config: cannot get provider config: ProviderConfig.tf.upbound.io "aws" not found`:                                                                                 ClassConfig,
+		`observe failed: cannot determine Terraform options: cannot get tfvars: ConfigMap "vars" not found`:                                                                                                           ClassConfig,
+		`cannot create or update connection secret: refusing to modify uncontrolled secret of type "Opaque"`:                                                                                                          ClassConfig,
+		`cannot create or update connection secret: secrets "demo" is forbidden: unable to create new content in namespace demo because it is being terminated`:                                                       ClassConfig,
+		`cannot create or update connection secret: secrets is forbidden: User "system:serviceaccount:crossplane-system:provider-terraform" cannot create resource "secrets" in API group "" in the namespace "demo"`: ClassAuth,
+		`cannot update managed resource: Operation cannot be fulfilled on workspaces.tf.upbound.io "demo": the object has been modified; please apply your changes to the latest version and try again`:               ClassUnknown,
+	} {
+		require.Equal(t, want, Classify(message), message)
+	}
+}
+
+func TestWhatIsSureComesBeforeWhatIsSaidInPassing(t *testing.T) {
+	for summary, want := range map[string]Class{
+		"validating provider credentials: operation error STS: GetCallerIdentity, api error ThrottlingException: User is not authorized to perform that many requests": ClassThrottle,
+		"failed to refresh cached credentials, operation error STS: AssumeRole, api error Throttling: Rate exceeded":                                                   ClassThrottle,
+		"no EC2 IMDS role found, operation error ec2imds: GetMetadata, canceled, context deadline exceeded":                                                            ClassAuth,
+		"creating Lambda Function (demo): InvalidParameterValueException: Your request has been throttled by EC2. EC2 Error Code: RequestLimitExceeded":                ClassThrottle,
+		`Get "https://registry.terraform.io/.well-known/terraform.json": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`:                   ClassNetwork,
+		"Error acquiring the state lock: operation error DynamoDB: PutItem, ConditionalCheckFailedException: The conditional request failed, and AccessDenied":         ClassLock,
+		"Error acquiring the state lock: context deadline exceeded":                                                                                                    ClassLock,
+		"creating EC2 VPC (AccessDenied-demo): unexpected state":                                                                                                       ClassUnknown,
+		"waiting for EKS Cluster (demo) create: unexpected state 'FAILED', wanted target 'ACTIVE'. last error: AccessDenied: the role lacks AmazonEKSClusterPolicy":    ClassAuth,
+		"\x1b[31mcreating EC2 EIP: AddressLimitExceeded: The maximum number of addresses has been reached.":                                                            ClassQuota,
+	} {
+		require.Equal(t, want, Classify(phases[2]+executor.Failure("Error: "+summary+"\n").Error()), summary)
+	}
+}
+
+func TestTheFirstErrorDecides(t *testing.T) {
+	stderr := "Warning: Argument is deprecated\n\nUse AccessDenied instead.\n\n" +
+		"Error: creating one thing\n\nIt said nothing.\n\nError: creating another\n\nVpcLimitExceeded: The maximum\n\nError: Unsupported argument\n\nAccessDenied\n"
+	require.Equal(t, ClassQuota, Classify(phases[2]+executor.Failure(stderr).Error()))
+}
+
+func TestBrokenTailsAreIgnored(t *testing.T) {
+	for _, tail := range []string{
+		"", "x", "H4sI", "====", "\xff\xfe", strings.Repeat("A", 1<<20), "H4sIAAAAAAAA/", base64.StdEncoding.EncodeToString([]byte("no gzip")),
+		base64.StdEncoding.EncodeToString(append(zipped(t, "Error: AccessDenied\n")[:10], "garbage"...)),
+	} {
+		require.Equal(t, ClassUnknown, Classify(`create failed: Summary: x. To see the full error run: echo "`+tail), tail[:min(len(tail), 20)])
+	}
+	require.Equal(t, ClassThrottle, Classify(`create failed: Throttling: Rate exceeded. To see the full error run: echo "!!!" | base64 -d | gunzip`))
+}
+
+func TestABombIsNotUnpacked(t *testing.T) {
+	bomb := base64.StdEncoding.EncodeToString(zipped(t, strings.Repeat("Error: \n", 16<<20/8)))
+	message := phases[2] + `Terraform encountered an error. Summary: x. To see the full error run: echo "` + bomb + `" | base64 -d | gunzip`
+	output, _ := unpack(message)
+	require.LessOrEqual(t, len(output), maxUnpacked)
+
+	start := time.Now()
+	require.Equal(t, ClassUnknown, Classify(message))
+	require.Less(t, time.Since(start), 10*time.Second) // It takes a hundredth of that.
+}
+
+func zipped(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func FuzzClassify(f *testing.F) {
+	for _, sample := range failures.Samples() {
+		message := phases[2] + executor.Failure(sample.Stderr).Error()
+		f.Add(message)
+		f.Add(message[:len(message)/2])
+	}
+	f.Add("Error: \xff Throttling\xff │ echo \"H4sI====")
+	f.Fuzz(func(t *testing.T, message string) {
+		class := Classify(message)
+		assert.Contains(t, Classes(), class)
+		assert.Equal(t, class, Classify(message), "the same every time")
+		output, _ := unpack(message)
+		assert.LessOrEqual(t, len(output), maxUnpacked)
+	})
+}

@@ -1,0 +1,184 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package failure
+
+import (
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// publicForms are values that are no secret wherever they stand.
+var publicForms = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	`(?i:true|false|null|none|default|enabled|disabled)`,
+	`(?:af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(?:central|(?:north|south)(?:east|west)?|east|west)-\d[a-z]?`, // Regions and zones.
+	`arn:aws[a-z-]*:[^\s"']+`,
+	`(?:vpc|subnet|sg|sgr|rtb|rtbassoc|igw|nat|eigw|eni|eipalloc|eipassoc|acl|vpce|pcx|tgw|i|ami|lt|vol|snap|dopt|pl|fl)-[0-9a-f]{8}(?:[0-9a-f]{9})?`,
+	`\d{12}`,                               // Accounts.
+	`\d{1,3}(?:\.\d{1,3}){3}(?:/\d{1,2})?`, // Addresses and their ranges.
+	`v?\d+(?:\.\d+){1,3}`,                  // Versions.
+	`[a-z]\d[a-z0-9-]*\.(?:nano|micro|small|medium|large|\d*xlarge|metal)`, // Types of instances.
+}, "|") + `)$`)
+
+func public(value string) bool {
+	return len(value) <= maxPublic && publicForms.MatchString(value)
+}
+
+// lookalike finds a secret by its form or its surroundings. It is the last group, or else the whole.
+type lookalike struct {
+	pattern *regexp.Regexp
+	// keep tells that a match is no secret after all.
+	keep func(string) bool
+	// bare is true when a secret goes on until a space or a delimiter.
+	bare bool
+}
+
+const (
+	// passwordName and secretName are how the names of secrets end.
+	passwordName = `(?i:pass(?:word|wd|phrase)|pwd)`
+	secretName   = `(?i:secret|token|credential|signature|authorization|(?:api|access|secret|private|client|signing|encryption|account|shared)[_.-]?key)(?i:s|[_-]?(?:data|value|base64))?`
+	// afterName is what is between a name and its separator: the quote at the end of a name, which can be escaped.
+	afterName = `\\*["']?[ \t]*`
+	// quotedValue comes in three sorts: in quotes that are escaped, double, single. Its end can be cut off.
+	quotedValue = `(?:\\+"((?:[^"\\\n]|\\[^"\n])+)|"((?:[^"\\\n]|\\.)+)|'([^'\n]+))`
+	bareValue   = `([^\s"'\\,;&(\[{=:][^\s"',;&:]*)`
+)
+
+var lookalikePatterns = []lookalike{
+	{pattern: regexp.MustCompile(`(?:AKIA|ASIA)[A-Z0-9]{16}`)},                                        // AWS's access keys.
+	{pattern: regexp.MustCompile(`k8s-aws-v1\.[A-Za-z0-9_=-]+`)},                                      // EKS's tokens.
+	{pattern: regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,2}`)},                    // JWTs.
+	{pattern: regexp.MustCompile(`(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{16,}`)},              // Git hosts'.
+	{pattern: regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\z)`)}, // PEM, also cut off.
+	{pattern: regexp.MustCompile(`[A-Za-z0-9]://([^\s/?#"'<>]+)@`), keep: func(s string) bool { return s == "git" }},
+	{pattern: regexp.MustCompile(`(?i)authorization` + afterName + `[:=]\s*\\*["']?((?:basic|bearer|negotiate|token)\s+[^\s"'\\,]+|(?:digest|aws4-hmac-sha256)\s+[^\s"'\\]+(?:\s+\w+=[^\s"'\\]+)*)`)},
+	{pattern: regexp.MustCompile(`(?i)bearer\s+([A-Za-z0-9._~+/=-]{8,})`), keep: wordy},
+	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `(?:=>?|:)[ \t]*` + quotedValue), keep: public},
+	{pattern: regexp.MustCompile(`(?:` + passwordName + `|` + secretName + `)` + afterName + `=>?[ \t]*` + bareValue), keep: expression, bare: true},
+	{pattern: regexp.MustCompile(passwordName + afterName + `:[ \t]*` + bareValue), keep: expression, bare: true},
+	{pattern: regexp.MustCompile(secretName + afterName + `:[ \t]*` + bareValue), keep: prose, bare: true},
+	{pattern: regexp.MustCompile(`(?i:request|host)[ _-]?(?i:id)["':= ]{1,4}[A-Za-z0-9+/=-]+|[A-Za-z0-9+/_-]+={0,2}`), keep: orderly},
+}
+
+// arns are names, whatever they look like.
+var arns = regexp.MustCompile(`arn:aws[a-z-]*:[\w:/.+*@-]*`)
+
+// lookalikes finds what looks like a secret.
+func lookalikes(text string) []span {
+	var spans []span
+	names := arns.FindAllStringIndex(text, -1)
+	for _, l := range lookalikePatterns {
+		for from := 0; from < len(text); {
+			match := l.pattern.FindStringSubmatchIndex(text[from:])
+			if match == nil {
+				break
+			}
+			start, end := group(match)
+			start, end = start+from, end+from
+			if l.keep != nil && l.keep(text[start:end]) {
+				if start > from+match[0] { // What is no value can be a name.
+					end = start
+				}
+			} else {
+				if l.bare {
+					end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], inBareValue))
+				}
+				if !within(names, start, end) {
+					spans = append(spans, span{start, end})
+				}
+			}
+			from = end
+		}
+	}
+	return spans
+}
+
+// within tells whether one of several ranges, which are in order, holds one more.
+func within(ranges [][]int, start, end int) bool {
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i][1] >= end })
+	return i < len(ranges) && ranges[i][0] <= start
+}
+
+// group returns the last group that matched, or else the whole.
+func group(match []int) (start, end int) {
+	for i := len(match) - 2; i > 0; i -= 2 {
+		if match[i] >= 0 {
+			return match[i], match[i+1]
+		}
+	}
+	return match[0], match[1]
+}
+
+func inBareValue(r rune) bool { return !strings.ContainsRune(" \t\r\n\v\f\"',;&", r) }
+
+// reference is an expression of HCL, as excerpts of modules have it.
+var reference = regexp.MustCompile(`^(?:\$\{|(?:var|local|data|module|each|self|random_password|(?:aws|tls|kubernetes|helm)_\w+)\.[A-Za-z_])`)
+
+func expression(value string) bool { return public(value) || reference.MatchString(value) }
+
+// prose tells whether what follows a name and a colon is the rest of a sentence, as in "ExpiredToken: The".
+func prose(value string) bool {
+	return len(value) < minSecret || !strings.ContainsAny(value, "0123456789") || strings.HasPrefix(value, "http") || expression(value)
+}
+
+// wordy tells whether what follows "Bearer" is a word, as in "bearer authentication".
+func wordy(value string) bool {
+	return len(value) < 20 && !strings.ContainsAny(value, "0123456789")
+}
+
+// ids are random, but no secret: those of requests, of objects and of AWS's resources.
+var ids = regexp.MustCompile(`[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[a-z]+-[0-9a-f]{17}`)
+
+// orderly tells whether a long run of characters is a name or a path. A name changes between words, numbers and
+// separators with every fifth character or so, random text with every other one.
+func orderly(run string) bool {
+	run = strings.TrimRight(ids.ReplaceAllString(run, ""), "=")
+	if len(run) < 40 || strings.ContainsAny(run, `:="' `) { // The latter is what a request is called.
+		return true
+	}
+	kinds, changes, last := map[rune]int{}, 0, rune(0)
+	for _, r := range run {
+		kind := kindOf(r)
+		if kind != last && (last != 'A' || kind != 'a') { // A word can begin with a capital.
+			changes++
+		}
+		kinds[kind]++
+		last = kind
+	}
+	if kinds['0'] == 0 || kinds['a']+kinds['A'] == 0 {
+		return true
+	}
+	if strings.Trim(run, "0123456789abcdef") == "" || strings.Trim(run, "0123456789ABCDEF") == "" {
+		return false
+	}
+	if strings.ContainsAny(run, "-_") {
+		return changes*100 < len(run)*35
+	}
+	return changes*100 < len(run)*28
+}
+
+func kindOf(r rune) rune {
+	switch {
+	case r >= '0' && r <= '9':
+		return '0'
+	case r >= 'a' && r <= 'z':
+		return 'a'
+	case r >= 'A' && r <= 'Z':
+		return 'A'
+	}
+	return '/'
+}

@@ -1,0 +1,235 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package failure
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// redacted stands where a secret was.
+	redacted = "[redacted]"
+	// minSecret is the length from which a value is taken for a secret. Shorter ones are in every other word.
+	minSecret = 6
+	// maxPublic bounds what is compared with the forms of public values. An ARN has at most 2,048 characters.
+	maxPublic = 2048
+	// maxRounds bounds how often a text is gone over. What is around a secret is rarely one only without it.
+	maxRounds = 8
+	// maxNesting bounds documents in documents, such as JSON in a line of a file of variables.
+	maxNesting = 4
+)
+
+// Redact replaces secrets in a text by "[redacted]". It takes the whole text, before it is shortened: of a secret that
+// was cut in two it may know neither half.
+//
+// Known values are replaced wherever they stand, as they are or as JSON, Go, HCL, URLs and base64 write them, and so are
+// the lines of a value, its strings if it is JSON, and what its lines assign if it is a file of variables, environment or
+// credentials. All of them go by their bytes, so a caller passes only what is secret: of a connection Secret neither the
+// cluster's name nor its endpoint, or no message would say which cluster it is about. Values that are public by their
+// form never count, even if they stand in a secret file: booleans, regions, ARNs, ids of resources and accounts,
+// addresses, versions, types of instances, and whatever is shorter than six characters.
+//
+// What only looks like a secret is replaced, too: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords
+// in URLs, headers with credentials, values with a telling name, and long random text. That can err on either side.
+//
+// Redacting again changes nothing. The time is that of reading both, and the text does not grow past three times its size.
+func Redact(text string, known [][]byte) string {
+	values := secrets{limit: len(text), values: map[string]bool{}, known: map[string]bool{}, forms: map[string][]string{}}
+	for _, value := range known {
+		values.add(string(value), maxNesting)
+	}
+	for range maxRounds {
+		before := text
+		if text = values.redactOnce(text); text == before {
+			break
+		}
+	}
+	return text
+}
+
+// redactOnce goes over what is between earlier replacements: nothing reaches across one.
+func (s secrets) redactOnce(text string) string {
+	pieces := strings.Split(text, redacted)
+	for i, piece := range pieces {
+		spans := append(s.find(piece), lookalikes(piece)...)
+		slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
+		var out strings.Builder
+		end, begun := 0, false
+		for _, sp := range spans {
+			if !begun || sp.from > end { // What touches is one secret.
+				out.WriteString(piece[end:sp.from] + redacted)
+			}
+			end, begun = max(end, sp.to), true
+		}
+		out.WriteString(piece[end:])
+		pieces[i] = out.String()
+	}
+	return strings.Join(pieces, redacted)
+}
+
+// span is a part of a text, in bytes.
+type span struct{ from, to int }
+
+// secrets are known values in all forms in which they can stand in a text.
+type secrets struct {
+	// limit is the length of the text. Nothing longer is in it.
+	limit int
+	// values and known are the values and forms that were added.
+	values, known map[string]bool
+	// forms by their first minSecret bytes, so that a text is read once for all of them.
+	forms map[string][]string
+}
+
+func (s secrets) find(text string) []span {
+	var spans []span
+	for i := 0; i+minSecret <= len(text); i++ {
+		longest := 0
+		for _, form := range s.forms[text[i:i+minSecret]] {
+			if len(form) > longest && strings.HasPrefix(text[i:], form) {
+				longest = len(form)
+			}
+		}
+		if longest > 0 {
+			spans = append(spans, span{i, i + longest})
+		}
+	}
+	return spans
+}
+
+var (
+	// assignment is a line of tfvars, of an environment or of AWS's credentials.
+	assignment = regexp.MustCompile(`^[\w."'-]+\s*=\s*(.+)$`)
+	quotation  = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+	// name is what follows a quotation that is the name of a value.
+	name = regexp.MustCompile(`^\s*[=:]`)
+)
+
+// add adds a value, and what is in it.
+func (s secrets) add(value string, nesting int) {
+	value = strings.TrimSpace(value)
+	if len(value) < minSecret || nesting == 0 || s.values[value] || public(value) {
+		return
+	}
+	s.values[value] = true
+	s.encode(value)
+
+	switch {
+	case s.addJSON(value, nesting-1):
+	case strings.ContainsAny(value, "\r\n"):
+		for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\r' || r == '\n' }) {
+			s.add(line, nesting-1)
+		}
+	default:
+		s.addLine(value, nesting-1)
+	}
+}
+
+func (s secrets) addLine(value string, nesting int) {
+	if match := assignment.FindStringSubmatch(value); match != nil {
+		s.add(strings.Trim(match[1], `"',; `), nesting)
+	}
+	for _, match := range quotation.FindAllStringSubmatchIndex(value, -1) {
+		if name.MatchString(value[match[1]:]) {
+			continue
+		}
+		s.add(value[match[2]:match[3]], nesting)
+		if plain, err := strconv.Unquote(value[match[0]:match[1]]); err == nil {
+			s.add(plain, nesting)
+		}
+	}
+	for _, sp := range lookalikes(value) { // Such as the token in a kubeconfig.
+		s.add(value[sp.from:sp.to], nesting)
+	}
+}
+
+// addJSON adds the strings of a document, but not their names. It tells whether the value is one.
+func (s secrets) addJSON(value string, nesting int) bool {
+	var document any
+	if json.Unmarshal([]byte(value), &document) != nil {
+		return false
+	}
+	switch document.(type) {
+	case string, []any, map[string]any:
+		s.addLeaves(document, nesting)
+		return true
+	}
+	return false
+}
+
+func (s secrets) addLeaves(document any, nesting int) {
+	switch value := document.(type) {
+	case string:
+		s.add(value, nesting)
+	case []any:
+		for _, element := range value {
+			s.addLeaves(element, nesting)
+		}
+	case map[string]any:
+		for _, element := range value {
+			s.addLeaves(element, nesting)
+		}
+	}
+}
+
+// encode adds the forms of a value.
+func (s secrets) encode(value string) {
+	folded := strings.Join(strings.Fields(value), " ") // As in a message on one line.
+	s.form(folded)
+	if len(folded) > s.limit {
+		return
+	}
+	s.form(value)
+
+	quoted, ascii := strconv.Quote(value), strconv.QuoteToASCII(value)
+	quoted = quoted[1 : len(quoted)-1]
+	s.form(quoted, ascii[1:len(ascii)-1], strings.NewReplacer("${", "$${", "%{", "%%{").Replace(quoted)) // Go, HCL.
+	for _, escapeHTML := range []bool{true, false} {
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(escapeHTML)
+		if encoder.Encode(value) == nil {
+			s.form(out.String()[1 : out.Len()-len("\"\n")])
+		}
+	}
+
+	s.form(url.QueryEscape(value), url.PathEscape(value), url.User(value).String())
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		s.form(encoding.EncodeToString([]byte(value)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(value)))
+		for shift := range 3 { // In the middle of something longer, as in base64 of "user:password".
+			text := encoding.EncodeToString(append(make([]byte, shift), value...))
+			s.form(text[(shift*8+5)/6 : (shift+len(value))*8/6])
+		}
+	}
+}
+
+func (s secrets) form(forms ...string) {
+	for _, form := range forms {
+		for part := range strings.SplitSeq(form, redacted) {
+			if len(part) >= minSecret && len(part) <= s.limit && !s.known[part] {
+				s.known[part] = true
+				s.forms[part[:minSecret]] = append(s.forms[part[:minSecret]], part)
+			}
+		}
+	}
+}

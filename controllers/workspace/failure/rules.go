@@ -1,0 +1,140 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package failure
+
+// rules are in the order in which they are tried: what says something sure before what others say in passing. So a
+// throttled or unreachable service comes before the credentials that could not be had from it, and a deadline after what
+// used the time up.
+var rules = []rule{
+	{class: ClassLock,
+		codes: []string{
+			"ConditionalCheckFailedException", "PreconditionFailed", // The s3 backend with DynamoDB, and with a lock file.
+			"ConcurrentModificationException", "ConcurrentModification", "OperationAborted", // IAM, Route 53, S3.
+		},
+		phrases: []string{
+			"state is already locked by another", "lock info:", // The kubernetes backend of either tool; every backend.
+			"error locking state", "workspace is already locked", "error releasing the state lock", // Terraform's core.
+			" in status creating", " in status updating", " in status deleting", "currently has an update in progress", // EKS changes one profile of a cluster at a time.
+			"another operation (install/upgrade/rollback) is in progress", // Helm.
+		}},
+	{class: ClassInterrupted,
+		phrases: []string{
+			"cannot determine creation result",                           // Crossplane's runtime: the provider died during a create.
+			"shutdown while running terraform command: context canceled", // provider-terraform was stopped.
+			"execution halted", "operation canceled", "request cancelled", // Terraform's core after SIGTERM.
+			"context canceled",                           // An AWS request under way at that moment.
+			"plugin did not respond", " plugin crashed!", // Terraform's core: a provider's plugin died, or ran out of memory.
+			"failed to save state", "failed to persist state to backend", "errored.tfstate", // Terraform's core.
+		}},
+	{class: ClassConfig,
+		phrases: []string{"because it is being terminated"}}, // The API server, before it says that it forbids: the namespace goes.
+	{class: ClassThrottle,
+		codes: []string{ // What the AWS SDK takes for throttling, and IAM's as EKS passes it on.
+			"Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
+			"TooManyRequestsException", "ProvisionedThroughputExceededException", "TransactionInProgressException", "RequestLimitExceeded",
+			"BandwidthLimitExceeded", "SlowDown", "PriorRequestNotComplete", "EC2ThrottledException", "IAMThrottling", "IamThrottling",
+		},
+		phrases: []string{
+			"rate exceeded", "request limit exceeded", "has been throttled", // Messages of these codes, where others quote them.
+			"statuscode: 429", "status code: 429", "too many requests", // HTTP, from AWS and registries.
+			"failed to get rate limit token", "retry quota exceeded", // The AWS SDK stops itself.
+			"client rate limiter wait returned an error", // So does client-go.
+		}},
+	{class: ClassQuota,
+		codes: []string{ // EC2's capacity and spot instances, S3.
+			"InsufficientInstanceCapacity", "InsufficientHostCapacity", "MaxSpotInstanceCountExceeded", "TooManyBuckets",
+		},
+		phrases: []string{
+			"limitexceeded",                                                     // VpcLimitExceeded, IAM's LimitExceeded, EKS's ResourceLimitExceededException and 100 more.
+			"servicequotaexceeded", "cannot exceed quota", "reached your quota", // IAM, auto scaling.
+			"exceeded quota:", // A ResourceQuota of Kubernetes.
+		}},
+	{class: ClassAuth,
+		codes: []string{
+			"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "NotAuthorized", "AuthFailure", // Policies.
+			"InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "SignatureDoesNotMatch", "IncompleteSignature",
+			"MissingAuthenticationToken", "MissingAuthenticationTokenException", "InvalidToken", "InvalidIdentityToken", // Keys.
+			"ExpiredToken", "ExpiredTokenException", "RequestExpired", "RequestTimeTooSkewed", // Age, and clocks.
+			"OptInRequired", "SubscriptionRequiredException", "PendingVerification", // The account.
+			"Unauthorized", "Forbidden", // Kubernetes, registries.
+		},
+		phrases: []string{
+			"is not authorized to perform", "statuscode: 403", "status code: 403", "statuscode: 401", "status code: 401", // AWS.
+			"no ec2 imds role found",                                                             // The AWS SDK when all sources of credentials failed, whatever the network says.
+			" is forbidden: user ",                                                               // Kubernetes' RBAC, as the kubernetes backend passes it on.
+			"you must be logged in to the server", "asked for the client to provide credentials", // Kubernetes.
+		}},
+	{class: ClassLock, vague: true,
+		phrases: []string{"error acquiring the state lock"}}, // Terraform's core: the lock may be held, refused or out of reach.
+	{class: ClassNetwork,
+		codes: []string{ // AWS's own faults.
+			"InternalFailure", "InternalError", "InternalServerError", "InternalServerException", "ServerException",
+			"ServiceUnavailable", "ServiceUnavailableException",
+		},
+		phrases: []string{
+			"dial tcp", "no such host", "server misbehaving", "connection refused", "connection reset by peer", "connection timed out",
+			"no route to host", "network is unreachable", "i/o timeout", "tls handshake timeout", "x509:", "client.timeout exceeded",
+			"request canceled while waiting for connection", "unexpected eof", `": eof`, "broken pipe", "proxyconnect tcp",
+			"http2: client connection lost",                                                          // Go's net, crypto and net/http.
+			"request send failed",                                                                    // The AWS SDK before one of those.
+			"could not connect to", "could not resolve host", "temporary failure in name resolution", // Registries, git.
+			"statuscode: 500", "statuscode: 502", "statuscode: 503", "statuscode: 504", "bad gateway", "service unavailable", "gateway timeout",
+			"etcdserver:", "was unable to return a response in the time allotted", // Kubernetes.
+		}},
+	{class: ClassAuth, vague: true,
+		phrases: []string{
+			"cannot get credentials",                                                                                                        // provider-terraform: the Secret that a ProviderConfig names.
+			"no valid credential sources", "failed to refresh cached credentials", "cannot assume iam role", "static credentials are empty", // The AWS provider.
+		}},
+	{class: ClassTimeout,
+		codes: []string{"RequestTimeout", "RequestTimeoutException", "DeadlineExceeded"}, // AWS, gRPC.
+		phrases: []string{
+			"timeout while waiting for", "couldn't find resource (", // The AWS provider's waiters.
+			"timed out waiting for", "operation timed out", // Kubernetes, Helm.
+			"context deadline exceeded", "signal: killed", // Go, and provider-terraform when its own timeout passed.
+		}},
+	{class: ClassConfig,
+		codes: []string{
+			"ValidationException", "ValidationError", "InvalidParameter", "InvalidParameterException", "InvalidParameterValue",
+			"InvalidParameterValueException", "InvalidParameterCombination", "InvalidRequest", "InvalidRequestException", "InvalidInput",
+			"MissingParameter", "UnknownParameter", "MalformedPolicyDocument", "UnsupportedOperation", "UnsupportedAvailabilityZoneException",
+			"InvalidSubnet", "InvalidVpc", "InvalidVpcID", "InvalidSubnetID", "InvalidGroup", "InvalidPermission", "InvalidKMSKey",
+			"ResourceInUseException", "ResourceNotFoundException", "NoSuchBucket", "NoSuchEntity", "DependencyViolation", "DeleteConflict",
+			"EntityAlreadyExists", "AlreadyExistsException", "BucketAlreadyExists", "BucketAlreadyOwnedByYou", "BucketNotEmpty", // AWS.
+			"NodeCreationFailure", "Ec2SubnetInvalidConfiguration", // The health of node groups.
+		},
+		phrases: []string{
+			".notfound:", ".duplicate:", ".malformed:", "already exists", // AWS, by the end of the code.
+			"no available releases match", "match any of the checksums", "s3 bucket does not exist", `" does not exist`, "no configuration has been provided", // Installation, backends.
+			"cannot get providerconfig", "failed to resolve provider config", // provider-terraform v0 and v1.
+			"admission webhook",                                                                                                     // Kubernetes.
+			"cannot get provider config", "cannot resolve variables", "cannot get tfvars", "refusing to modify uncontrolled secret", // provider-terraform.
+		},
+		summaries: []string{ // Terraform's core.
+			"invalid ", "unsupported ", "missing ", "reference to undeclared", "duplicate ", "conflicting ", "incorrect ", "inconsistent conditional",
+			"no value for required variable", "value for undeclared variable", "argument or block definition required", "unclosed ", "unterminated ",
+			"call to unknown function", "error in function call", "not enough function arguments", "too many function arguments", "cycle: ",
+			"attempt to index null value", "attempt to get attribute from null value", "iteration over null value", "unexpected attribute",
+			"module not installed", "unreadable module directory", "inconsistent dependency lock file", "provider configuration not present",
+			"backend initialization required", "backend configuration changed", "instance cannot be destroyed",
+			"resource precondition failed", "resource postcondition failed", "module output value precondition failed", "failed to read ",
+		}},
+	{class: ClassNetwork, vague: true,
+		summaries: []string{ // Installation: a version that does not exist, or a registry out of reach.
+			"failed to query available provider packages", "failed to resolve provider packages", "failed to install provider", "failed to download module",
+		}},
+}

@@ -1,0 +1,107 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspace
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// takingSecrets gives a Workspace a value of each kind of reference to a Secret.
+func takingSecrets() builder.Option {
+	return builder.With(func(workspace *unstructured.Unstructured) {
+		ref := func(key string) map[string]any { return map[string]any{"name": "inputs", "key": key} }
+		workspace.Object["spec"] = map[string]any{
+			"forProvider": map[string]any{
+				"varFiles": []any{
+					map[string]any{"source": "SecretKey", "secretKeyRef": ref("tfvars")},
+					map[string]any{"source": "ConfigMapKey", "configMapKeyRef": ref("tfvars")},
+				},
+				"env": []any{map[string]any{"name": "A", "secretKeyRef": ref("env")}, map[string]any{"name": "B", "value": "plain"}},
+			},
+			"writeConnectionSecretToRef": map[string]any{"name": "outputs"},
+		}
+	})
+}
+
+func secretObjects() []client.Object {
+	secret := func(name string, data map[string][]byte) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}, Data: data}
+	}
+	return []client.Object{
+		secret("inputs", map[string][]byte{"tfvars": []byte("a-file"), "env": []byte("a-variable"), "other": []byte("not taken")}),
+		secret("outputs", map[string][]byte{"kubeconfig": []byte("an-output"), "vpc_id": []byte("vpc-1")}),
+	}
+}
+
+func failing(options ...builder.Option) *unstructured.Unstructured {
+	outputs := builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"})
+	return builder.Workspace("demo-vpc", builder.UpdateFailed, append([]builder.Option{takingSecrets(), outputs}, options...)...)
+}
+
+func TestTheSecretsThatAnErrorMayQuote(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()...)
+	secrets := w.Secrets(ctx, mustLive(t, failing()))
+	assert.False(t, secrets.Unknown)
+	var values []string
+	for _, value := range secrets.Values {
+		values = append(values, string(value))
+	}
+	slices.Sort(values)
+	assert.Equal(t, []string{"a-file", "a-variable", "an-output"}, values, "public outputs and keys that are not taken are no secrets here")
+}
+
+func TestNoSecretIsReadForAWorkspaceWithoutAnError(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()...)
+	assert.Empty(t, w.Secrets(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, takingSecrets()))))
+}
+
+func TestASecretThatIsGoneHasNoValues(t *testing.T) {
+	w := newWorld(t, terraform.Scopes())
+	assert.Empty(t, w.Secrets(ctx, mustLive(t, failing())))
+}
+
+func TestWithoutARightToReadSecretsNothingThatTerraformSaidIsTold(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()...)
+	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "inputs", nil)
+		},
+	})
+	live := mustLive(t, failing())
+	secrets := w.Secrets(ctx, live)
+	require.True(t, secrets.Unknown)
+
+	got := Observe(live, Circumstances{Now: soon, Secrets: secrets})
+	assert.True(t, got.Failed)
+	assert.NotContains(t, got.Message, "ThrottlingException")
+	assert.Contains(t, got.Message, "see condition Synced of the Workspace")
+}

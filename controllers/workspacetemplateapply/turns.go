@@ -1,0 +1,60 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// updatesPerSecond is how many Workspaces are changed in a second. Each change makes the provider plan, and an edit of a
+// template changes the Workspaces of all its users: a person who sees the first of them fail should still have the time to
+// take the edit back.
+const updatesPerSecond = 10
+
+// Turns paces updates of Workspaces, whatever caused them: an edit of a template, another version of CAPT, or both while no
+// manager ran. The zero value is not ready, NewTurns makes one. Safe for concurrent use.
+type Turns struct {
+	limiter *rate.Limiter
+	mu      sync.Mutex
+	at      map[client.ObjectKey]time.Time
+}
+
+// NewTurns paces updates at CAPT's default rate.
+func NewTurns() *Turns {
+	return &Turns{limiter: rate.NewLimiter(updatesPerSecond, 1), at: map[client.ObjectKey]time.Time{}}
+}
+
+// wait returns how long an object has to wait for its turn; zero means that it is now, and over. An object that comes back
+// early or late does not lose its place.
+func (t *Turns) wait(key client.ObjectKey, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, waiting := t.at[key]
+	if !waiting {
+		at = now.Add(t.limiter.ReserveN(now, 1).DelayFrom(now))
+		t.at[key] = at
+	}
+	if left := at.Sub(now); left > 0 {
+		return left
+	}
+	delete(t.at, key)
+	return 0
+}

@@ -1,0 +1,53 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestFiveHundredUsersOfATemplateTakeTurns(t *testing.T) {
+	turns, now := NewTurns(), time.Unix(1_800_000_000, 0)
+	var last time.Duration
+	for i := range 500 {
+		wait := turns.wait(client.ObjectKey{Name: strconv.Itoa(i)}, now)
+		require.GreaterOrEqual(t, wait, last)
+		last = wait
+	}
+	assert.InDelta(t, 499*time.Second/updatesPerSecond, last, float64(time.Second))
+}
+
+func TestASingleUpdateDoesNotWait(t *testing.T) {
+	turns, now := NewTurns(), time.Unix(1_800_000_000, 0)
+	assert.Zero(t, turns.wait(client.ObjectKey{Name: "a"}, now))
+	assert.Zero(t, turns.wait(client.ObjectKey{Name: "a"}, now.Add(time.Second)), "the next one is long after")
+}
+
+func TestATurnIsKeptUntilItIsTaken(t *testing.T) {
+	turns, now := NewTurns(), time.Unix(1_800_000_000, 0)
+	assert.Zero(t, turns.wait(client.ObjectKey{Name: "a"}, now))
+	wait := turns.wait(client.ObjectKey{Name: "b"}, now)
+	require.Equal(t, time.Second/updatesPerSecond, wait)
+	assert.Equal(t, wait/2, turns.wait(client.ObjectKey{Name: "b"}, now.Add(wait/2)), "an event woke it early")
+	assert.Zero(t, turns.wait(client.ObjectKey{Name: "b"}, now.Add(wait)))
+}
