@@ -65,7 +65,7 @@ func TestWhatWakesThePlan(t *testing.T) {
 		"create failed":              {func(w *v1beta1.Workspace) { annotate(w, annotationCreateFailed, "now") }, false},
 		"create succeeded":           {func(w *v1beta1.Workspace) { annotate(w, annotationCreateSucceeded, "now") }, true},
 		"external name":              {func(w *v1beta1.Workspace) { annotate(w, annotationExternalName, "x") }, true},
-		"create declared safe again": {func(w *v1beta1.Workspace) { delete(w.Annotations, annotationCreatePending) }, true},
+		"create declared safe again": {func(w *v1beta1.Workspace) { delete(w.Annotations, annotationCreatePending) }, false},
 		"any annotation":             {func(w *v1beta1.Workspace) { annotate(w, "example.com/a", "b") }, true},
 		"a label":                    {func(w *v1beta1.Workspace) { w.Labels = map[string]string{"a": "b"} }, true},
 		"the spec":                   {func(w *v1beta1.Workspace) { w.Generation++ }, true},

@@ -53,11 +53,12 @@ func reconcileError(err error) managed.Condition {
 	return c
 }
 
-// mark puts conditions into the status. Synced speaks about a generation; Ready never does, so that Ready of an older
-// generation cannot be told from Ready of this one.
+// mark puts conditions into the status. The reconciler of crossplane-runtime says of which generation it speaks, in
+// Synced and in Ready when that is False. That a Workspace is available is said by provider-terraform itself, which does
+// not: Ready=True of an older generation can not be told from Ready=True of this one.
 func (n *round) mark(conditions ...managed.Condition) {
 	for _, c := range conditions {
-		if c.Type == managed.TypeSynced && !n.options.EmulateV0 {
+		if c.Reason != managed.ReasonAvailable && !n.options.EmulateV0 {
 			c.ObservedGeneration = n.object().GetGeneration()
 		}
 		n.status().SetConditions(c)

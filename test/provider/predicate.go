@@ -25,7 +25,8 @@ import (
 
 // desiredStateChanged lets through what makes the real provider plan: a new generation (spec, deletion), a label or
 // an annotation. Status writes are not among them, nor are the two annotations the provider itself keeps around a
-// create. The removal of external-create-pending is: that is how a person says that it is safe to go on.
+// create, not even when a person removes them: a Workspace that waits for external-create-pending to be removed is
+// looked at again only after another edit or a restart.
 func desiredStateChanged() predicate.Predicate {
 	return predicate.Or(
 		predicate.GenerationChangedPredicate{},
@@ -39,9 +40,6 @@ func annotationsChanged(e event.UpdateEvent) bool {
 		return false
 	}
 	before, after := maps.Clone(e.ObjectOld.GetAnnotations()), maps.Clone(e.ObjectNew.GetAnnotations())
-	if before[annotationCreatePending] != "" && after[annotationCreatePending] == "" {
-		return true
-	}
 	for _, own := range []string{annotationCreatePending, annotationCreateFailed} {
 		delete(before, own)
 		delete(after, own)

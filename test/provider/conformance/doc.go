@@ -14,7 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package conformance walks Workspaces of both scopes through their life with OpenTofu and holds what they show
-// against what provider-terraform v1.1 shows. It knows nothing but the API, so the real provider can be put in the
-// place of ours: SANDBOX_PROVIDER=none leaves ours out of the sandbox.
+// Package conformance holds the provider against what provider-terraform shows: every situation of a Workspace is a
+// test of that name, told of both scopes, of v1 and of v0, with OpenTofu and by script.
+//
+// With OpenTofu it knows nothing but the API, so the real provider can be put in the place of ours:
+// SANDBOX_PROVIDER=none leaves ours out of the sandbox, and out of the tests what has to kill it or to script it.
 package conformance

@@ -20,8 +20,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,95 +32,64 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // patience bounds every wait: long, since several test binaries may share two cores.
 const patience = 2 * time.Minute
 
-var api client.WithWatch
+// Conditions as they are shown.
+const (
+	success   = "True/ReconcileSuccess"
+	failure   = "False/ReconcileError"
+	frozen    = "False/ReconcilePaused"
+	available = "True/Available"
+	creating  = "False/Creating"
+	deleting  = "False/Deleting"
+)
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		ctx := context.Background()
-		sb, err := sandbox.Start(ctx, sandbox.Options{Provider: true, KubeControllerManager: true})
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "starting the sandbox:", err)
-			return 1
-		}
-		defer func() { _ = sb.Stop(ctx) }()
-		if api, err = client.NewWithWatch(sb.Config(), client.Options{}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		code := m.Run()
-		if code != 0 {
-			fmt.Fprintln(os.Stderr, sb.Logs(sandbox.Provider, 50))
-		}
-		return code
-	}())
-}
-
-// module waits in its first resource until a file says with which code to go on, anew for every generation, and in
-// the destruction of its last one until a file is there.
-const module = `
-variable "gates" { type = string }
-variable "generation" { type = string }
-variable "settings" {
-  type = object({ zones = list(string) })
-}
-resource "terraform_data" "made" {
-  triggers_replace = var.generation
-  provisioner "local-exec" {
-    command = "touch ${var.gates}/applying-${var.generation}; until [ -e ${var.gates}/apply-${var.generation} ]; do sleep 0.05; done; exit $(cat ${var.gates}/apply-${var.generation})"
-  }
-}
-resource "terraform_data" "last" {
-  input = var.gates
-  provisioner "local-exec" {
-    when    = destroy
-    command = "touch ${self.input}/destroying; until [ -e ${self.input}/destroy ]; do sleep 0.05; done"
-  }
-}
-output "generation" { value = var.generation }
-output "zones" { value = var.settings.zones }
-output "password" {
-  value     = "hidden"
-  sensitive = true
-}
-`
+// What the provider leaves in metadata.
+const (
+	finalizer       = "finalizer.managedresource.crossplane.io"
+	externalName    = "external-name"
+	createPending   = "external-create-pending"
+	createSucceeded = "external-create-succeeded"
+)
 
 // subject is the Workspace under test.
 type subject struct {
 	*testing.T
 	*unstructured.Unstructured
+	*stage
 	namespace string
 	gates     string
+	script    *scripted.Script
+	// history is that of a Workspace that lives through acts.
+	history *history
 }
 
-func newSubject(t *testing.T, group string) *subject {
+// subject is a Workspace that nothing will hold up. It is not created yet.
+func (st *stage) subject(t *testing.T, group string) *subject {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
-	require.NoError(t, api.Create(t.Context(), ns))
-	s := &subject{T: t, Unstructured: &unstructured.Unstructured{}, namespace: ns.Name, gates: t.TempDir()}
+	require.NoError(t, st.api.Create(t.Context(), ns))
+	s := &subject{
+		T: t, Unstructured: &unstructured.Unstructured{}, stage: st,
+		namespace: ns.Name, gates: t.TempDir(), script: &scripted.Script{},
+	}
 	s.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: "Workspace"})
 	s.SetName(ns.Name)
 	secret := map[string]any{"name": "connection"}
 	config := map[string]any{"name": sandbox.ProviderConfigName}
-	if group == "tf.upbound.io" {
+	if group == clusterScope {
 		secret["namespace"] = ns.Name
 	} else {
 		s.SetNamespace(ns.Name)
 		config["kind"] = "ClusterProviderConfig"
 	}
-	// One that goes on failing would take the provider's time from the tests behind.
-	t.Cleanup(func() {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`))
-		require.NoError(t, client.IgnoreNotFound(api.Patch(context.WithoutCancel(t.Context()), s.Unstructured, patch)))
-	})
 	s.Object["spec"] = map[string]any{
 		"providerConfigRef":          config,
 		"writeConnectionSecretToRef": secret,
@@ -132,57 +99,87 @@ func newSubject(t *testing.T, group string) *subject {
 			"varmap": map[string]any{"settings": map[string]any{"zones": []any{"a", "b"}}},
 		},
 	}
+	s.free(apply)
+	s.free(destroy)
+	t.Cleanup(s.retire)
 	return s
 }
 
-// open lets the apply of a generation, or the destroy, go on and end with an exit code.
-func (s *subject) open(gate, code string) {
-	s.Helper()
-	part := filepath.Join(s.gates, "part")
-	require.NoError(s, os.WriteFile(part, []byte(code), 0o600))
-	require.NoError(s, os.Rename(part, filepath.Join(s.gates, gate)))
+// retire takes the Workspace off the provider's hands: one that is held, or goes on failing, would take its time.
+func (s *subject) retire() {
+	s.free(apply)
+	s.free(destroy)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`))
+	require.NoError(s, client.IgnoreNotFound(s.api.Patch(context.Background(), s.DeepCopy(), patch)))
 }
 
-// reached waits for the module to say where it is.
-func (s *subject) reached(gate string) {
+// with is the same subject in a subtest.
+func (s *subject) with(t *testing.T) *subject {
+	t.Helper()
+	part := *s
+	part.T = t
+	return &part
+}
+
+func (s *subject) create() {
 	s.Helper()
-	require.Eventually(s, func() bool {
-		_, err := os.Stat(filepath.Join(s.gates, gate))
-		return err == nil
-	}, patience, 20*time.Millisecond, "never came to %s", gate)
+	require.NoError(s, s.api.Create(s.Context(), s.Unstructured))
+}
+
+func (s *subject) delete() {
+	s.Helper()
+	require.NoError(s, s.api.Delete(s.Context(), s.Unstructured))
+}
+
+func (s *subject) gone() bool {
+	s.Helper()
+	return apierrors.IsNotFound(s.api.Get(s.Context(), client.ObjectKeyFromObject(s), s.DeepCopy()))
+}
+
+func (s *subject) untilGone() {
+	s.Helper()
+	require.Eventually(s, s.gone, patience, tick, "the Workspace is still there")
+}
+
+// patch changes the Workspace by a JSON merge patch.
+func (s *subject) patch(format string, args ...any) {
+	s.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...))
+	require.NoError(s, s.api.Patch(s.Context(), s.Unstructured, patch))
+}
+
+// touch edits nothing that matters.
+func (s *subject) touch() {
+	s.Helper()
+	s.patch(`{"metadata":{"annotations":{"example.com/touched":%q}}}`, time.Now().String())
 }
 
 // generation makes the module differ.
 func (s *subject) generation(value string) {
 	s.Helper()
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/forProvider/vars/1/value","value":%q}]`, value)
-	require.NoError(s, api.Patch(s.Context(), s.Unstructured, client.RawPatch(types.JSONPatchType, []byte(patch))))
+	require.NoError(s, s.api.Patch(s.Context(), s.Unstructured, client.RawPatch(types.JSONPatchType, []byte(patch))))
 }
 
 // shown is what a Workspace shows.
 type shown struct {
 	marks         []string
 	ready, synced string
-	current       bool // Synced is about the present generation
+	current       bool // Synced is about the present generation, as far as it tells
 	message       string
 	outputs       map[string]any
+	checksum      bool
 	secret        string // name=value; "-" when there is no Secret
+	wrong         string // what is wrong with the generations of conditions
 }
 
 func (s *subject) look() shown {
 	s.Helper()
-	require.NoError(s, api.Get(s.Context(), client.ObjectKeyFromObject(s), s.Unstructured))
-	v := conditions(s.Unstructured)
-	for _, a := range []string{"external-name", "external-create-pending", "external-create-succeeded"} {
-		if s.GetAnnotations()["crossplane.io/"+a] != "" {
-			v.marks = append(v.marks, a)
-		}
-	}
-	v.marks = append(v.marks, s.GetFinalizers()...)
-	v.outputs, _, _ = unstructured.NestedMap(s.Object, "status", "atProvider", "outputs")
+	require.NoError(s, s.api.Get(s.Context(), client.ObjectKeyFromObject(s), s.Unstructured))
+	v := s.see(s.Unstructured)
+	require.Empty(s, v.wrong)
 	v.secret = "-"
-	secret := &corev1.Secret{}
-	if err := api.Get(s.Context(), types.NamespacedName{Namespace: s.namespace, Name: "connection"}, secret); err == nil {
+	if secret := s.secret(); secret != nil {
 		pairs := make([]string, 0, len(secret.Data))
 		for _, k := range slices.Sorted(maps.Keys(secret.Data)) {
 			pairs = append(pairs, k+"="+string(secret.Data[k]))
@@ -192,82 +189,105 @@ func (s *subject) look() shown {
 	return v
 }
 
-func conditions(o *unstructured.Unstructured) shown {
+func (s *subject) secret() *corev1.Secret {
+	s.Helper()
+	secret := &corev1.Secret{}
+	err := s.api.Get(s.Context(), types.NamespacedName{Namespace: s.namespace, Name: "connection"}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(s, err)
+	return secret
+}
+
+// see reads all that the object itself shows.
+func (s *subject) see(o *unstructured.Unstructured) shown {
 	v := shown{}
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, entry := range list {
+	for _, a := range []string{externalName, createPending, createSucceeded} {
+		if o.GetAnnotations()["crossplane.io/"+a] != "" {
+			v.marks = append(v.marks, a)
+		}
+	}
+	v.marks = append(v.marks, o.GetFinalizers()...)
+	v.outputs, _, _ = unstructured.NestedMap(o.Object, "status", "atProvider", "outputs")
+	_, v.checksum, _ = unstructured.NestedString(o.Object, "status", "atProvider", "checksum")
+	for _, entry := range conditions(o) {
 		c := entry.(map[string]any) //nolint:forcetypeassert // the CRD says so
 		state := fmt.Sprintf("%s/%s", c["status"], c["reason"])
+		observed, ok := c["observedGeneration"]
+		if want := !s.version0 && state != available; ok != want {
+			v.wrong = fmt.Sprintf("%s %s has an observedGeneration: %t, want %t", c["type"], state, ok, want)
+		}
 		if c["type"] == "Ready" {
 			v.ready = state
 			continue
 		}
 		v.synced = state
-		v.current = c["observedGeneration"] == o.GetGeneration()
-		message, _ := c["message"].(string)
-		v.message, _, _ = strings.Cut(message, ". To see the full error")
+		v.current = s.version0 || observed == o.GetGeneration()
+		v.message, _ = c["message"].(string)
 	}
 	return v
 }
 
-// until waits for the conditions to be these, about the present generation.
-func (s *subject) until(ready, synced string) shown {
+func conditions(o *unstructured.Unstructured) []any {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	return list
+}
+
+// readable is a message without the packed error.
+func readable(message string) string {
+	text, _, _ := strings.Cut(message, ". To see the full error")
+	return text
+}
+
+// until waits for the Workspace to show something.
+func (s *subject) until(what string, shows func(shown) bool) shown {
 	s.Helper()
 	var last shown
-	require.Eventually(s, func() bool {
+	if !s.eventually(func() bool {
 		last = s.look()
-		return last.ready == ready && last.synced == synced && last.current
-	}, patience, 50*time.Millisecond, "the Workspace never showed %s %s", ready, synced)
+		return shows(last)
+	}) {
+		s.Fatalf("the Workspace never showed %s; it shows %+v", what, last)
+	}
 	return last
 }
 
-// recordConditions watches the Workspace until it is gone; the returned function waits for that and tells every pair
-// of conditions it went through.
-func (s *subject) recordConditions() func() []string {
-	s.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(s.GroupVersionKind().GroupVersion().WithKind("WorkspaceList"))
-	w, err := api.Watch(s.Context(), list, &client.ListOptions{Namespace: s.GetNamespace(), Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + s.GetName()}})
-	require.NoError(s, err)
-	var seen []string
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer w.Stop()
-		for event := range w.ResultChan() {
-			o, ok := event.Object.(*unstructured.Unstructured)
-			if !ok || event.Type == watch.Deleted {
-				return
-			}
-			v := conditions(o)
-			if pair := v.ready + " " + v.synced; len(seen) == 0 || seen[len(seen)-1] != pair {
-				seen = append(seen, pair)
-			}
+func (s *subject) eventually(condition func() bool) bool {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(tick) {
+		if condition() {
+			return true
 		}
-	}()
-	return func() []string {
-		select {
-		case <-done:
-		case <-time.After(patience):
-			s.Fatal("the Workspace is still there")
-		}
-		return seen
 	}
+	return false
 }
 
-// stateSecrets are the Secrets in which OpenTofu keeps the state of the Workspace.
-func (s *subject) stateSecrets() []corev1.Secret {
+// untilConditions waits for the conditions to be these, about the present generation.
+func (s *subject) untilConditions(ready, synced string) shown {
 	s.Helper()
-	list := &corev1.SecretList{}
-	require.NoError(s, api.List(s.Context(), list, client.MatchingLabels{"tfstateWorkspace": s.GetName()}))
-	return list.Items
+	return s.until(ready+" "+synced, func(v shown) bool { return v.ready == ready && v.synced == synced && v.current })
 }
 
-func (s *subject) gone() bool {
+// untilRest waits for a generation to be applied. Conditions alone would not tell it with version 0.
+func (s *subject) untilRest(generation string) shown {
 	s.Helper()
-	return apierrors.IsNotFound(api.Get(s.Context(), client.ObjectKeyFromObject(s), s.DeepCopy()))
+	return s.until("generation "+generation+" at rest", func(v shown) bool {
+		return v.ready == available && v.synced == success && v.current && v.outputs["generation"] == generation
+	})
 }
 
-func objectMeta(key types.NamespacedName) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+// untilSeen waits until the provider has worked on all edits so far. It takes one Workspace after the other, so that a
+// paused one, which it is done with at once, is the last of them.
+func (s *subject) untilSeen() {
+	s.Helper()
+	probe := s.DeepCopy()
+	probe.Object = map[string]any{"apiVersion": s.GetAPIVersion(), "kind": s.GetKind(), "spec": s.DeepCopy().Object["spec"]}
+	probe.SetNamespace(s.GetNamespace())
+	probe.SetGenerateName("probe-")
+	probe.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
+	require.NoError(s, s.api.Create(s.Context(), probe))
+	require.Eventually(s, func() bool {
+		require.NoError(s, s.api.Get(s.Context(), client.ObjectKeyFromObject(probe), probe))
+		return len(conditions(probe)) > 0
+	}, patience, tick)
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command provider runs the Workspace controllers of package provider with OpenTofu.
+// Command provider runs the Workspace controllers of package provider, with OpenTofu or by a script.
 package main
 
 import (
@@ -39,6 +39,8 @@ import (
 	"github.com/capt-provider/capt/test/provider"
 	clusterv1beta1 "github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
 	namespacedv1beta1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
+	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/provider/executor/tofu"
 )
 
@@ -49,10 +51,17 @@ func main() {
 	}
 }
 
+// Values of --executor.
+const (
+	executorOpenTofu = "opentofu"
+	executorScripted = "scripted"
+)
+
 // options are the flags. The names and defaults of --poll, --timeout and --max-reconcile-rate are the real
 // provider's.
 type options struct {
 	kubeconfig, tofu, workDir string
+	executor, scriptDir       string
 	healthAddr, metricsAddr   string
 	poll, timeout             time.Duration
 	creationGrace             time.Duration
@@ -64,6 +73,8 @@ func (o *options) parse(args []string) error {
 	flags := flag.NewFlagSet("provider", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig. Default: the Pod's service account.")
+	flags.StringVar(&o.executor, "executor", executorOpenTofu, "What carries Workspaces out: opentofu, or scripted, which only pretends to.")
+	flags.StringVar(&o.scriptDir, "script-dir", "", "Folder of the scripted executor: scripts, states and the pretended resources.")
 	flags.StringVar(&o.tofu, "tofu", "tofu", "Path of the OpenTofu binary.")
 	flags.StringVar(&o.workDir, "work-dir", "", "Folder for one working directory a Workspace; keep it when modules have no remote backend. Default: a folder for temporary files.")
 	flags.StringVar(&o.healthAddr, "health-addr", "0", "Where /healthz and /readyz are served, host:port; 0 for nowhere.")
@@ -76,10 +87,22 @@ func (o *options) parse(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
+	switch {
+	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.executor != executorOpenTofu && o.executor != executorScripted:
+		return fmt.Errorf("--executor=%s: want %s or %s", o.executor, executorOpenTofu, executorScripted)
+	case (o.executor == executorScripted) != (o.scriptDir != ""):
+		return errors.New("--executor=scripted and --script-dir go together")
 	}
 	return nil
+}
+
+func (o *options) executors() (executor.Factory, error) {
+	if o.executor == executorScripted {
+		return scripted.New(o.scriptDir)
+	}
+	return tofu.New(tofu.Options{Binary: o.tofu, WorkDir: o.workDir}), nil
 }
 
 func run(ctx context.Context, args []string) error {
@@ -106,8 +129,12 @@ func run(ctx context.Context, args []string) error {
 	if err := addChecks(mgr); err != nil {
 		return err
 	}
+	executors, err := o.executors()
+	if err != nil {
+		return err
+	}
 	err = provider.SetupWithManager(mgr, provider.Options{
-		Executors:               tofu.New(tofu.Options{Binary: o.tofu, WorkDir: o.workDir}),
+		Executors:               executors,
 		PollInterval:            o.poll,
 		Timeout:                 o.timeout,
 		MaxConcurrentReconciles: o.maxReconcileRate,

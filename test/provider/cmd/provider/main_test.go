@@ -94,6 +94,9 @@ func TestEndDuringTheFirstApply(t *testing.T) {
 
 func TestUnknownArgumentsAreRefused(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"--poll=1m", "surplus"}), `unexpected argument "surplus"`)
+	require.ErrorContains(t, run(t.Context(), []string{"--executor=pulumi"}), "--executor=pulumi: want opentofu or scripted")
+	require.ErrorContains(t, run(t.Context(), []string{"--executor=scripted"}), "go together")
+	require.ErrorContains(t, run(t.Context(), []string{"--script-dir=here"}), "go together")
 	require.NoError(t, run(t.Context(), []string{"--help"}))
 }
 

@@ -1,0 +1,105 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// One that is applied takes the only worker of its scope. The other scope shows that the provider is there.
+func queued(s *subject) {
+	first := s.stage.subject(s.T, s.GroupVersionKind().Group)
+	first.hold(apply)
+	first.create()
+	first.reached(apply)
+	s.create()
+
+	other := namespacedScope
+	if s.GroupVersionKind().Group == namespacedScope {
+		other = clusterScope
+	}
+	witness := s.stage.subject(s.T, other)
+	witness.create()
+	witness.untilRest("1")
+	require.Equal(s, shown{secret: "-"}, s.look())
+
+	first.free(apply)
+	first.untilRest("1")
+	s.untilRest("1")
+}
+
+func providerDown(s *subject) {
+	require.NoError(s, s.sandbox.StopComponent(s.Context(), sandbox.Provider))
+	s.create()
+	require.Equal(s, shown{secret: "-"}, s.look())
+	require.NoError(s, s.sandbox.StartComponent(s.Context(), sandbox.Provider))
+	s.untilRest("1")
+}
+
+func providerKilled(s *subject) {
+	s.hold(apply)
+	s.create()
+	s.reached(apply)
+	require.NoError(s, s.sandbox.Kill(sandbox.Provider))
+	require.NoError(s, s.sandbox.StartComponent(s.Context(), sandbox.Provider))
+	s.free(apply)
+
+	interrupted := s.untilConditions(creating, failure)
+	require.Equal(s, "cannot determine creation result - remove the crossplane.io/external-create-pending annotation "+
+		"if it is safe to proceed", interrupted.message)
+	s.touch()
+	s.delete()
+	s.untilSeen()
+	require.Equal(s, interrupted.message, s.untilConditions(creating, failure).message, "it is not retried, and not deleted")
+	require.Equal(s, []string{externalName, createPending, finalizer}, s.look().marks)
+
+	s.patch(`{"metadata":{"annotations":{"crossplane.io/external-create-pending":null}}}`)
+	s.untilSeen()
+	require.Equal(s, interrupted.message, s.look().message, "that alone does not wake the provider")
+	if s.world == nil {
+		return // OpenTofu left its state locked.
+	}
+	require.Equal(s, []scripted.Operation{scripted.Init, scripted.Plan, scripted.Apply}, s.operations())
+	s.touch()
+	s.untilGone()
+	orphans, err := s.world.Orphans()
+	require.NoError(s, err)
+	var addresses []string
+	for _, r := range orphans {
+		if r.UID == s.GetUID() {
+			addresses = append(addresses, r.Address)
+		}
+	}
+	require.ElementsMatch(s, []string{"terraform_data.made", "terraform_data.last"}, addresses, "what no state knows is left behind")
+}
+
+// operations lists what was run for the Workspace.
+func (s *subject) operations() []scripted.Operation {
+	s.Helper()
+	journal, err := s.world.Journal()
+	require.NoError(s, err)
+	var operations []scripted.Operation
+	for _, e := range journal {
+		if e.UID == s.GetUID() {
+			operations = append(operations, e.Operation)
+		}
+	}
+	return operations
+}

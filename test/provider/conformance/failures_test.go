@@ -1,0 +1,90 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func firstApplyFailed(s *subject) {
+	s.fail(apply)
+	s.create()
+	failed := s.untilConditions(creating, failure)
+	const summary = "cannot apply Terraform configuration: Terraform encountered an error. Summary: local-exec provisioner error"
+	// What failed may be in the state. Then the create is followed by updates, and Ready is still that of the create.
+	require.Contains(s, []string{"create failed: " + summary, "update failed: " + summary}, readable(failed.message))
+	require.Contains(s, s.history.now(), externalName+" "+createPending+" "+finalizer+" "+creating+" "+failure+" create failed")
+
+	s.free(apply)
+	s.untilRest("1")
+}
+
+func providerConfigMissing(s *subject) {
+	require.NoError(s, unstructured.SetNestedField(s.Object, "missing", "spec", "providerConfigRef", "name"))
+	s.create()
+	failed := s.until("that it can not connect", func(v shown) bool { return v.synced == failure })
+	require.Empty(s, failed.ready)
+	require.Equal(s, []string{externalName}, failed.marks)
+	require.Equal(s, "-", failed.secret)
+	require.Regexp(s, `^connect failed: failed to resolve provider config: .*"missing" not found$`, failed.message)
+
+	s.patch(`{"spec":{"providerConfigRef":{"name":"sandbox"}}}`)
+	s.untilRest("1")
+}
+
+func onlyObserving(s *subject) {
+	require.NoError(s, unstructured.SetNestedStringSlice(s.Object, []string{"Observe"}, "spec", "managementPolicies"))
+	s.create()
+	failed := s.until("that there is nothing", func(v shown) bool { return v.synced == failure })
+	require.Equal(s, "observe failed: external resource does not exist", failed.message)
+	require.Equal(s, []string{externalName}, failed.marks, "it would not hold up a deletion")
+}
+
+// Who is deleted without his resources leaves them to the next one that has his external name.
+func stateIsAdopted(s *subject) {
+	s.create()
+	before := s.untilRest("1")
+	if s.GetNamespace() == "" {
+		s.patch(`{"spec":{"deletionPolicy":"Orphan"}}`)
+	} else {
+		s.patch(`{"spec":{"managementPolicies":["Observe","Create","Update","LateInitialize"]}}`)
+	}
+	s.delete()
+	s.untilGone()
+	require.True(s, s.hasState(), "the state is left")
+
+	heir := s.stage.subject(s.T, s.GroupVersionKind().Group)
+	heir.SetAnnotations(map[string]string{"crossplane.io/external-name": s.GetName()})
+	spec := heir.Object["spec"].(map[string]any)            //nolint:forcetypeassert // made by subject
+	spec["forProvider"].(map[string]any)["vars"] = s.vars() //nolint:forcetypeassert // made by subject
+	heir.create()
+	adopted := heir.untilRest("1")
+	require.Equal(s, []string{externalName, finalizer}, adopted.marks, "there was no create")
+	require.Equal(s, before.outputs, adopted.outputs)
+
+	heir.delete()
+	heir.untilGone()
+	require.False(s, s.hasState())
+}
+
+func (s *subject) vars() []any {
+	s.Helper()
+	vars, _, err := unstructured.NestedSlice(s.Object, "spec", "forProvider", "vars")
+	require.NoError(s, err)
+	return vars
+}

@@ -1,0 +1,107 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// history is everything a Workspace ever showed, each different view once.
+type history struct {
+	*subject
+	mu    sync.Mutex
+	views []string
+	ended bool
+}
+
+// record watches the Workspace from now on.
+func (s *subject) record() *history {
+	s.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(s.GroupVersionKind().GroupVersion().WithKind("WorkspaceList"))
+	w, err := s.api.Watch(s.Context(), list, &client.ListOptions{
+		Namespace: s.GetNamespace(), Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + s.GetName()},
+	})
+	require.NoError(s, err)
+	h := &history{subject: s}
+	go func() {
+		defer w.Stop()
+		for event := range w.ResultChan() {
+			if o, ok := event.Object.(*unstructured.Unstructured); ok {
+				h.add(o, event.Type == watch.Deleted)
+			}
+		}
+	}()
+	return h
+}
+
+func (h *history) add(o *unstructured.Unstructured, ended bool) {
+	v := h.see(o)
+	words := append(v.marks, v.ready, v.synced, v.wrong) //nolint:gocritic // see made the list for us
+	if v.message != "" {
+		what, _, _ := strings.Cut(v.message, ":")
+		words = append(words, what)
+	}
+	if len(v.outputs) > 0 {
+		words = append(words, "outputs")
+	}
+	view := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = ended
+	if !ended && (len(h.views) == 0 || h.views[len(h.views)-1] != view) {
+		h.views = append(h.views, view)
+	}
+}
+
+// until waits for a view and tells all there were.
+func (h *history) until(view string) []string {
+	h.Helper()
+	return h.wait(func() bool { return len(h.views) > 0 && h.views[len(h.views)-1] == view })
+}
+
+// untilEnd waits for the Workspace to be gone.
+func (h *history) untilEnd() []string {
+	h.Helper()
+	return h.wait(func() bool { return h.ended })
+}
+
+func (h *history) wait(condition func() bool) []string {
+	h.Helper()
+	require.Eventually(h, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return condition()
+	}, patience, tick)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.views
+}
+
+// now tells all views there were so far.
+func (h *history) now() []string {
+	h.Helper()
+	return h.wait(func() bool { return true })
+}

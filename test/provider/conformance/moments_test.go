@@ -1,0 +1,178 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+// module waits in its first resource until a file says with which code to go on, whenever the generation or the world
+// outside changes, and in the destruction of its last one. The scripted executor waits for its script instead.
+const module = `
+variable "gates" { type = string }
+variable "generation" { type = string }
+variable "settings" {
+  type = object({ zones = list(string) })
+}
+locals {
+  world = try(file("${var.gates}/world"), "as it was")
+}
+resource "terraform_data" "made" {
+  triggers_replace = [var.generation, local.world]
+  provisioner "local-exec" {
+    command = "touch ${var.gates}/in-apply; until [ -e ${var.gates}/apply ]; do sleep 0.02; done; exit $(cat ${var.gates}/apply)"
+  }
+}
+resource "terraform_data" "last" {
+  input = var.gates
+  provisioner "local-exec" {
+    when    = destroy
+    command = "touch ${self.input}/in-destroy; until [ -e ${self.input}/destroy ]; do sleep 0.02; done; exit $(cat ${self.input}/destroy)"
+  }
+}
+output "generation" { value = var.generation }
+output "world" { value = local.world }
+output "zones" { value = var.settings.zones }
+output "password" {
+  value     = "hidden"
+  sensitive = true
+}
+`
+
+// provisionerError is what OpenTofu prints when a command of the module fails.
+const provisionerError = `
+Error: local-exec provisioner error
+
+  with terraform_data.made,
+  on main.tf line 12, in resource "terraform_data" "made":
+  12:   provisioner "local-exec" {
+
+Error running command 'exit 7': exit status 7. Output:
+`
+
+// Operations that tests hold and let fail.
+const (
+	apply   = "apply"
+	destroy = "destroy"
+)
+
+// hold keeps an operation from ending, once it has begun.
+func (s *subject) hold(operation string) {
+	s.Helper()
+	if s.world != nil {
+		s.play(operation, scripted.Step{Hang: true})
+		return
+	}
+	s.close(operation)
+}
+
+// free lets an operation succeed, whether it is held or still to come.
+func (s *subject) free(operation string) {
+	s.Helper()
+	if s.world != nil {
+		s.play(operation, scripted.Step{})
+		return
+	}
+	s.open(operation, "0")
+}
+
+// fail lets an operation fail, whether it is held or still to come.
+func (s *subject) fail(operation string) {
+	s.Helper()
+	if s.world != nil {
+		s.play(operation, scripted.Step{Stderr: provisionerError})
+		return
+	}
+	s.open(operation, "7")
+}
+
+// drifts changes what is outside.
+func (s *subject) drifts(to string) {
+	s.Helper()
+	s.open("world", to)
+	if s.world != nil {
+		s.script.Drift = to
+		require.NoError(s, s.world.Play(client.ObjectKeyFromObject(s), *s.script))
+	}
+}
+
+// reached waits until an operation is held.
+func (s *subject) reached(operation string) {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		if s.world != nil {
+			return s.runs(operation)
+		}
+		_, err := os.Stat(s.gate("in-" + operation))
+		return err == nil
+	}, patience, tick, "the %s never began", operation)
+	if s.world == nil {
+		require.NoError(s, os.Remove(s.gate("in-"+operation)))
+	}
+}
+
+// runs tells by the journal whether an operation runs.
+func (s *subject) runs(operation string) bool {
+	journal, err := s.world.Journal()
+	require.NoError(s, err)
+	for _, e := range journal {
+		if e.UID == s.GetUID() && string(e.Operation) == operation && e.End.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *subject) play(operation string, step scripted.Step) {
+	s.Helper()
+	if operation == apply {
+		s.script.Apply = step
+	} else {
+		s.script.Destroy = step
+	}
+	require.NoError(s, s.world.Play(client.ObjectKeyFromObject(s), *s.script))
+}
+
+func (s *subject) gate(name string) string { return filepath.Join(s.gates, name) }
+
+// open puts a file in its place in one step.
+func (s *subject) open(name, content string) {
+	s.Helper()
+	require.NoError(s, os.WriteFile(s.gate("part"), []byte(content), 0o600))
+	require.NoError(s, os.Rename(s.gate("part"), s.gate(name)))
+}
+
+func (s *subject) close(name string) {
+	s.Helper()
+	if err := os.Remove(s.gate(name)); !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(s, err)
+	}
+	if err := os.Remove(s.gate("in-" + name)); !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(s, err)
+	}
+}
+
+const tick = 20 * time.Millisecond

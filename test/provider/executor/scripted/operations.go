@@ -1,0 +1,219 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scripted
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // a fingerprint, and the one provider-terraform shows in status
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/capt-provider/capt/test/provider/executor"
+)
+
+const defaultWorkspace = "default"
+
+// Init implements executor.Executor.
+func (p *pretender) Init(ctx context.Context, _ []string) error {
+	return p.run(Init, func() error {
+		if _, err := parse(p.workspace); err != nil {
+			return err
+		}
+		return p.play(ctx, Init)
+	})
+}
+
+// SelectWorkspace implements executor.Executor. The state is made by the first apply.
+func (p *pretender) SelectWorkspace(_ context.Context, name string) error {
+	p.selected = name
+	return nil
+}
+
+// desired is the module with its variables, and the state that it is held against.
+func (p *pretender) desired(o executor.RunOptions) (*module, State, error) {
+	m, err := parse(p.workspace)
+	if err != nil {
+		return nil, State{}, err
+	}
+	if err := m.assign(p.workspace.Env, o); err != nil {
+		return nil, State{}, err
+	}
+	state, err := p.world.state(p.selected)
+	return m, state, err
+}
+
+// Plan implements executor.Executor.
+func (p *pretender) Plan(ctx context.Context, o executor.RunOptions) (differs bool, err error) {
+	err = p.run(Plan, func() error {
+		m, state, err := p.desired(o)
+		if err != nil {
+			return err
+		}
+		if err := p.play(ctx, Plan); err != nil {
+			return err
+		}
+		script, _, err := p.world.script(p.workspace.Key)
+		differs = state.Applied != m.fingerprint() || state.Drift != script.Drift
+		return err
+	})
+	return differs, err
+}
+
+// Apply implements executor.Executor. New resources are in the cloud from its beginning, and in the state only at its
+// end: a provider that is killed in between leaves resources that no state knows.
+func (p *pretender) Apply(ctx context.Context, o executor.RunOptions) error {
+	return p.run(Apply, func() error {
+		m, state, err := p.desired(o)
+		if err != nil {
+			return err
+		}
+		made, err := p.make(m, state)
+		if err != nil {
+			return err
+		}
+		if err := p.play(ctx, Apply); err != nil {
+			return errors.Join(err, p.breakOff(err, state, made))
+		}
+		script, _, err := p.world.script(p.workspace.Key)
+		if err != nil {
+			return err
+		}
+		state.Resources = append(state.Resources, made...)
+		var surplus []Resource
+		state.Resources, surplus = split(state.Resources, func(r Resource) bool { return slices.Contains(m.addresses, r.Address) })
+		state.Applied, state.Drift, state.Outputs = m.fingerprint(), script.Drift, m.evaluate(p.selected, state)
+		return errors.Join(p.world.save(p.selected, state), p.world.remove(surplus))
+	})
+}
+
+// make makes the resources that the state does not have.
+func (p *pretender) make(m *module, state State) ([]Resource, error) {
+	var made []Resource
+	for _, address := range m.addresses {
+		if state.id(address) != "" {
+			continue
+		}
+		r, err := p.world.make(Resource{
+			Address: address, ExternalName: p.selected,
+			Namespace: p.workspace.Key.Namespace, Name: p.workspace.Key.Name, UID: p.workspace.UID,
+		})
+		if err != nil {
+			return made, err
+		}
+		made = append(made, r)
+	}
+	return made, nil
+}
+
+// breakOff leaves what an apply leaves that did not succeed. One that fails by its script has made nothing, or half. One
+// that was asked to stop saves what it made, as OpenTofu does.
+func (p *pretender) breakOff(failure error, state State, made []Resource) error {
+	kept := len(made)
+	var failed failedError
+	if errors.As(failure, &failed) {
+		kept = 0
+		if failed.partial {
+			kept = (len(made) + 1) / 2
+		}
+	}
+	if kept > 0 {
+		state.Resources = append(state.Resources, made[:kept]...)
+		if err := p.world.save(p.selected, state); err != nil {
+			return err
+		}
+	}
+	return p.world.remove(made[kept:])
+}
+
+// Destroy implements executor.Executor. The outputs go first, so that one that fails or is stopped leaves none.
+func (p *pretender) Destroy(ctx context.Context, o executor.RunOptions) error {
+	return p.run(Destroy, func() error {
+		_, state, err := p.desired(o)
+		if err != nil {
+			return err
+		}
+		failure := p.play(ctx, Destroy)
+		gone := len(state.Resources)
+		if failure != nil {
+			gone = 0
+			var failed failedError
+			if errors.As(failure, &failed) && failed.partial {
+				gone = (len(state.Resources) + 1) / 2
+			}
+		}
+		return errors.Join(failure,
+			p.world.remove(state.Resources[:gone]), p.world.save(p.selected, State{Resources: state.Resources[gone:]}))
+	})
+}
+
+// Resources implements executor.Executor.
+func (p *pretender) Resources(context.Context) ([]string, error) {
+	state, err := p.world.state(p.selected)
+	addresses := make([]string, 0, len(state.Resources))
+	for _, r := range state.Resources {
+		addresses = append(addresses, r.Address)
+	}
+	return addresses, err
+}
+
+// Outputs implements executor.Executor.
+func (p *pretender) Outputs(context.Context) ([]executor.Output, error) {
+	state, err := p.world.state(p.selected)
+	return state.Outputs, err
+}
+
+// DeleteWorkspace implements executor.Executor.
+func (p *pretender) DeleteWorkspace(context.Context) error {
+	name := p.selected
+	if name == defaultWorkspace {
+		return nil
+	}
+	p.selected = defaultWorkspace
+	err := os.Remove(p.world.statePath(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Checksum implements executor.Executor: a fingerprint of the files that the working directory would have.
+func (p *pretender) Checksum(context.Context) (string, error) {
+	sum := md5.New() //nolint:gosec // see the import
+	for _, files := range []map[string][]byte{p.workspace.Files, p.workspace.EntrypointFiles} {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			fmt.Fprintf(sum, "%q %q\n", name, files[name])
+		}
+	}
+	fmt.Fprintf(sum, "%q %q\n", p.workspace.Remote, p.workspace.Entrypoint)
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func split(all []Resource, wanted func(Resource) bool) (kept, rest []Resource) {
+	for _, r := range all {
+		if wanted(r) {
+			kept = append(kept, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return kept, rest
+}

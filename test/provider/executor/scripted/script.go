@@ -1,0 +1,197 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scripted
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/capt-provider/capt/test/provider/executor"
+)
+
+// Script says how the operations of a Workspace go. The zero value lets everything succeed at once.
+type Script struct {
+	Init    Step `json:"init,omitzero"`
+	Plan    Step `json:"plan,omitzero"`
+	Apply   Step `json:"apply,omitzero"`
+	Destroy Step `json:"destroy,omitzero"`
+
+	// Drift is what the resources look like outside: whenever it is not what it was at the last apply, a plan differs.
+	Drift string `json:"drift,omitempty"`
+}
+
+// Step says how one operation goes.
+type Step struct {
+	// Delay is how long the operation takes. In JSON it is a string such as "1.5s".
+	Delay time.Duration
+	// Hang keeps the operation from ending until the script says otherwise.
+	Hang bool
+	// Stderr makes the operation fail with this text.
+	Stderr string
+	// Times limits the failure to that many runs since the script was written; 0 is no limit.
+	Times int
+	// Partial lets an apply that fails make the first half of its resources, and a destroy remove the first half.
+	Partial bool
+}
+
+// stepJSON is the form of a Step in a file.
+type stepJSON struct {
+	Delay   string `json:"delay,omitempty"`
+	Hang    bool   `json:"hang,omitempty"`
+	Stderr  string `json:"stderr,omitempty"`
+	Times   int    `json:"times,omitempty"`
+	Partial bool   `json:"partial,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s Step) MarshalJSON() ([]byte, error) {
+	return json.Marshal(stepJSON{s.Delay.String(), s.Hang, s.Stderr, s.Times, s.Partial})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Step) UnmarshalJSON(data []byte) error {
+	var form stepJSON
+	if err := json.Unmarshal(data, &form); err != nil {
+		return err
+	}
+	*s = Step{Hang: form.Hang, Stderr: form.Stderr, Times: form.Times, Partial: form.Partial}
+	if form.Delay == "" {
+		return nil
+	}
+	var err error
+	s.Delay, err = time.ParseDuration(form.Delay)
+	return err
+}
+
+// failedError is a failure that a script asked for.
+type failedError struct {
+	error
+	partial bool
+}
+
+func (e failedError) Unwrap() error { return e.error }
+
+// failure is what the step makes of its run of that number, counted from 1.
+func (s Step) failure(run int) error {
+	if s.Stderr == "" || s.Times > 0 && run > s.Times {
+		return nil
+	}
+	return failedError{executor.Failure(s.Stderr), s.Partial}
+}
+
+func (s Script) step(op Operation) Step {
+	switch op {
+	case Init:
+		return s.Init
+	case Plan:
+		return s.Plan
+	case Apply:
+		return s.Apply
+	case Destroy:
+		return s.Destroy
+	}
+	return Step{}
+}
+
+// Play gives a Workspace its script, with effect on the operation that runs, too. The namespace of a Workspace in the
+// cluster scope is empty.
+func (w *World) Play(key types.NamespacedName, s Script) error {
+	return w.play(scriptName(key), s)
+}
+
+// PlayAll gives a script to every Workspace that has none of its own.
+func (w *World) PlayAll(s Script) error { return w.play(defaultScript, s) }
+
+// Forget takes the script of a Workspace away; the one for all is left.
+func (w *World) Forget(key types.NamespacedName) error {
+	err := os.Remove(filepath.Join(w.scripts(), scriptName(key)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+const defaultScript = "default.json"
+
+func scriptName(key types.NamespacedName) string { return key.Namespace + "_" + key.Name + ".json" }
+
+func (w *World) play(name string, s Script) error {
+	if err := os.MkdirAll(w.scripts(), 0o700); err != nil {
+		return err
+	}
+	return write(filepath.Join(w.scripts(), name), scriptFile{Script: s, ID: string(uuid.NewUUID())})
+}
+
+// scriptFile is a script as it is written. The ID tells two writings apart that say the same; a script that was written
+// by hand need not have one.
+type scriptFile struct {
+	Script
+	ID string `json:"id,omitempty"`
+}
+
+// script reads a Workspace's script, and tells by what it differs from the same one written again.
+func (w *World) script(key types.NamespacedName) (Script, string, error) {
+	for _, name := range []string{scriptName(key), defaultScript} {
+		var s scriptFile
+		path := filepath.Join(w.scripts(), name)
+		switch err := read(path, &s); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return s.Script, "", fmt.Errorf("cannot read the script %s: %w", name, err)
+		case s.ID != "":
+			return s.Script, s.ID, nil
+		}
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // It was taken away meanwhile.
+		}
+		if err != nil {
+			return s.Script, "", err
+		}
+		return s.Script, info.ModTime().String(), nil
+	}
+	return Script{}, "", nil
+}
+
+// countRun tells how many times an operation was run since the script was written, this run included. The count
+// survives the provider: a script that fails once fails once.
+func (w *World) countRun(key types.NamespacedName, op Operation, written string) (int, error) {
+	type count struct {
+		Written string
+		Runs    int
+	}
+	path := filepath.Join(w.runs(), strings.TrimSuffix(scriptName(key), ".json")+"_"+string(op)+".json")
+	var c count
+	if err := read(path, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	if c.Written != written {
+		c = count{Written: written}
+	}
+	c.Runs++
+	return c.Runs, write(path, c)
+}

@@ -1,0 +1,212 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scripted
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/capt-provider/capt/test/provider/executor"
+)
+
+// World is the folder in which scripted Executors live. Several processes may use it.
+type World struct{ dir string }
+
+// At is the world in a folder.
+func At(dir string) *World { return &World{dir: dir} }
+
+func (w *World) scripts() string { return filepath.Join(w.dir, "scripts") }
+func (w *World) runs() string    { return filepath.Join(w.dir, "runs") }
+func (w *World) states() string  { return filepath.Join(w.dir, "states") }
+func (w *World) cloud() string   { return filepath.Join(w.dir, "cloud") }
+func (w *World) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
+
+// Resource is one resource in the pretended cloud.
+type Resource struct {
+	// ID is unique among all resources there ever were.
+	ID string `json:"id"`
+	// Address is the resource's place in the module.
+	Address string `json:"address"`
+	// ExternalName is the Terraform workspace that made it.
+	ExternalName string `json:"externalName"`
+	// Namespace, Name and UID are those of the Workspace that made it.
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+}
+
+// State is what Terraform knows of the resources.
+type State struct {
+	// Applied is the fingerprint of the module and the variables of the last apply that succeeded.
+	Applied string `json:"applied,omitempty"`
+	// Drift is what the script said of drift then.
+	Drift     string            `json:"drift,omitempty"`
+	Resources []Resource        `json:"resources,omitempty"`
+	Outputs   []executor.Output `json:"outputs,omitempty"`
+}
+
+// id is that of the resource at an address, empty when there is none.
+func (s State) id(address string) string {
+	for _, r := range s.Resources {
+		if r.Address == address {
+			return r.ID
+		}
+	}
+	return ""
+}
+
+// Cloud lists the resources that exist, whether a state knows them or not.
+func (w *World) Cloud() ([]Resource, error) {
+	var all []Resource
+	err := eachFile(w.cloud(), func(path string) error {
+		var r Resource
+		err := read(path, &r)
+		if err == nil {
+			all = append(all, r)
+		}
+		return err
+	})
+	return all, err
+}
+
+// States lists the states by Terraform workspace. A state that has no resources is listed until it is deleted.
+func (w *World) States() (map[string]State, error) {
+	all := map[string]State{}
+	err := eachFile(w.states(), func(path string) error {
+		var s State
+		name, err := url.PathUnescape(strings.TrimSuffix(filepath.Base(path), ".json"))
+		if err == nil {
+			err = read(path, &s)
+		}
+		if err == nil {
+			all[name] = s
+		}
+		return err
+	})
+	return all, err
+}
+
+// Orphans lists the resources that no state knows.
+func (w *World) Orphans() ([]Resource, error) {
+	// The cloud is read first: what is recorded in between is no orphan.
+	cloud, err := w.Cloud()
+	if err != nil {
+		return nil, err
+	}
+	states, err := w.States()
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, s := range states {
+		for _, r := range s.Resources {
+			known[r.ID] = true
+		}
+	}
+	var orphans []Resource
+	for _, r := range cloud {
+		if !known[r.ID] {
+			orphans = append(orphans, r)
+		}
+	}
+	return orphans, nil
+}
+
+func (w *World) statePath(name string) string {
+	return filepath.Join(w.states(), url.PathEscape(name)+".json")
+}
+
+// state reads a state; one that is not there is empty.
+func (w *World) state(name string) (State, error) {
+	var s State
+	err := read(w.statePath(name), &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	return s, err
+}
+
+func (w *World) save(name string, s State) error { return write(w.statePath(name), s) }
+
+// make puts a new resource into the cloud.
+func (w *World) make(r Resource) (Resource, error) {
+	r.ID = string(uuid.NewUUID())
+	return r, write(filepath.Join(w.cloud(), r.ID+".json"), r)
+}
+
+func (w *World) remove(resources []Resource) error {
+	for _, r := range resources {
+		err := os.Remove(filepath.Join(w.cloud(), r.ID+".json"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachFile visits the files of a folder that are whole and still there.
+func eachFile(dir string, visit func(path string) error) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		if err := visit(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func read(path string, into any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// write puts a file in its place in one step: readers and killed writers see the old one or the new one.
+func write(path string, content any) error {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	part, err := os.CreateTemp(filepath.Dir(path), ".part-")
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(data)
+	if err = errors.Join(err, part.Close()); err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	return nil
+}

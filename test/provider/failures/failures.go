@@ -1,0 +1,69 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package failures holds what Terraform and OpenTofu say on stderr when they fail: with the flag -no-color, as
+// provider-terraform runs them, and a few in the boxes that they draw without it. The wordings are those of Terraform's
+// core, the AWS provider and its SDK, the kubernetes and s3 backends, and Go's net package; names and numbers are made up.
+//
+// A sample is a file stderr/<class>/<name>.txt. To add one, add a file: the tests of classification go over all of them.
+package failures
+
+import (
+	"embed"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+//go:embed stderr
+var stderr embed.FS
+
+// Sample is the output of one run that failed.
+type Sample struct {
+	// Name says what went wrong. One that ends in "tells" says that the summary line, which is the first after "Error:",
+	// does not say enough.
+	Name string
+	// Class of the failure, in CamelCase, such as "Throttle".
+	Class string
+	// Stderr is the whole of what the run wrote there. It is empty for one that was killed.
+	Stderr string
+}
+
+// OnlyTailTells is true for a failure that the summary line does not name: only the whole output does.
+func (s Sample) OnlyTailTells() bool {
+	return strings.HasSuffix(s.Name, "-tells")
+}
+
+// Samples returns all failures, in the order of their classes and names.
+func Samples() []Sample {
+	var samples []Sample
+	err := fs.WalkDir(stderr, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(stderr, name)
+		samples = append(samples, Sample{
+			Name:   strings.TrimSuffix(path.Base(name), ".txt"),
+			Class:  path.Base(path.Dir(name)),
+			Stderr: string(text),
+		})
+		return err
+	})
+	if err != nil {
+		panic(err) // The files are part of the program.
+	}
+	return samples
+}
