@@ -45,6 +45,24 @@ func (s *Sandbox) KubeconfigOf(name string) string {
 	return filepath.Join(s.dir, "kubeconfigs", name)
 }
 
+// UseKubeconfig makes a component use another kubeconfig from its next start on, for example one that leads through a
+// proxy. KubeconfigOf stays the path of the one with which the component reaches the API server directly.
+func (s *Sandbox) UseKubeconfig(name, path string) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.kubeconfigs[name] = path
+}
+
+// kubeconfigInUse is the path of the kubeconfig with which a component is started.
+func (s *Sandbox) kubeconfigInUse(name string) string {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if path, ok := s.kubeconfigs[name]; ok {
+		return path
+	}
+	return s.KubeconfigOf(name)
+}
+
 // ConfigOf is the configuration of a component, for tests that run it in their own process and yet want to see who
 // wrote what.
 func (s *Sandbox) ConfigOf(name string) (*rest.Config, error) {

@@ -72,7 +72,7 @@ func (s *Sandbox) controller(name, binary string, extra ...string) *component {
 			}
 			webhook, err := s.port(name + webhookPort)
 			return append([]string{
-				"--kubeconfig=" + s.KubeconfigOf(name),
+				"--kubeconfig=" + s.kubeconfigInUse(name),
 				"--leader-elect=false",
 				"--health-addr=" + health,
 				"--diagnostics-address=" + diagnostics,
@@ -120,7 +120,7 @@ func (s *Sandbox) provider() *component {
 		args: func() ([]string, error) {
 			health, err := s.address(Provider + healthPort)
 			return append([]string{
-				"--kubeconfig=" + s.KubeconfigOf(Provider),
+				"--kubeconfig=" + s.kubeconfigInUse(Provider),
 				"--tofu=" + s.Binary(binaries.Tofu),
 				"--work-dir=" + filepath.Join(s.dir, "workspaces"),
 				"--health-addr=" + health,

@@ -142,7 +142,7 @@ func (s *Sandbox) kubeControllerManager() *component {
 		args: func() ([]string, error) {
 			port, err := s.port(KubeControllerManager)
 			return []string{
-				"--kubeconfig=" + s.KubeconfigOf(KubeControllerManager),
+				"--kubeconfig=" + s.kubeconfigInUse(KubeControllerManager),
 				"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller",
 				"--use-service-account-credentials=true",
 				"--service-account-private-key-file=" + filepath.Join(s.pkiDir(), "sa.key"),

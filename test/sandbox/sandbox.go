@@ -49,11 +49,12 @@ type Sandbox struct {
 	crashes   chan error
 
 	// lock guards everything below.
-	lock       sync.Mutex
-	state      state.State
-	ports      map[string]int
-	components map[string]*component
-	stopped    bool
+	lock        sync.Mutex
+	state       state.State
+	ports       map[string]int
+	components  map[string]*component
+	kubeconfigs map[string]string
+	stopped     bool
 }
 
 // Start starts a sandbox and returns when all of it is ready. When it fails, or the context ends before, nothing is
@@ -83,12 +84,13 @@ func newSandbox(options Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{
-		options:    options,
-		root:       root,
-		dir:        dir,
-		crashes:    make(chan error, 64),
-		ports:      map[string]int{},
-		components: map[string]*component{},
+		options:     options,
+		root:        root,
+		dir:         dir,
+		crashes:     make(chan error, 64),
+		ports:       map[string]int{},
+		components:  map[string]*component{},
+		kubeconfigs: map[string]string{},
 	}
 	s.state.Kubeconfig = s.Kubeconfig()
 	s.state.Binaries = map[string]string{}

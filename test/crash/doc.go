@@ -1,0 +1,26 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package crash kills CAPT's manager (SIGKILL) at each of its writes, one after the other, and demands that nothing comes
+// of it: the end is the same as without, there never was more than one Workspace, and nothing is left of it in the cloud.
+//
+// A proxy between the manager and the API server counts writes. At the chosen one it lets the API server carry the write
+// out, kills the manager before the answer reaches it, and the manager is started again. This is repeated with the next
+// write until there is none.
+//
+// The environment variable CAPT_CRASH=all adds what takes long and tells little more: kills before the API server hears
+// of the write, in every story.
+package crash

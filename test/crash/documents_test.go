@@ -1,0 +1,94 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package crash_test
+
+import (
+	"fmt"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Names that every life of a test has in common.
+const (
+	templateName = "vpc"
+	applyName    = "demo"
+	// legacyWorkspace is one that the naming scheme would not give.
+	legacyWorkspace = "of-an-older-capt"
+)
+
+// template is a WorkspaceTemplate whose module makes one resource, and tells its range.
+func template(scope terraform.Scope) string {
+	kind := "ClusterProviderConfig"
+	if scope == terraform.ScopeCluster {
+		kind = "ProviderConfig"
+	}
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata:
+  name: %s
+spec:
+  workspaceScope: %s
+  publishOutputs: [cidr]
+  template:
+    spec:
+      providerConfigRef: {kind: %s, name: sandbox}
+      forProvider:
+        source: Inline
+        module: |
+          variable "cidr" {
+            type = string
+          }
+          resource "terraform_data" "vpc" {
+            input = var.cidr
+          }
+          output "cidr" {
+            value = terraform_data.vpc.output
+          }
+        vars:
+        - {key: cidr, value: '${cidr}'}
+`, templateName, scope, kind)
+}
+
+// workspaceTemplateApply uses the template.
+func workspaceTemplateApply(cidr string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplateApply
+metadata:
+  name: %s
+spec:
+  templateRef: {name: %s}
+  variables: {cidr: %s}
+`, applyName, templateName, cidr)
+}
+
+// adopted is a WorkspaceTemplateApply of an older CAPT, after its adoption.
+func adopted(cidr string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplateApply
+metadata:
+  name: %s
+  finalizers: [%s]
+spec:
+  workspaceName: %s
+  templateRef: {name: %s}
+  variables: {cidr: %s}
+`, applyName, infrav1.LegacyWorkspaceTemplateApplyFinalizer, legacyWorkspace, templateName, cidr)
+}

@@ -1,0 +1,110 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package crash_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// sightings remembers every Workspace that was ever there, in both scopes, whether it still is or not.
+type sightings struct {
+	lock sync.Mutex
+	seen []string
+	left map[string]bool
+}
+
+// watchWorkspaces begins to look. It sees the Workspaces of the test's namespace and those without one.
+func watchWorkspaces(t *testing.T, config *rest.Config, namespace string) *sightings {
+	t.Helper()
+	clients, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	s := &sightings{left: map[string]bool{}}
+	for _, scope := range terraform.Scopes() {
+		gvk := scope.GroupVersionKind()
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		within := scopeNamespace(scope, namespace)
+		informer := dynamicinformer.NewFilteredDynamicInformer(clients, resource, within, 0, cache.Indexers{}, nil).Informer()
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(object any) { s.see(object, true) },
+			UpdateFunc: func(before, after any) {
+				if before.(client.Object).GetUID() != after.(client.Object).GetUID() { // It went and came while nobody looked.
+					s.see(before, false)
+					s.see(after, true)
+				}
+			},
+			DeleteFunc: func(object any) { s.see(object, false) },
+		})
+		require.NoError(t, err)
+		go informer.RunWithContext(t.Context())
+		require.True(t, cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced))
+	}
+	return s
+}
+
+func (s *sightings) see(object any, there bool) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	workspace := object.(*unstructured.Unstructured)
+	identity := fmt.Sprintf("%s %s/%s %s", workspace.GroupVersionKind().Group, workspace.GetNamespace(), workspace.GetName(), workspace.GetUID())
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if there {
+		s.left[identity] = true
+		s.seen = append(s.seen, identity)
+		return
+	}
+	delete(s.left, identity)
+}
+
+// gone tells whether nothing is left of what was seen.
+func (s *sightings) gone() bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return len(s.left) == 0
+}
+
+// take returns what was seen, and begins anew.
+func (s *sightings) take() []string {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	seen := slices.Clone(s.seen)
+	s.seen = nil
+	return seen
+}
+
+// scopeNamespace is the namespace of a Workspace: only one of the two kinds has one.
+func scopeNamespace(scope terraform.Scope, namespace string) string {
+	if scope == terraform.ScopeCluster {
+		return ""
+	}
+	return namespace
+}

@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package crash_test
+
+import (
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// snapshot is everything that is there, without what differs from one life to the next in any case: times, UIDs and
+// versions.
+func (w *world) snapshot() string {
+	w.Helper()
+	objects := w.workspaces()
+	for _, kind := range []string{"WorkspaceTemplate", "WorkspaceTemplateApply"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(infrav1.GroupVersion.WithKind(kind + "List"))
+		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.namespace)))
+		objects = append(objects, list.Items...)
+	}
+	var text strings.Builder
+	for _, object := range objects {
+		data, err := yaml.Marshal(timeless(object.Object))
+		require.NoError(w, err)
+		text.WriteString("---\n")
+		text.Write(data)
+	}
+	return text.String()
+}
+
+// timeless replaces what is new in each life by a word, so that its absence still shows.
+func timeless(node any) any {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, value := range node {
+			switch {
+			case key == "uid", key == "resourceVersion", key == "creationTimestamp", strings.HasSuffix(key, "Time"), key == "time",
+				strings.HasPrefix(key, "crossplane.io/external-create-"):
+				node[key] = "(some)"
+			default:
+				node[key] = timeless(value)
+			}
+		}
+	case []any:
+		for i, value := range node {
+			node[i] = timeless(value)
+		}
+	}
+	return node
+}

@@ -1,0 +1,172 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const (
+	// patience is how long one phase of a life may take, with a restart of the manager.
+	patience = time.Minute
+	tick     = 20 * time.Millisecond
+	// silence is how long the manager's controllers must have had nothing to do.
+	silence = 200 * time.Millisecond
+)
+
+// world is a namespace in which one life follows another, under the same names.
+type world struct {
+	*testing.T
+	client.Client
+	stage     *stage
+	namespace string
+	scope     terraform.Scope
+	sightings *sightings
+	metrics   string
+	// killed tells that the manager is gone, and of what write.
+	killed <-chan proxy.Write
+	// deadly is that write, if the manager was killed in this phase.
+	deadly *proxy.Write
+}
+
+func newWorld(t *testing.T, s *stage, scope terraform.Scope) *world {
+	t.Helper()
+	c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
+	require.NoError(t, err)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
+	require.NoError(t, c.Create(t.Context(), namespace))
+	metrics, err := s.MetricsURL(sandbox.Manager)
+	require.NoError(t, err)
+	return &world{
+		T: t, Client: c, stage: s, namespace: namespace.Name, scope: scope, metrics: metrics,
+		sightings: watchWorkspaces(t, s.Config(), namespace.Name),
+	}
+}
+
+// insist tries until it works: while the manager is down, its webhooks refuse what a user wants. Whenever the manager was
+// killed it is started again.
+func (w *world) insist(what string, try func(ctx context.Context) error) {
+	w.Helper()
+	w.await(what, func(ctx context.Context) error {
+		select {
+		case write := <-w.killed:
+			w.deadly = &write
+			w.stage.revive(w.T)
+		default:
+		}
+		return try(ctx)
+	})
+}
+
+// await tries until it works.
+func (w *world) await(what string, try func(ctx context.Context) error) {
+	w.Helper()
+	lack := fmt.Errorf("it was not tried yet")
+	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(ctx context.Context) (bool, error) {
+		err := try(ctx)
+		if err == nil || ctx.Err() == nil { // That time is up is no reason worth telling.
+			lack = err
+		}
+		return err == nil, nil
+	})
+	require.NoError(w, err, "%s: %v\n%s", what, lack, w.stage.Logs(sandbox.Manager, 40))
+}
+
+// apply applies a document, as a user would.
+func (w *world) apply(document string) {
+	w.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(w, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
+	object.SetNamespace(w.namespace)
+	w.insist("applying "+document, func(ctx context.Context) error {
+		return w.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("user"))
+	})
+}
+
+// remove deletes an object, as a user would.
+func (w *world) remove(object client.Object, name string) {
+	w.Helper()
+	object.SetNamespace(w.namespace)
+	object.SetName(name)
+	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), object)))
+}
+
+// absent is nil when an object of the test does not exist.
+func (w *world) absent(ctx context.Context, object client.Object, name string) error {
+	err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%T %s still exists", object, name)
+	case engine.Absent(err):
+		return nil
+	}
+	return err
+}
+
+// awaitSilence waits until the manager's controllers have looked at what there is, and have nothing left to do.
+func (w *world) awaitSilence() {
+	w.Helper()
+	var before activity
+	since := time.Now()
+	w.insist("waiting for the controllers to be done", func(ctx context.Context) error {
+		now, err := observeActivity(ctx, w.metrics)
+		if err != nil {
+			return err
+		}
+		if now != before || now.pending > 0 {
+			before, since = now, time.Now()
+		}
+		if time.Since(since) < silence {
+			return fmt.Errorf("they have done something a moment ago: %+v", now)
+		}
+		if now.applies == 0 && w.absent(ctx, &infrav1.WorkspaceTemplateApply{}, applyName) != nil {
+			return fmt.Errorf("they have not begun yet: %+v", now)
+		}
+		return nil
+	})
+}
+
+// workspaces lists the Workspaces in which the test may have a part.
+func (w *world) workspaces() []unstructured.Unstructured {
+	w.Helper()
+	var all []unstructured.Unstructured
+	for _, scope := range terraform.Scopes() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(scope.GroupVersionKind())
+		require.NoError(w, w.List(w.Context(), list, client.InNamespace(scopeNamespace(scope, w.namespace))))
+		all = append(all, list.Items...)
+	}
+	return all
+}
