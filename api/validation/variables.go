@@ -44,6 +44,8 @@ var (
 	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
 	// an expression there.
 	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
+	// safeInSource is what can not lead to another host, user or folder than the template says.
+	safeInSource = regexp.MustCompile(`^[A-Za-z0-9._+=-]*$`)
 )
 
 // Variables checks the names of the variables that a user gives to CAPT.
@@ -76,12 +78,40 @@ func UnsafeInModule(path *field.Path, variable string) *field.Error {
 		strconv.Quote(variable))
 }
 
+// UnsafeInSource lists the variables whose values would lead the address of a module elsewhere than the template means. What is
+// behind the question mark says which version is meant, and may have slashes.
+func UnsafeInSource(source string, variables map[string]string) []string {
+	address, _, _ := strings.Cut(source, "?")
+	var unsafe []string
+	for _, name := range sets.List(namesIn(address)) {
+		value, ok := variables[name]
+		if ok && (!safeInSource.MatchString(value) || strings.Contains(value, "..") || value == ".") {
+			unsafe = append(unsafe, name)
+		}
+	}
+	return unsafe
+}
+
+// UnsafeSource is the error about a variable in the address of a module.
+func UnsafeSource(path *field.Path, variable string) *field.Error {
+	return invalid(path,
+		"the value of variable %s could lead to another module; before the question mark of an address use letters, digits and . _ + = - only",
+		strconv.Quote(variable))
+}
+
 // VariablesOfTemplate checks the values of variables against the template they are put into.
 func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) Findings {
 	var findings Findings
 	for _, name := range sets.List(namesIn(template.Spec.Template.Spec.ForProvider.Module)) {
 		if value, ok := variables[name]; ok && name != WorkspaceNameVariable && !SafeInModule(value) {
 			findings.Refuse(UnsafeInModule(path.Key(name), name))
+		}
+	}
+	if parameters := template.Spec.Template.Spec.ForProvider; parameters.Source == terraform.SourceRemote {
+		given := maps.Clone(variables)
+		maps.DeleteFunc(given, func(name, value string) bool { return name == WorkspaceNameVariable || !SafeInModule(value) })
+		for _, name := range UnsafeInSource(parameters.Module, given) {
+			findings.Refuse(UnsafeSource(path.Key(name), name))
 		}
 	}
 	return findings

@@ -61,6 +61,8 @@ var (
 	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
 	// stateArgs are arguments that change where state lives.
 	stateArgs = regexp.MustCompile(`^--?(backend(-config)?|state(-out)?|backup|migrate-state|reconfigure|chdir)(=.*)?$`)
+	// strangeArgs are arguments that run another module or other plugins, or destroy in place of applying.
+	strangeArgs = regexp.MustCompile(`^--?(from-module|plugin-dir|destroy)(=.*)?$`)
 )
 
 // Parameters checks what Terraform is given besides the module: environment variables, arguments and the entrypoint.
@@ -81,9 +83,13 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 		{"applyArgs", params.ApplyArgs}, {"destroyArgs", params.DestroyArgs},
 	} {
 		for i, arg := range phase.args {
-			if stateArgs.MatchString(arg) {
+			switch {
+			case stateArgs.MatchString(arg):
 				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
 					"where state lives is set in the ProviderConfig, not by an argument; remove it"))
+			case strangeArgs.MatchString(arg):
+				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
+					"it would run another module or other plugins than those of the template, or destroy what is to be applied; remove it"))
 			}
 		}
 	}

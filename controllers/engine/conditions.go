@@ -50,11 +50,25 @@ func Unknown(conditionType, reason, message string) Condition {
 	return Condition{conditionType, metav1.ConditionUnknown, reason, message}
 }
 
+// Bounds of what the API server accepts, in bytes. A message over it would keep the whole status from being written.
+const (
+	maxMessageLength = 32768
+	maxNoteLength    = 1024
+)
+
+// shortened cuts a text that is too long, and marks the cut.
+func shortened(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}
+
 // Set puts conditions on an object. The time of the last transition moves only when the status does.
 func Set(obj Object, wanted ...Condition) {
 	for _, condition := range wanted {
 		conditions.Set(obj, metav1.Condition{
-			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
+			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: shortened(condition.Message, maxMessageLength),
 			ObservedGeneration: obj.GetGeneration(),
 		})
 	}

@@ -51,6 +51,8 @@ type Steps[O Object, F any] struct {
 	Status func(obj O, facts *F)
 	// Told lists the conditions whose transitions become events: those that tell the story, not each of its details.
 	Told []string
+	// Gone is told of objects that no longer exist; it may be nil.
+	Gone func(key client.ObjectKey)
 	// Warnings tells which of them are worth a warning; other transitions are normal events.
 	Warnings func(condition metav1.Condition) bool
 }
@@ -71,17 +73,17 @@ type Engine struct {
 func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
 	if err := e.Client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if Absent(err) {
-			e.Written.forget(req.NamespacedName)
+			e.forget(req.NamespacedName, steps.Gone)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !clusterlabels.HasWatchLabel(obj, e.WatchFilterValue) && e.WatchFilterValue != "" || annotations.IsExternallyManaged(obj) {
 		return ctrl.Result{}, nil // Somebody else's.
 	}
-	if e.Written.newer(obj) {
+	if e.Written.Newer(obj) {
 		return ctrl.Result{}, nil // The cache lags behind our own last write, whose event is on its way and wakes us again.
 	}
-	defer func() { e.Written.remember(obj) }()
+	defer func() { e.Written.Remember(obj) }()
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
@@ -105,6 +107,13 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 		return result(ctx, fmt.Errorf("writing status: %w", err))
 	}
 	return result(ctx, actErr)
+}
+
+func (e Engine) forget(key client.ObjectKey, tell func(client.ObjectKey)) {
+	e.Written.Forget(key)
+	if tell != nil {
+		tell(key)
+	}
 }
 
 // gone tells whether the object disappeared when its last finalizer was removed.
@@ -132,7 +141,7 @@ func (e Engine) finish(ctx context.Context, before, after Object, told []string,
 		if note == "" {
 			note = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
 		}
-		e.Recorder.Eventf(after, nil, kind, condition.Reason, condition.Type, "%s", note)
+		e.Recorder.Eventf(after, nil, kind, condition.Reason, condition.Type, "%s", shortened(note, maxNoteLength))
 	}
 	return nil
 }

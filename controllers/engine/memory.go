@@ -40,8 +40,8 @@ type seen struct {
 	at      time.Time
 }
 
-// newer tells whether this process wrote the object after the state that the cache shows.
-func (m *Memory) newer(obj client.Object) bool {
+// Newer tells whether this process wrote the object after the state that the cache shows.
+func (m *Memory) Newer(obj client.Object) bool {
 	found, ok := m.versions.Load(client.ObjectKeyFromObject(obj))
 	if !ok || time.Since(found.(seen).at) > memorySpan {
 		return false
@@ -50,8 +50,10 @@ func (m *Memory) newer(obj client.Object) bool {
 	return err == nil && order < 0
 }
 
-func (m *Memory) remember(obj client.Object) {
+// Remember notes what this process has just written, or read.
+func (m *Memory) Remember(obj client.Object) {
 	m.versions.Store(client.ObjectKeyFromObject(obj), seen{version: obj.GetResourceVersion(), at: time.Now()})
 }
 
-func (m *Memory) forget(key client.ObjectKey) { m.versions.Delete(key) }
+// Forget drops what is known of an object that is gone.
+func (m *Memory) Forget(key client.ObjectKey) { m.versions.Delete(key) }

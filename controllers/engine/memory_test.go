@@ -70,17 +70,17 @@ func TestMemory(t *testing.T) {
 		return builder.CAPTCluster("demo", builder.WithResourceVersion(version))
 	}
 	memory := &Memory{}
-	assert.False(t, memory.newer(version(nine)), "nothing was written yet")
+	assert.False(t, memory.Newer(version(nine)), "nothing was written yet")
 
-	memory.remember(version(ten))
-	assert.True(t, memory.newer(version(nine)))
-	assert.False(t, memory.newer(version(ten)))
-	assert.False(t, memory.newer(version("11")))
-	assert.False(t, memory.newer(builder.CAPTCluster("other", builder.WithResourceVersion(nine))), "another object")
-	assert.False(t, memory.newer(builder.CAPTCluster("demo", builder.WithNamespace("other"), builder.WithResourceVersion(nine))), "another namespace")
+	memory.Remember(version(ten))
+	assert.True(t, memory.Newer(version(nine)))
+	assert.False(t, memory.Newer(version(ten)))
+	assert.False(t, memory.Newer(version("11")))
+	assert.False(t, memory.Newer(builder.CAPTCluster("other", builder.WithResourceVersion(nine))), "another object")
+	assert.False(t, memory.Newer(builder.CAPTCluster("demo", builder.WithNamespace("other"), builder.WithResourceVersion(nine))), "another namespace")
 
-	memory.forget(client.ObjectKeyFromObject(version(ten)))
-	assert.False(t, memory.newer(version(nine)), "an object that was deleted is forgotten")
+	memory.Forget(client.ObjectKeyFromObject(version(ten)))
+	assert.False(t, memory.Newer(version(nine)), "an object that was deleted is forgotten")
 }
 
 // Versions go back when etcd is restored from a backup.
@@ -88,9 +88,9 @@ func TestMemoryFades(t *testing.T) {
 	old := builder.CAPTCluster("demo", builder.WithResourceVersion("9"))
 	memory := &Memory{}
 	memory.versions.Store(client.ObjectKeyFromObject(old), seen{version: "10", at: time.Now().Add(-memorySpan / 2)})
-	assert.True(t, memory.newer(old))
+	assert.True(t, memory.Newer(old))
 	memory.versions.Store(client.ObjectKeyFromObject(old), seen{version: "10", at: time.Now().Add(-2 * memorySpan)})
-	assert.False(t, memory.newer(old))
+	assert.False(t, memory.Newer(old))
 }
 
 func TestADeletedObjectIsForgotten(t *testing.T) {
@@ -99,5 +99,5 @@ func TestADeletedObjectIsForgotten(t *testing.T) {
 	s.mustReconcile()
 	require.NoError(t, s.engine.Client.Delete(context.Background(), s.get()))
 	s.mustReconcile()
-	assert.False(t, s.engine.Written.newer(builder.CAPTCluster("demo", builder.WithResourceVersion("1"))))
+	assert.False(t, s.engine.Written.Newer(builder.CAPTCluster("demo", builder.WithResourceVersion("1"))))
 }

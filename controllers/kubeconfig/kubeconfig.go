@@ -18,66 +18,37 @@ limitations under the License.
 package kubeconfig
 
 import (
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
-	"errors"
-	"fmt"
-
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Check tells whether data is a kubeconfig with which a client could work: one that parses, and whose current context
-// names a cluster with a server. The error never quotes the data.
-func Check(data []byte) error {
-	config, err := clientcmd.Load(data)
-	if err != nil {
-		return errors.New("it is not a kubeconfig")
-	}
-	context, ok := config.Contexts[config.CurrentContext]
-	if !ok {
-		return errors.New("its current-context does not exist")
-	}
-	cluster, ok := config.Clusters[context.Cluster]
-	if !ok || cluster.Server == "" {
-		return errors.New("its current context names no cluster with a server")
-	}
-	return nil
+// ForExec makes a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority as EKS
+// gives it: base64 of PEM. It is decoded exactly once and must hold certificates.
+func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
+	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion:      "client.authentication.k8s.io/v1beta1",
+		Command:         "aws",
+		Args:            []string{"eks", "get-token", "--cluster-name", clusterName, "--region", region, "--output", "json"},
+		InstallHint:     "Install the AWS CLI, version 2, and give it credentials that the EKS cluster knows.",
+		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+	}})
 }
 
-// ForExec makes a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority as EKS
-// gives it: base64 of PEM. It is decoded exactly once and must hold a certificate.
-func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
+// ForToken makes a kubeconfig with a bearer token, such as Tokens give. ca is the certificate authority as EKS gives it.
+// The same arguments make the same bytes.
+func ForToken(clusterName, endpoint, ca, token string) ([]byte, error) {
+	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Token: token})
+}
+
+func write(clusterName, endpoint, ca string, user *clientcmdapi.AuthInfo) ([]byte, error) {
 	bundle, err := certificates(ca)
 	if err != nil {
 		return nil, err
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters[clusterName] = &clientcmdapi.Cluster{Server: endpoint, CertificateAuthorityData: bundle}
-	config.AuthInfos[clusterName] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
-		APIVersion:      "client.authentication.k8s.io/v1beta1",
-		Command:         "aws",
-		Args:            []string{"eks", "get-token", "--cluster-name", clusterName, "--region", region, "--output", "json"},
-		InstallHint:     "Install the AWS CLI, version 2, and give it credentials that the EKS cluster knows.",
-		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
-	}}
+	config.AuthInfos[clusterName] = user
 	config.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: clusterName}
 	config.CurrentContext = clusterName
 	return clientcmd.Write(*config)
-}
-
-func certificates(ca string) ([]byte, error) {
-	bundle, err := base64.StdEncoding.DecodeString(ca)
-	if err != nil {
-		return nil, errors.New("the certificate authority is not base64")
-	}
-	block, _ := pem.Decode(bundle)
-	if block == nil {
-		return nil, errors.New("the certificate authority is not base64 of PEM, as EKS gives it")
-	}
-	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		return nil, fmt.Errorf("the certificate authority holds no certificate: %w", err)
-	}
-	return bundle, nil
 }

@@ -34,15 +34,17 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 var (
 	// ErrKindMissing means that provider-terraform's CRD of the scope is not installed.
 	ErrKindMissing = errors.New("the Workspace kind is not installed")
-	// ErrKindNotServed means that the CRD was installed a moment ago, and the API server does not serve it yet. It is an
-	// ErrKindMissing, too.
-	ErrKindNotServed = fmt.Errorf("%w completely yet", ErrKindMissing)
+	// ErrKindNotServed means that the CRD is installed, but the API server does not serve the version that CAPT knows: not
+	// yet, or not any more. It is an ErrKindMissing, too, but says nothing about which Workspaces there are.
+	ErrKindNotServed = fmt.Errorf("%w in version %s", ErrKindMissing, terraform.ScopeCluster.GroupVersionKind().Version)
 )
 
 // DefinitionOf is the name of the CRD of a scope's Workspaces.
@@ -53,7 +55,8 @@ func DefinitionOf(scope terraform.Scope) string {
 // RejectedError means that the API server refused a Workspace, and will refuse it again.
 type RejectedError struct{ Err error }
 
-func (e *RejectedError) Error() string { return e.Err.Error() }
+// Error quotes no secret: what the API server says can hold any value of the Workspace.
+func (e *RejectedError) Error() string { return failure.OneLine(e.Err.Error()) }
 func (e *RejectedError) Unwrap() error { return e.Err }
 
 // Client reads and writes Workspaces. Reads come from the cache, but for the last look before one is created.
@@ -65,6 +68,8 @@ type Client struct {
 	// provider-terraform, so they are not watched from the start.
 	Watch func(ctx context.Context, scope terraform.Scope) error
 
+	// written remembers what this process applied, since the cache shows it later.
+	written  engine.Memory
 	creating sync.Mutex
 }
 
@@ -73,12 +78,31 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 	if err := c.known(ctx, scope); err != nil {
 		return nil, err
 	}
-	return get(ctx, c.Client, scope, namespace, name)
+	live, err := get(ctx, c.Client, scope, namespace, name)
+	if live != nil && c.written.Newer(live.object) {
+		return get(ctx, c.Uncached, scope, namespace, name)
+	}
+	return live, err
 }
 
-// known checks that a scope's kind is installed, and watches it from then on. Its definition is looked at first: asking for
-// a kind that is not there costs a discovery, and a kind that was found once is never forgotten.
+// known checks that a scope's kind is installed, and watches it from then on.
 func (c *Client) known(ctx context.Context, scope terraform.Scope) error {
+	if err := c.installed(ctx, scope); err != nil {
+		return err
+	}
+	return c.watch(ctx, scope)
+}
+
+func (c *Client) watch(ctx context.Context, scope terraform.Scope) error {
+	if err := c.Watch(ctx, scope); err != nil {
+		return fmt.Errorf("watching Workspaces: %w", err)
+	}
+	return nil
+}
+
+// installed checks that a scope's kind is installed. Its definition is looked at first: asking for a kind that is not there
+// costs a discovery, and a kind that was found once is never forgotten.
+func (c *Client) installed(ctx context.Context, scope terraform.Scope) error {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	gvk := scope.GroupVersionKind()
@@ -94,9 +118,6 @@ func (c *Client) known(ctx context.Context, scope terraform.Scope) error {
 		}
 		return fmt.Errorf("looking for the Workspace kind: %w", err)
 	}
-	if err := c.Watch(ctx, scope); err != nil {
-		return fmt.Errorf("watching Workspaces: %w", err)
-	}
 	return nil
 }
 
@@ -108,8 +129,8 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 		key.Namespace = ""
 	}
 	switch err := reader.Get(ctx, key, object); {
-	case meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("%w: %s", ErrKindMissing, scope.GroupVersionKind())
+	case meta.IsNoMatchError(err), notServed(err):
+		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, scope.GroupVersionKind())
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
@@ -119,26 +140,34 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 }
 
 // Recorded returns the Workspace that a WorkspaceTemplateApply owns: the one status remembers, or the one of
-// spec.workspaceName in either scope; nil when there is none. It needs no template; rendered may be nil. It looks past the
-// cache, since a Workspace that was made a moment ago and is not found would be left behind for ever.
+// spec.workspaceName in either scope. It needs no template; rendered may be nil. It looks past the cache, since a Workspace
+// that was made a moment ago and is not found would be left behind for ever. Should there be none of its own but somebody
+// else's, that one is returned, for the caller to tell; nil when there is none at all.
 func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
+	var other *Live
 	for _, scope := range scopesOf(apply.Status.WorkspaceRef) {
-		err := c.known(ctx, scope)
-		if errors.Is(err, ErrKindMissing) && apply.Status.WorkspaceRef == nil {
+		err := c.installed(ctx, scope)
+		if errors.Is(err, ErrKindMissing) && !errors.Is(err, ErrKindNotServed) && apply.Status.WorkspaceRef == nil {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		live, err := get(ctx, c.Uncached, scope, apply.Namespace, apply.Spec.WorkspaceName)
-		if err != nil || (live != nil && live.Owner(apply, rendered) == Owned) {
-			return live, err
+		if err != nil {
+			return nil, err
+		}
+		if live != nil && live.Owner(apply, rendered) == Owned {
+			return live, c.watch(ctx, scope)
+		}
+		if live != nil {
+			other = live
 		}
 	}
-	return nil, nil
+	return other, nil
 }
 
 func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
@@ -156,6 +185,9 @@ func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
 func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	c.creating.Lock()
 	defer c.creating.Unlock()
+	if err := c.stillWanted(ctx, apply); err != nil {
+		return nil, err
+	}
 	there, err := get(ctx, c.Uncached, scopeOf(rendered.Object), apply.Namespace, rendered.Object.GetName())
 	if err != nil || there != nil {
 		return there, err
@@ -166,11 +198,32 @@ func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 	return c.apply(ctx, rendered.Object.DeepCopy())
 }
 
+// stillWanted looks once more whether the WorkspaceTemplateApply is there. Another manager may have taken over since this one
+// decided, and released it.
+func (c *Client) stillWanted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) error {
+	now, err := engine.Get(ctx, c.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the WorkspaceTemplateApply: %w", err)
+	case now == nil || now.UID != apply.UID || !now.DeletionTimestamp.IsZero():
+		return fmt.Errorf("WorkspaceTemplateApply %s was deleted in the meantime", client.ObjectKeyFromObject(apply))
+	}
+	return nil
+}
+
 // elsewhere finds the Workspace in the other scope: the template may have been exchanged, and status lost.
 func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	for _, scope := range terraform.Scopes() {
-		if scope == scopeOf(rendered.Object) || errors.Is(c.known(ctx, scope), ErrKindMissing) {
+		if scope == scopeOf(rendered.Object) {
 			continue
+		}
+		switch err := c.installed(ctx, scope); {
+		case errors.Is(err, ErrKindNotServed):
+			return nil, err
+		case errors.Is(err, ErrKindMissing):
+			continue
+		case err != nil:
+			return nil, err
 		}
 		live, err := get(ctx, c.Uncached, scope, apply.Namespace, rendered.Object.GetName())
 		if err != nil || (live != nil && live.ClaimedBy(apply)) {
@@ -200,6 +253,7 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	case err != nil:
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
+	c.written.Remember(object)
 	return newLive(object)
 }
 
@@ -217,6 +271,7 @@ func notServed(err error) bool {
 // another one of its name.
 func (c *Client) Delete(ctx context.Context, live *Live) error {
 	err := c.Client.Delete(ctx, live.object, client.Preconditions{UID: ptr.To(live.UID())})
+	c.written.Forget(client.ObjectKeyFromObject(live.object))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting Workspace %s: %w", live.object.GetName(), err)
 	}

@@ -78,6 +78,7 @@ func newWorld(t *testing.T, scopes []terraform.Scope, objects ...client.Object) 
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "workspaces"}, key.Name) // An empty cache.
 		},
 	}
+	objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc"))
 	for _, scope := range scopes {
 		objects = append(objects, builder.WorkspaceDefinition(scope))
 	}
@@ -155,6 +156,54 @@ func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 }
 
 // The cache may not show it yet, or never will: a Workspace is not made over another one.
+// Another manager may have taken over, and released the object.
+func TestNothingIsCreatedForAnObjectThatIsGone(t *testing.T) {
+	w := newWorld(t, terraform.Scopes())
+	require.NoError(t, w.api.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc")))
+	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+	require.ErrorContains(t, err, "was deleted in the meantime")
+	assert.Empty(t, w.applied)
+}
+
+// A kind that is not served says nothing about the Workspaces there are.
+func TestAKindThatIsNotServedIsNotAWorkspaceThatIsGone(t *testing.T) {
+	w := newWorld(t, terraform.Scopes())
+	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+			return apierrors.NewGenericServerResponse(404, "GET", schema.GroupResource{Resource: "workspaces"}, object.GetName(), "404 page not found", 0, true)
+		},
+	})
+	_, err := w.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc")), nil)
+	require.ErrorIs(t, err, ErrKindNotServed)
+}
+
+// What this process wrote is newer than what the cache shows.
+func TestAWorkspaceThatTheCacheShowsTooLateIsReadPastIt(t *testing.T) {
+	rendered := rendering{}.must(t)
+	w := newWorld(t, terraform.Scopes())
+	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
+	require.NoError(t, err)
+	stale := asLive(t, rendered)
+	stale.SetResourceVersion("5")
+	written := stale.DeepCopy()
+	written.SetResourceVersion("7")
+	w.written.Remember(written)
+	cache := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper(terraform.Scopes())).
+		WithObjects(builder.WorkspaceDefinition(terraform.ScopeNamespaced)).Build()
+	w.Client.Client = interceptor.NewClient(cache, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if found, ok := object.(*unstructured.Unstructured); ok && found.GetKind() == "Workspace" {
+				stale.DeepCopyInto(found)
+				return nil
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	live, err := w.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
+	require.NoError(t, err)
+	assert.NotEqual(t, "5", live.object.GetResourceVersion())
+}
+
 func TestCreatingLooksPastTheCacheAndLeavesWhatIsThere(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, terraform.Scopes(), theirs)
@@ -258,14 +307,15 @@ func TestTheRecordedWorkspace(t *testing.T) {
 		want     *unstructured.Unstructured
 		missing  bool
 	}{
-		"none was ever named":                              {terraform.Scopes(), []client.Object{ours}, nil, rendered, nil, false},
-		"found by name and claim, though status was lost":  {terraform.Scopes(), []client.Object{ours}, []builder.Option{named}, nil, ours, false},
-		"found in the other scope":                         {terraform.Scopes(), []client.Object{wide}, []builder.Option{named}, nil, wide, false},
-		"found when only the other scope is installed":     {[]terraform.Scope{terraform.ScopeCluster}, []client.Object{wide}, []builder.Option{named}, nil, wide, false},
-		"found by its UID":                                 {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named, builder.WithRecordedWorkspace(unclaimed)}, nil, unclaimed, false},
-		"found by what would be rendered":                  {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, rendered, unclaimed, false},
-		"somebody else's is not it":                        {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, nil, nil, false},
-		"gone":                                             {terraform.Scopes(), nil, []builder.Option{named}, nil, nil, false},
+		"none was ever named":                             {terraform.Scopes(), []client.Object{ours}, nil, rendered, nil, false},
+		"found by name and claim, though status was lost": {terraform.Scopes(), []client.Object{ours}, []builder.Option{named}, nil, ours, false},
+		"found in the other scope":                        {terraform.Scopes(), []client.Object{wide}, []builder.Option{named}, nil, wide, false},
+		"found when only the other scope is installed":    {[]terraform.Scope{terraform.ScopeCluster}, []client.Object{wide}, []builder.Option{named}, nil, wide, false},
+		"found by its UID":                                {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named, builder.WithRecordedWorkspace(unclaimed)}, nil, unclaimed, false},
+		"found by what would be rendered":                 {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, rendered, unclaimed, false},
+		"somebody else's is told, for want of one":        {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, nil, unclaimed, false},
+		"its own counts more than somebody else's":        {terraform.Scopes(), []client.Object{unclaimed, wide}, []builder.Option{named}, nil, wide, false},
+		"gone": {terraform.Scopes(), nil, []builder.Option{named}, nil, nil, false},
 		"neither kind is installed, and none was recorded": {nil, nil, []builder.Option{named}, nil, nil, false},
 		"its kind is not installed":                        {nil, nil, []builder.Option{named, builder.WithRecordedWorkspace(ours)}, nil, nil, true},
 	} {
@@ -284,8 +334,8 @@ func TestTheRecordedWorkspace(t *testing.T) {
 }
 
 func TestARecordedScopeIsTheOnlyOneLookedAt(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
 	wide := builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope())
+	w := newWorld(t, terraform.Scopes(), wide)
 	_, err := w.Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithRecordedWorkspace(wide)), nil)
 	require.NoError(t, err)
 	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, w.watched)

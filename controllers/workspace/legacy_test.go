@@ -18,6 +18,7 @@ package workspace
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -29,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -57,6 +59,9 @@ func legacyObjects(t *testing.T, file string) map[string]map[string]any {
 			return objects
 		}
 		require.NoError(t, err)
+		data, err := json.Marshal(object)
+		require.NoError(t, err)
+		require.NoError(t, utiljson.Unmarshal(data, &object)) // Whole numbers are integers, as in what the API server returns.
 		name, _, _ := unstructured.NestedString(object, "metadata", "name")
 		objects[name] = object
 	}
@@ -81,8 +86,8 @@ func legacyApply(t *testing.T, object map[string]any) *infrav1.WorkspaceTemplate
 	return apply
 }
 
-// withDefaults fills in what the API server does for a cluster-wide Workspace.
-func withDefaults(spec map[string]any) map[string]any {
+// asStored fills in what the API server does for a cluster-wide Workspace.
+func asStored(spec map[string]any) map[string]any {
 	defaults := map[string]any{"deletionPolicy": "Delete", "managementPolicies": []any{"*"}}
 	for name, value := range defaults {
 		if _, ok := spec[name]; !ok {
@@ -115,7 +120,7 @@ func TestLegacyObjectsAreRenderedToWhatTheOlderCAPTMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rendered, errs := render.Workspace(render.Input{Apply: apply, Template: legacyTemplate(t, template), Name: workspaceName})
 			require.Empty(t, errs)
-			assert.Equal(t, workspaces[workspaceName]["spec"], withDefaults(rendered.Object.DeepCopy().Object["spec"].(map[string]any)))
+			assert.Equal(t, workspaces[workspaceName]["spec"], asStored(rendered.Object.DeepCopy().Object["spec"].(map[string]any)))
 		})
 	}
 	assert.Equal(t, len(workspaces), seen, "every Workspace was compared")

@@ -18,6 +18,7 @@ package workspace
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,11 +50,15 @@ func (l *Live) Reference() *infrav1.WorkspaceReference {
 	return &infrav1.WorkspaceReference{
 		APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(),
 		Name: l.object.GetName(), Namespace: l.object.GetNamespace(), UID: l.object.GetUID(),
+		ExternalName: l.object.GetAnnotations()[render.ExternalNameAnnotation],
 	}
 }
 
 // UID of the Workspace.
 func (l *Live) UID() types.UID { return l.object.GetUID() }
+
+// Generation of the Workspace.
+func (l *Live) Generation() int64 { return l.object.GetGeneration() }
 
 // Deleting tells whether the Workspace is being deleted.
 func (l *Live) Deleting() bool { return !l.object.GetDeletionTimestamp().IsZero() }
@@ -64,14 +69,6 @@ func (l *Live) DeletedAt() time.Time {
 		return at.Time
 	}
 	return time.Time{}
-}
-
-// ConnectionSecret is the name of the Secret that receives the outputs; empty when there is none.
-func (l *Live) ConnectionSecret() string {
-	if ref := l.typed.Spec.WriteConnectionSecretToRef; ref != nil {
-		return ref.Name
-	}
-	return ""
 }
 
 // Ownership says whose a Workspace is.
@@ -88,7 +85,7 @@ const (
 
 // Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides. A
 // Workspace without one was not created by this CAPT; it belongs to the WorkspaceTemplateApply when its UID was recorded,
-// or when rendering would not change anything in it, which is what adoption asks for.
+// or when rendering would not change anything in it and there is evidence that it was made for it.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	recorded := types.UID("")
 	if ref := apply.Status.WorkspaceRef; ref != nil {
@@ -104,12 +101,27 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 		return Foreign
 	}
 	switch {
-	case same, recorded != "" && recorded == l.UID():
+	case recorded != "" && recorded == l.UID(), same && l.madeFor(apply, rendered):
 		return Owned
 	case recorded != "":
 		return Replaced
 	}
 	return Foreign
+}
+
+// madeFor tells whether there is evidence that a Workspace without a claim was made for a WorkspaceTemplateApply: what status
+// says, or that it is exactly as rendered, and of the same namespace. Whoever may write in one namespace can name any
+// cluster-wide Workspace in spec, and render the same or less; but not say so in status, nor have it write its outputs into
+// that namespace.
+func (l *Live) madeFor(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) bool {
+	if apply.Status.WorkspaceName == l.object.GetName() {
+		return true
+	}
+	namespace := l.object.GetNamespace()
+	if ref := l.typed.Spec.WriteConnectionSecretToRef; namespace == "" && ref != nil {
+		namespace = ref.Namespace
+	}
+	return namespace == apply.Namespace && l.madeAs(rendered)
 }
 
 // Claimed tells whether the Workspace was made by this CAPT, for whomever.
@@ -118,6 +130,11 @@ func (l *Live) Claimed() bool { return l.object.GetAnnotations()[naming.ClaimAnn
 // ClaimedBy tells whether the Workspace was made for a WorkspaceTemplateApply of that namespace and name.
 func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.object.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+}
+
+// ClaimedElsewhere tells whether the Workspace was made for a WorkspaceTemplateApply of another namespace.
+func (l *Live) ClaimedElsewhere(namespace string) bool {
+	return l.Claimed() && !strings.HasPrefix(l.object.GetAnnotations()[naming.ClaimAnnotation], namespace+"/")
 }
 
 // Scope of the Workspace.

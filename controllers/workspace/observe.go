@@ -17,6 +17,9 @@ limitations under the License.
 package workspace
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +28,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
@@ -40,6 +42,9 @@ const (
 
 // claimPatience is how long a new Workspace may be without any sign of the provider before that is told.
 const claimPatience = 2 * time.Minute
+
+// hashLength is how many hexadecimal digits a hash has.
+const hashLength = 12
 
 // Observation is what a Workspace says about Terraform's work, in CAPT's terms.
 type Observation struct {
@@ -60,13 +65,17 @@ type Observation struct {
 
 // Circumstances are what an Observation depends on besides the Workspace.
 type Circumstances struct {
-	Now time.Time
+	// Watched is for how long this process has seen the Workspace without a sign of the provider. The clocks of machines
+	// differ, so its age does not count.
+	Watched time.Duration
 	// Differs says that the Workspace is not yet as it was rendered.
 	Differs bool
+	// LastUpdate is the last change of the Workspace as status has it; nil when none is under way.
+	LastUpdate *infrav1.WorkspaceUpdate
 	// Published are the names of the outputs that may be shown.
 	Published []string
-	// Secrets are values that no message may hold.
-	Secrets Secrets
+	// Told is the error that the Workspace shows, as Client.Tell put it into words; the zero value when there is none.
+	Told failure.Told
 }
 
 // Observe turns a Workspace into an Observation.
@@ -82,11 +91,11 @@ func Observe(live *Live, in Circumstances) Observation {
 	case live.Deleting():
 		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "the Workspace was deleted, and Terraform destroys what it made"
 		if live.failed() && !ofApply(synced) { // Until destroy returns, such an error is that of before.
-			o.fail(synced, in.Secrets)
+			o.fail(in.Told)
 		}
 	case live.failed() && current(live, synced):
-		o.fail(synced, in.Secrets)
-	case isTrue(ready) && isTrue(synced) && !in.Differs && seen(live, ready, synced):
+		o.fail(in.Told)
+	case isTrue(ready) && isTrue(synced) && !in.Differs && live.reported(in.LastUpdate):
 		o.UpToDate = true
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
 	default:
@@ -99,91 +108,135 @@ func (l *Live) condition(conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(l.typed.Status.Conditions, conditionType)
 }
 
+// Error is a hash of the error that the Workspace shows, of whatever generation; empty when it shows none.
+func (l *Live) Error() string {
+	if !l.failed() {
+		return ""
+	}
+	return hash([]byte(l.condition(conditionSynced).Message))
+}
+
+func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:hashLength] }
+
 // failed tells whether the Workspace shows an error, of whatever generation.
 func (l *Live) failed() bool {
 	synced := l.condition(conditionSynced)
 	return synced != nil && synced.Status == metav1.ConditionFalse && synced.Reason != reasonPaused
 }
 
-// current tells whether an error is about the Workspace as it is now. That of an earlier generation may be mended already.
+// current tells whether an error is about the Workspace as it is now. That of another generation may be mended already.
+// Before v1 the provider does not tell, and fails again without a change of what it shows: then an error counts.
 func current(live *Live, synced *metav1.Condition) bool {
-	return synced.ObservedGeneration == 0 || synced.ObservedGeneration >= live.object.GetGeneration()
+	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.object.GetGeneration()
 }
 
-// seen tells whether the provider's conditions are about the Workspace as it is now. Ready stays True while an update is
-// being applied, so it says nothing by itself. provider-terraform v1 puts the generation on Synced. Before, an update that
-// went well moves neither condition; but the provider drops status.atProvider.checksum when it has applied, so that it has
-// written status since our last write, which the API server records. Its status is refused when it has not read that write.
-func seen(live *Live, ready, synced *metav1.Condition) bool {
-	if synced.ObservedGeneration != 0 {
-		return synced.ObservedGeneration >= live.object.GetGeneration()
+// reported tells whether what the provider shows is about the Workspace as it is now. Ready stays True while an update is being
+// applied, so it says nothing by itself. provider-terraform v1 puts the generation on Synced. Before, an update that went well
+// moves neither condition; but its status is refused when it has not read the last change, so that any status that was written
+// since is about it.
+func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
+	generation := l.object.GetGeneration()
+	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
+		return synced.ObservedGeneration == generation
 	}
-	if live.object.GetGeneration() <= 1 {
+	if generation <= 1 {
 		return true // Nothing was changed since it was made.
 	}
-	// Both times have whole seconds. What happened in the second of our write may have happened before it.
-	wrote := lastWrite(live)
-	return synced.LastTransitionTime.After(wrote) || ready.LastTransitionTime.After(wrote) || lastStatus(live).After(wrote)
+	if last != nil && last.Generation == generation {
+		return last.StatusHash != l.statusHash()
+	}
+	// Somebody else changed it, or nobody could note the change. Both times have whole seconds: what happened in the second of
+	// the change may have happened before it. The API server does not count fields that are only taken away, so this can be
+	// late by a look of the provider, every ten minutes.
+	changed := lastChange(l)
+	return changed.IsZero() || lastStatus(l).After(changed)
 }
 
-// lastWrite is when CAPT last changed the Workspace; zero if it never did.
-func lastWrite(live *Live) (wrote time.Time) {
-	for _, entry := range live.object.GetManagedFields() {
-		if entry.Manager == naming.WorkspaceTemplateApplyFieldManager && entry.Time != nil {
-			wrote = entry.Time.Time
-		}
-	}
-	return wrote
+// Update tells what the Workspace is, for status to remember after a change.
+func (l *Live) Update() *infrav1.WorkspaceUpdate {
+	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
 }
 
-// lastStatus is when the status of the Workspace last changed, which nobody but the provider writes.
-func lastStatus(live *Live) (wrote time.Time) {
+// statusHash is a hash of all that the provider shows.
+func (l *Live) statusHash() string {
+	data, err := json.Marshal(l.object.Object["status"])
+	if err != nil {
+		return "" // What came as JSON can be encoded as JSON.
+	}
+	return hash(data)
+}
+
+// lastChange is when anybody last changed the spec of the Workspace; zero if nobody ever did.
+func lastChange(live *Live) (changed time.Time) {
+	return newest(live, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
+	})
+}
+
+// lastStatus is when the provider last changed what it shows.
+func lastStatus(live *Live) time.Time {
+	return newest(live, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
+}
+
+func newest(live *Live, counts func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
 	for _, entry := range live.object.GetManagedFields() {
-		if entry.Subresource == "status" && entry.Time != nil && entry.Time.After(wrote) {
-			wrote = entry.Time.Time
+		if entry.Time != nil && entry.Time.After(last) && counts(entry) {
+			last = entry.Time.Time
 		}
 	}
-	return wrote
+	return last
 }
 
 // progress says how far the provider is, when nothing is wrong.
 func (o *Observation) progress(live *Live, in Circumstances, ready, synced *metav1.Condition) {
 	o.Reason = infrav1.ProvisioningReason
-	claimed := ready != nil || synced != nil || slices.Contains(live.object.GetFinalizers(), finalizer)
 	switch {
 	case in.Differs:
 		o.Message = "the Workspace is not yet written as it was rendered"
-	case !claimed:
-		o.unclaimed(live, in.Now)
-	case isTrue(ready) && synced != nil && synced.ObservedGeneration == 0:
-		o.Message = "Terraform applies a change. provider-terraform before v1 does not tell when there was nothing to apply: " +
-			"should that be so, annotate the Workspace with crossplane.io/paused=true, and remove the annotation when Synced is False"
-	case isTrue(ready):
+	case !live.claimed():
+		o.unclaimed(live, in.Watched)
+	case isTrue(ready) && live.reported(in.LastUpdate):
 		o.Message = "Terraform applies a change"
+	case isTrue(ready):
+		o.Message = "the Workspace was changed" + at(lastChange(live)) + ", and provider-terraform has not reported on it yet: it applies the change, or has not come to it"
+		if synced != nil && synced.ObservedGeneration == 0 {
+			o.Message += ". Before v1 it does not report when there was nothing to apply: should that be so, annotate the Workspace with crossplane.io/paused=true, and remove the annotation when Synced is False"
+		}
 	default:
 		o.Message = "Terraform applies the module for the first time"
 	}
 }
 
+// at tells a time in words, if there is one.
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " at " + t.UTC().Format(time.RFC3339)
+}
+
+// claimed tells whether the Workspace shows any sign of the provider.
+func (l *Live) claimed() bool {
+	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.object.GetFinalizers(), finalizer)
+}
+
+// Unclaimed tells whether a Workspace is new, and shows no sign of the provider.
+func (l *Live) Unclaimed() bool { return !l.claimed() && !l.Deleting() }
+
 // unclaimed tells of a Workspace that shows no sign of the provider. It does not while it initialises and plans, so this is
 // nothing to worry about at first.
-func (o *Observation) unclaimed(live *Live, now time.Time) {
-	created := live.object.GetCreationTimestamp().Time
-	if created.IsZero() {
-		created = now
-	}
-	if left := created.Add(claimPatience).Sub(now); left > 0 {
+func (o *Observation) unclaimed(live *Live, watched time.Duration) {
+	if left := claimPatience - watched; left > 0 {
 		o.Message, o.LookAgain = "waiting for provider-terraform to initialise and plan", left
 		return
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason
-	o.Message = "made at " + created.UTC().Format(time.RFC3339) + " and not yet claimed by provider-terraform: look whether it runs and has " +
+	o.Message = "made" + at(live.object.GetCreationTimestamp().Time) + " and not yet claimed by provider-terraform: look whether it runs and has " +
 		"this kind of Workspace. It applies one Workspace at a time, so this one may also wait behind others: see its flag --max-reconcile-rate"
 }
 
 // fail tells of an error in CAPT's words.
-func (o *Observation) fail(synced *metav1.Condition, secrets Secrets) {
-	told := failure.Tell(synced.Message, secrets.Values, secrets.Unknown)
+func (o *Observation) fail(told failure.Told) {
 	o.Failed, o.Class, o.Reason, o.Message = true, told.Class, told.Reason, told.Message
 }
 

@@ -28,15 +28,24 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// soon is when a Workspace of the tests is looked at, unless they say otherwise.
-var soon = builder.Created.Add(time.Minute)
+// look observes a Workspace that was written as it was rendered, and takes no secrets.
+func look(t *testing.T, workspace *unstructured.Unstructured) Observation {
+	t.Helper()
+	live := mustLive(t, workspace)
+	return Observe(live, Circumstances{Told: told(live)})
+}
 
-var circumstances = Circumstances{Now: soon}
+func told(live *Live) failure.Told {
+	if !live.failed() {
+		return failure.Told{}
+	}
+	return failure.Tell(live.condition(conditionSynced).Message, nil, false)
+}
 
 // seenAs is what CAPT makes of a row of the table in workspaces.md.
 type seenAs struct {
@@ -51,7 +60,7 @@ var table = map[builder.Row]seenAs{
 	builder.FirstApplyDone:    {reason: infrav1.ProvisioningReason, message: "Terraform applies the module for the first time"},
 	builder.AtRest:            {upToDate: true, applied: true, reason: infrav1.UpToDateReason},
 	builder.FirstApplyFailed:  {failed: true, reason: infrav1.ApplyFailedReason, message: "VpcLimitExceeded"},
-	builder.Updating:          {applied: true, reason: infrav1.ProvisioningReason, message: "Terraform applies a change"},
+	builder.Updating:          {applied: true, reason: infrav1.ProvisioningReason, message: "provider-terraform has not reported on it yet"},
 	builder.UpdateFailed:      {failed: true, applied: true, reason: infrav1.ApplyFailedReason, message: "ThrottlingException"},
 	builder.PlanFailed:        {failed: true, applied: true, reason: infrav1.PlanFailedReason, message: "Unsupported argument"},
 	builder.ProviderConfigMissing: {
@@ -77,96 +86,113 @@ func TestEachRowOfTheTableWithProviderV1(t *testing.T) {
 	require.Len(t, table, len(builder.Rows()))
 	for _, row := range builder.Rows() {
 		t.Run(string(row), func(t *testing.T) {
-			checkRow(t, table[row], Observe(mustLive(t, builder.Workspace("demo-vpc", row)), circumstances))
+			checkRow(t, table[row], look(t, builder.Workspace("demo-vpc", row)))
 		})
 	}
 }
 
-// Before v1 no condition has a generation. A condition must have moved since our last write.
+// Before v1 no condition has a generation.
 func TestEachRowOfTheTableWithProviderV0(t *testing.T) {
 	for _, row := range builder.Rows() {
 		t.Run(string(row), func(t *testing.T) {
-			wrote := builder.Created // The conditions moved a minute later.
-			if row == builder.Updating {
-				wrote = builder.Created.Add(time.Hour)
-			}
-			workspace := builder.Workspace("demo-vpc", row, builder.OfV0(), builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, wrote, "{}"))
-			checkRow(t, table[row], Observe(mustLive(t, workspace), circumstances))
+			workspace := builder.Workspace("demo-vpc", row, builder.OfV0(), specChanged(builder.Created))
+			checkRow(t, table[row], look(t, workspace))
 		})
 	}
 }
 
 func TestAWorkspaceThatWasNotWrittenYetIsNotUpToDate(t *testing.T) {
-	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.AtRest)), Circumstances{Now: soon, Differs: true})
+	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.AtRest)), Circumstances{Differs: true})
 	assert.False(t, got.UpToDate)
 	assert.Equal(t, infrav1.ProvisioningReason, got.Reason)
 }
 
 func TestAnErrorCountsEvenForAWorkspaceThatWasNotWrittenYet(t *testing.T) {
-	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.UpdateFailed)), Circumstances{Now: soon, Differs: true})
+	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.UpdateFailed)), Circumstances{Differs: true})
 	assert.True(t, got.Failed)
 }
 
-func TestWithProviderV0(t *testing.T) {
-	ours, theirs := naming.WorkspaceTemplateApplyFieldManager, "provider-terraform"
-	moved := builder.Created.Add(time.Minute)
-	for name, row := range map[string]struct {
-		written []builder.Option
-		want    bool
-	}{
-		"a Workspace CAPT never wrote is up to date":                 {nil, true},
-		"one written before its conditions moved, too":               {[]builder.Option{builder.WrittenBy(ours, moved.Add(-time.Second), "{}")}, true},
-		"one written in the second in which they moved may be later": {[]builder.Option{builder.WrittenBy(ours, moved, "{}")}, false},
-		"one written afterwards is not":                              {[]builder.Option{builder.WrittenBy(ours, moved.Add(time.Second), "{}")}, false},
-		"what somebody else wrote afterwards does not count":         {[]builder.Option{builder.WrittenBy(theirs, moved.Add(time.Second), "{}")}, true},
-		"status that was written since tells that it was applied": {
-			[]builder.Option{builder.WrittenBy(ours, moved.Add(time.Hour), "{}"), statusWritten(theirs, moved.Add(2*time.Hour))}, true},
-		"status that was written before does not": {
-			[]builder.Option{statusWritten(theirs, moved.Add(time.Hour)), builder.WrittenBy(ours, moved.Add(time.Hour), "{}")}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			workspace := builder.Workspace("demo-vpc", builder.AtRest, append([]builder.Option{builder.OfV0(), builder.WithGeneration(2)}, row.written...)...)
-			assert.Equal(t, row.want, Observe(mustLive(t, workspace), circumstances).UpToDate)
-		})
-	}
+// specChanged says when somebody last changed the spec of a Workspace.
+func specChanged(when time.Time) builder.Option {
+	return builder.WrittenBy("somebody", when, `{"f:spec":{"f:forProvider":{}}}`)
 }
 
-// What was never changed can not be stale, whatever the clocks say.
-func TestAWorkspaceThatWasNotChangedSinceItWasMadeIsSeen(t *testing.T) {
-	written := builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created.Add(time.Hour), "{}")
-	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.OfV0(), builder.WithGeneration(1), written)
-	assert.True(t, Observe(mustLive(t, workspace), circumstances).UpToDate)
-}
-
-// statusWritten says when the provider last changed status.
-func statusWritten(manager string, when time.Time) builder.Option {
+// statusChanged says when the provider last changed status.
+func statusChanged(when time.Time) builder.Option {
 	return builder.With(func(object *unstructured.Unstructured) {
 		object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", Time: ptr.To(metav1.NewTime(when)),
+			Manager: "provider-terraform", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", Time: ptr.To(metav1.NewTime(when)),
 		}))
 	})
 }
 
+func TestWithProviderV0AStatusThatChangedSinceTellsOfTheChange(t *testing.T) {
+	moment := builder.Created.Add(time.Hour)
+	for name, row := range map[string]struct {
+		generation int64
+		options    []builder.Option
+		want       bool
+	}{
+		"what was never changed can not be stale": {1, []builder.Option{specChanged(moment), statusChanged(moment.Add(-time.Minute))}, true},
+		"status of before":                        {2, []builder.Option{statusChanged(moment.Add(-time.Second)), specChanged(moment)}, false},
+		"status of the same second":               {2, []builder.Option{statusChanged(moment), specChanged(moment)}, false},
+		"status of later":                         {2, []builder.Option{specChanged(moment), statusChanged(moment.Add(time.Second))}, true},
+		"a label is no change of spec": {2, []builder.Option{
+			specChanged(moment), statusChanged(moment.Add(time.Second)), builder.WrittenBy("kubectl", moment.Add(time.Hour), `{"f:metadata":{}}`)}, true},
+		"nobody changed it as far as the API server knows": {2, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workspace := builder.Workspace("demo-vpc", builder.AtRest, append([]builder.Option{builder.OfV0(), builder.WithGeneration(row.generation)}, row.options...)...)
+			assert.Equal(t, row.want, look(t, workspace).UpToDate)
+		})
+	}
+}
+
+// The API server does not record that a field was taken away, which is all that an update may change in status.
+func TestWithProviderV0AnyOtherStatusThanThatOfTheWriteTellsOfTheChange(t *testing.T) {
+	v0 := func(options ...builder.Option) *Live {
+		return mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, append([]builder.Option{builder.OfV0(), builder.WithGeneration(2)}, options...)...))
+	}
+	checksum := builder.With(func(object *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(object.Object, "abc", "status", "atProvider", "checksum"))
+	})
+	written := v0(checksum).Update()
+	upToDate := func(live *Live) bool { return Observe(live, Circumstances{LastUpdate: written}).UpToDate }
+	assert.False(t, upToDate(v0(checksum)))
+	assert.True(t, upToDate(v0()), "the provider took the checksum away when it had applied")
+	again := []builder.Option{builder.WithGeneration(3), statusChanged(builder.Created), specChanged(builder.Created.Add(time.Hour))}
+	assert.False(t, upToDate(v0(again...)), "somebody changed it again")
+}
+
+// With v1 the generation decides, and neither clocks nor hashes. A Workspace from a backup can show a later one than it has.
+func TestWithProviderV1TheGenerationDecides(t *testing.T) {
+	atRest := func(generation int64) *Live {
+		return mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, specChanged(builder.Created.Add(time.Hour)),
+			builder.WithGeneration(generation), builder.With(func(object *unstructured.Unstructured) {
+				conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+				conditions[1].(map[string]any)["observedGeneration"] = int64(5)
+				require.NoError(t, unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions"))
+			})))
+	}
+	assert.True(t, Observe(atRest(5), Circumstances{}).UpToDate)
+	assert.False(t, Observe(atRest(6), Circumstances{}).UpToDate)
+	assert.False(t, Observe(atRest(2), Circumstances{}).UpToDate)
+}
+
 func TestAWorkspaceThatTheProviderDoesNotClaimIsToldAfterAWhile(t *testing.T) {
 	workspace := mustLive(t, builder.Workspace("demo-vpc", builder.Queued))
-	early := Observe(workspace, Circumstances{Now: builder.Created.Add(time.Minute)})
+	early := Observe(workspace, Circumstances{Watched: time.Minute})
 	assert.Equal(t, infrav1.ProvisioningReason, early.Reason)
 	assert.Equal(t, time.Minute, early.LookAgain)
 
-	late := Observe(workspace, Circumstances{Now: builder.Created.Add(2 * time.Minute)})
+	late := Observe(workspace, Circumstances{Watched: 2 * time.Minute})
 	assert.Equal(t, infrav1.WorkspaceUnclaimedReason, late.Reason)
 	assert.Contains(t, late.Message, "made at 2026-01-02T03:04:05Z and not yet claimed by provider-terraform")
 	assert.Zero(t, late.LookAgain, "its first sign of life is an event")
 }
 
-// With v1 the generation decides, not the clock.
-func TestWithProviderV1ClocksDoNotCount(t *testing.T) {
-	late := builder.WrittenBy(naming.WorkspaceTemplateApplyFieldManager, builder.Created.Add(time.Hour), "{}")
-	assert.True(t, Observe(mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, late)), circumstances).UpToDate)
-}
-
 func TestAWorkspaceIsBothDeletedAndPaused(t *testing.T) {
-	got := Observe(mustLive(t, builder.Workspace("demo-vpc", builder.WorkspacePaused, builder.Deleting())), circumstances)
+	got := look(t, builder.Workspace("demo-vpc", builder.WorkspacePaused, builder.Deleting()))
 	assert.False(t, got.Failed, "nobody failed: Terraform does not run")
 	assert.Equal(t, infrav1.WorkspacePausedReason, got.Reason)
 	assert.Contains(t, got.Message, "crossplane.io/paused")
@@ -175,7 +201,7 @@ func TestAWorkspaceIsBothDeletedAndPaused(t *testing.T) {
 // Until destroy returns, Synced is that of before.
 func TestWhileAWorkspaceIsDestroyedAnEarlierErrorOfApplyIsNoNews(t *testing.T) {
 	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.UpdateFailed} {
-		got := Observe(mustLive(t, builder.Workspace("demo-vpc", row, builder.Deleting())), circumstances)
+		got := look(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
 		assert.False(t, got.Failed, row)
 		assert.Equal(t, infrav1.WorkspaceDeletingReason, got.Reason, row)
 	}
@@ -188,7 +214,7 @@ func TestWhatKeepsAWorkspaceFromBeingDestroyedIsTold(t *testing.T) {
 		builder.Interrupted:           infrav1.CreateInterruptedReason,
 		builder.DestroyFailed:         infrav1.DestroyFailedReason,
 	} {
-		got := Observe(mustLive(t, builder.Workspace("demo-vpc", row, builder.Deleting())), circumstances)
+		got := look(t, builder.Workspace("demo-vpc", row, builder.Deleting()))
 		assert.True(t, got.Failed, row)
 		assert.Equal(t, reason, got.Reason, row)
 	}
@@ -197,7 +223,7 @@ func TestWhatKeepsAWorkspaceFromBeingDestroyedIsTold(t *testing.T) {
 func TestANamespaceThatIsBeingDeletedKeepsTheProviderFromDestroying(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.Destroying, builder.WithError(
 		`connect failed: cannot track ProviderConfig usage: cannot apply ProviderConfigUsage: cannot create object: providerconfigusages "x" is forbidden: unable to create new content in namespace default because it is being terminated`))
-	got := Observe(mustLive(t, workspace), circumstances)
+	got := look(t, workspace)
 	assert.True(t, got.Failed)
 	assert.Equal(t, infrav1.NamespaceTerminatingReason, got.Reason)
 	assert.Contains(t, got.Message, "remove the finalizers of the Workspace")
@@ -205,7 +231,7 @@ func TestANamespaceThatIsBeingDeletedKeepsTheProviderFromDestroying(t *testing.T
 
 func TestTheMessageOfAnObservationIsShortToo(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest, builder.WithError("create failed: "+strings.Repeat("long ", 10_000)))
-	got := Observe(mustLive(t, workspace), circumstances)
+	got := look(t, workspace)
 	assert.LessOrEqual(t, len(got.Message), 1024)
 	assert.Contains(t, got.Message, "Terraform could not apply")
 }

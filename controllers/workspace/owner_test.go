@@ -77,6 +77,33 @@ func TestWhoseAWorkspaceIs(t *testing.T) {
 	}
 }
 
+// Whoever may write in one namespace could otherwise take, and destroy, any cluster-wide Workspace that an older CAPT or a
+// person made.
+func TestAClusterWideWorkspaceIsNotTakenByRenderingTheSame(t *testing.T) {
+	wide := builder.WithScope(terraform.ScopeCluster)
+	connected := builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "outputs"}
+	})
+	render := func(namespace string, template ...builder.Option) *render.Rendered {
+		return rendering{apply: []builder.Option{builder.WithNamespace(namespace)}, template: append(template, wide)}.must(t)
+	}
+	apply := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply("demo-vpc", options...)
+	}
+	noted := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "demo-vpc" })
+	ours := mustLive(t, adopted(t, render("default", connected)))
+	nobodys := mustLive(t, adopted(t, render("default")))
+	more := mustLive(t, adopted(t, render("default", connected), with("deletionPolicy", "Orphan")))
+
+	assert.Equal(t, Owned, ours.Owner(apply(), render("default", connected)), "its outputs go into this namespace")
+	assert.Equal(t, Foreign, ours.Owner(apply(builder.WithNamespace("other")), render("other", connected)))
+	assert.Equal(t, Foreign, ours.Owner(apply(builder.WithNamespace("other")), render("other")), "less is not the same")
+	assert.Equal(t, Foreign, nobodys.Owner(apply(), render("default")), "nothing says whose it is")
+	assert.Equal(t, Owned, nobodys.Owner(apply(noted), render("default")), "status does, which users can not write")
+	assert.Equal(t, Foreign, more.Owner(apply(), render("default", connected)))
+	assert.Equal(t, Owned, more.Owner(apply(noted), render("default", connected)))
+}
+
 func with(name string, value any) builder.Option {
 	return builder.With(func(workspace *unstructured.Unstructured) { workspace.Object["spec"].(map[string]any)[name] = value })
 }
@@ -119,16 +146,14 @@ func TestAVariableThatIsNoLongerRenderedIsADifference(t *testing.T) {
 
 func TestWhatALiveWorkspaceTells(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.Destroying)
-	assert.NoError(t, unstructured.SetNestedField(workspace.Object, "demo-vpc-connection", "spec", "writeConnectionSecretToRef", "name"))
 	live := mustLive(t, workspace)
 	assert.Equal(t, &infrav1.WorkspaceReference{
 		APIVersion: "tf.m.upbound.io/v1beta1", Kind: "Workspace", Namespace: "default", Name: "demo-vpc", UID: workspace.GetUID(),
+		ExternalName: "demo-vpc",
 	}, live.Reference())
 	assert.True(t, live.Deleting())
-	assert.Equal(t, "demo-vpc-connection", live.ConnectionSecret())
 
 	plain := mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope()))
 	assert.False(t, plain.Deleting())
-	assert.Empty(t, plain.ConnectionSecret())
 	assert.Empty(t, plain.Reference().Namespace)
 }

@@ -18,29 +18,41 @@ package workspace
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
-// Secrets are values that what Terraform says about a Workspace may quote.
-type Secrets struct {
-	Values [][]byte
-	// Unknown is true when a Secret could not be read, so that its values can not be recognised.
-	Unknown bool
+// Tell puts the error that a Workspace shows into words, without the secrets that it may quote. complete is false when what
+// Terraform said is left out, since not all of them are known.
+func (c *Client) Tell(ctx context.Context, live *Live) (told failure.Told, complete bool) {
+	if !live.failed() {
+		return failure.Told{}, true
+	}
+	secrets := c.secrets(ctx, live)
+	return failure.Tell(live.condition(conditionSynced).Message, secrets.values, secrets.unknown), !secrets.unknown
 }
 
-// Secrets reads the values that a failed Workspace gets from Secrets, and its sensitive outputs. A Workspace without an error
-// says nothing, so nothing is read for it.
-func (c *Client) Secrets(ctx context.Context, live *Live) Secrets {
-	var secrets Secrets
-	if !live.failed() {
-		return secrets
+// secrets are values that what Terraform says about a Workspace may quote.
+type secrets struct {
+	values [][]byte
+	// unknown is true when a value can not be recognised: its Secret can not be read, is gone, or has changed since.
+	unknown bool
+}
+
+// secrets reads the values that a failed Workspace gets from Secrets, and its sensitive outputs.
+func (c *Client) secrets(ctx context.Context, live *Live) secrets {
+	var found secrets
+	told := lastStatus(live)
+	if told.IsZero() {
+		told = live.condition(conditionSynced).LastTransitionTime.Time
 	}
-	read := func(namespace, name string) map[string][]byte {
+	read := func(namespace, name string) *corev1.Secret {
 		if namespace == "" {
 			namespace = live.object.GetNamespace()
 		}
@@ -48,23 +60,38 @@ func (c *Client) Secrets(ctx context.Context, live *Live) Secrets {
 		err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 		if client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "A Secret that Terraform's error may quote can not be read", "Secret", name)
-			secrets.Unknown = true
+			found.unknown = true
 		}
-		return secret.Data
+		return secret
 	}
 	for _, ref := range live.secretKeys() {
-		if value := read(ref.Namespace, ref.Name)[ref.Key]; len(value) > 0 {
-			secrets.Values = append(secrets.Values, value)
+		secret := read(ref.Namespace, ref.Name)
+		value, ok := secret.Data[ref.Key]
+		if ok {
+			found.values = append(found.values, value)
 		}
+		// The error may quote a value that is not there any more.
+		found.unknown = found.unknown || !ok || changed(secret).After(told)
 	}
 	if ref := live.typed.Spec.WriteConnectionSecretToRef; ref != nil {
-		for name, value := range read(ref.Namespace, ref.Name) {
+		for name, value := range read(ref.Namespace, ref.Name).Data {
 			if _, shown := live.typed.Status.AtProvider.Outputs[name]; !shown {
-				secrets.Values = append(secrets.Values, value)
+				found.values = append(found.values, value)
 			}
 		}
 	}
-	return secrets
+	return found
+}
+
+// changed is when a Secret was made, or last changed.
+func changed(secret *corev1.Secret) time.Time {
+	last := secret.CreationTimestamp.Time
+	for _, entry := range secret.ManagedFields {
+		if entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
 }
 
 // secretKeys lists the keys of Secrets that the Workspace takes values from.

@@ -18,8 +18,10 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,10 +71,10 @@ func failing(options ...builder.Option) *unstructured.Unstructured {
 
 func TestTheSecretsThatAnErrorMayQuote(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()...)
-	secrets := w.Secrets(ctx, mustLive(t, failing()))
-	assert.False(t, secrets.Unknown)
+	secrets := w.secrets(ctx, mustLive(t, failing()))
+	assert.False(t, secrets.unknown)
 	var values []string
-	for _, value := range secrets.Values {
+	for _, value := range secrets.values {
 		values = append(values, string(value))
 	}
 	slices.Sort(values)
@@ -81,12 +83,35 @@ func TestTheSecretsThatAnErrorMayQuote(t *testing.T) {
 
 func TestNoSecretIsReadForAWorkspaceWithoutAnError(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()...)
-	assert.Empty(t, w.Secrets(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, takingSecrets()))))
+	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("nothing should be read")
+		},
+	})
+	told, complete := w.Tell(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, takingSecrets())))
+	assert.Empty(t, told)
+	assert.True(t, complete)
 }
 
-func TestASecretThatIsGoneHasNoValues(t *testing.T) {
-	w := newWorld(t, terraform.Scopes())
-	assert.Empty(t, w.Secrets(ctx, mustLive(t, failing())))
+// The error is older than the change, and quotes what is not there any more.
+func TestWithoutTheValueOfThatTimeNothingThatTerraformSaidIsTold(t *testing.T) {
+	rotated := secretObjects()
+	rotated[0].SetCreationTimestamp(metav1.NewTime(builder.Created.Add(time.Hour)))
+	for name, objects := range map[string][]client.Object{
+		"the Secret is gone": nil,
+		"it was rotated":     rotated,
+		"it has another key": {&corev1.Secret{ObjectMeta: secretObjects()[0].(*corev1.Secret).ObjectMeta}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, terraform.Scopes(), objects...)
+			assert.True(t, w.secrets(ctx, mustLive(t, failing())).unknown)
+		})
+	}
+}
+
+func TestAConnectionSecretThatIsGoneHidesNothing(t *testing.T) {
+	w := newWorld(t, terraform.Scopes(), secretObjects()[0])
+	assert.False(t, w.secrets(ctx, mustLive(t, failing())).unknown, "an output that is nowhere is no input of Terraform")
 }
 
 func TestWithoutARightToReadSecretsNothingThatTerraformSaidIsTold(t *testing.T) {
@@ -97,10 +122,10 @@ func TestWithoutARightToReadSecretsNothingThatTerraformSaidIsTold(t *testing.T) 
 		},
 	})
 	live := mustLive(t, failing())
-	secrets := w.Secrets(ctx, live)
-	require.True(t, secrets.Unknown)
+	told, complete := w.Tell(ctx, live)
+	require.False(t, complete)
 
-	got := Observe(live, Circumstances{Now: soon, Secrets: secrets})
+	got := Observe(live, Circumstances{Told: told})
 	assert.True(t, got.Failed)
 	assert.NotContains(t, got.Message, "ThrottlingException")
 	assert.Contains(t, got.Message, "see condition Synced of the Workspace")

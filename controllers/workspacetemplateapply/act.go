@@ -32,12 +32,24 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
-// servedInterval is how often to look whether a CRD that was just installed is served: nothing tells.
-const servedInterval = 2 * time.Second
+// servedInterval is how often to look whether a CRD that is installed is served: nothing tells.
+const servedInterval = 5 * time.Second
 
 func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	r.tellReplaced(apply, f)
-	switch decide(apply, f) {
+	action := decide(apply, f)
+	if action != Update {
+		r.Turns.giveUp(client.ObjectKeyFromObject(apply), f.Now)
+	}
+	err := r.carryOut(ctx, apply, f, action)
+	if err == nil && f.Unreadable != nil && action == Observe {
+		return f.Unreadable // Status tells what is known, and the look is taken again.
+	}
+	return err
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
+	switch action {
 	case Create:
 		return r.create(ctx, apply, f)
 	case Update:
@@ -52,6 +64,9 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe:
+		if f.Rejected != "" {
+			return engine.Wait("something to change that makes the API server accept the Workspace", f.RejectedFor)
+		}
 		if after := f.Observation().LookAgain; after > 0 {
 			return engine.Wait("provider-terraform to claim the Workspace", after)
 		}
@@ -72,7 +87,7 @@ func awaitKind(f *Facts) error {
 // external name, so that Terraform goes on where it was.
 func (r *Reconciler) tellReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	before := apply.Status.WorkspaceRef
-	if !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.UID() {
+	if !apply.DeletionTimestamp.IsZero() || !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.UID() {
 		return
 	}
 	r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, infrav1.WorkspaceReplacedReason, "Observe",
@@ -99,6 +114,9 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
+	if err == nil {
+		f.LastUpdate = live.Update()
+	}
 	return r.written(apply, f, live, err)
 }
 
@@ -108,12 +126,14 @@ func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, li
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected = rejected
+		f.Rejected = rejection(rejected)
+		r.refuse(apply, f, f.Rejected)
 		return engine.Terminal(infrav1.WorkspaceRejectedReason, err)
 	case errors.Is(err, workspace.ErrKindMissing):
-		f.KindMissing, f.KindNotServed = true, errors.Is(err, workspace.ErrKindNotServed)
+		f.kindMissing(err)
 		return awaitKind(f)
 	case err != nil:
+		f.NotWritten = err
 		return err
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
@@ -130,14 +150,20 @@ func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTempla
 }
 
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	held := false
 	err := engine.Patch(ctx, r.Client, apply, func() {
-		controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-		controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+		ours := controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+		older := controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+		held = ours || older
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if f.Live != nil {
+	case f.Live == nil || !held:
+	case !f.owned() && !retained(apply):
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
+			"Workspace %s (UID %s) is left as it is, since it is not known to be this object's: look whether something has to be destroyed by hand", f.Name, f.Live.UID())
+	default:
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and what it made are left as they are", f.Name)
 	}
 	return nil

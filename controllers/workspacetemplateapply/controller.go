@@ -38,6 +38,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// Turns paces updates of Workspaces.
 	Turns *Turns
+
+	recollection
 	// Namespace is the only one the cache holds; empty means all. Templates of other namespaces are read past it then, and do
 	// not wake anybody.
 	Namespace string
@@ -59,6 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe:  r.observe,
 		Act:      r.act,
 		Status:   status,
+		Gone:     r.gone,
 		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.WorkspaceConflictCondition},
 		Warnings: warning,
 	})

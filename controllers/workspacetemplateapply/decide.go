@@ -34,7 +34,7 @@ const (
 	Hold Action = "Hold"
 	// Update the Workspace to what was rendered.
 	Update Action = "Update"
-	// AwaitKind: look again whether the Workspace CRD is installed; its absence can not be watched.
+	// AwaitKind: the Workspace CRD is not installed, or not served yet.
 	AwaitKind Action = "AwaitKind"
 	// Destroy: delete the Workspace, so that Terraform destroys what it made.
 	Destroy Action = "Destroy"
@@ -57,9 +57,9 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return AwaitKind
 	case f.owned() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer):
 		return Hold
-	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0:
+	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0, f.Unreadable != nil:
 		return Observe
-	case f.GoneForGood:
+	case f.GoneForGood, f.Rejected != "":
 		return Observe
 	case f.Live == nil:
 		return Create
@@ -73,7 +73,7 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 
 func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
-	case apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+	case retained(apply):
 		return Release
 	case f.Unadopted != "":
 		return Observe

@@ -18,7 +18,6 @@ package workspacetemplateapply
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -81,6 +80,7 @@ func (s *scene) shows(row builder.Row, options ...builder.Option) *scene {
 		option(object)
 	}
 	s.Live, s.Ownership = asLive(s.T, object), workspace.Owned
+	s.Told, _ = (&workspace.Client{Uncached: fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()}).Tell(s.Context(), s.Live)
 	return s
 }
 
@@ -158,4 +158,4 @@ func TestDecideWhileTheApplyIsDeleted(t *testing.T) {
 	}
 }
 
-var errRefused = errors.New("spec.forProvider.module: Invalid value")
+const refused = "spec.forProvider.module: Invalid value"

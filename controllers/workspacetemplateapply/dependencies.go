@@ -134,10 +134,7 @@ func empty(secret *corev1.Secret) bool {
 // missingWorkspace says what is wrong with a Workspace; nothing when it is up to date. Its WorkspaceTemplateApply is asked,
 // which knows what it should look like. A Workspace that has none is judged by its own conditions.
 func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
-	namespace := dependency.Namespace
-	if namespace == "" {
-		namespace = apply.Namespace
-	}
+	namespace := apply.DependencyKey(dependency).Namespace
 	var claimants infrav1.WorkspaceTemplateApplyList
 	if err := r.Client.List(ctx, &claimants, client.InNamespace(namespace), client.MatchingFields{workspaceNameIndex: dependency.Name}); err != nil {
 		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", dependency.Name, err)
@@ -165,6 +162,9 @@ func (r *Reconciler) missingWorkspace(ctx context.Context, apply *infrav1.Worksp
 func (r *Reconciler) missingUnclaimed(ctx context.Context, namespace, name string) (string, error) {
 	for _, scope := range terraform.Scopes() {
 		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
+		if live != nil && live.ClaimedElsewhere(namespace) {
+			live = nil // What other namespaces have is not there for this one.
+		}
 		switch {
 		case errors.Is(err, workspace.ErrKindMissing):
 		case err != nil:

@@ -24,6 +24,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
@@ -32,6 +33,8 @@ type Facts struct {
 	Now time.Time
 	// Paused says why the object is paused; empty when it is not.
 	Paused string
+	// Retained is true when the Workspace is to be left when the object is deleted.
+	Retained bool
 	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.
 	Template *infrav1.WorkspaceTemplate
 	// Name of the Workspace: what spec says, else what the naming scheme gives.
@@ -42,18 +45,21 @@ type Facts struct {
 	// Unadopted is the Workspace that the older CAPT seems to have made for the object, which nobody has adopted yet; empty
 	// when there is none.
 	Unadopted string
+	// Unreadable is what could not be looked at. Nothing is written then, and the look is taken again.
+	Unreadable error
 	// Missing lists what is waited for.
 	Missing []infrav1.MissingDependency
 	// KindMissing is true when provider-terraform's CRD is not installed. KindNotServed is true, too, when it was installed a
-	// moment ago.
+	// moment ago, or does not serve the version that CAPT knows. KindScope is the scope that is meant.
 	KindMissing, KindNotServed bool
+	KindScope                  terraform.Scope
 	// Live is nil when the Workspace does not exist. Ownership says whose it is.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
 	// Rival says in words which other WorkspaceTemplateApply has the older claim to the same Workspace.
 	Rival string
-	// Secrets are what no message may quote.
-	Secrets workspace.Secrets
+	// Told is the error that the Workspace shows, in words.
+	Told failure.Told
 	// GoneForGood is true when the Workspace was there, is gone, and is not made again: an owner who wants to keep what exists
 	// does not want another one in its place.
 	GoneForGood bool
@@ -61,8 +67,19 @@ type Facts struct {
 	OtherScope bool
 	// Dependents are WorkspaceTemplateApplies whose Workspaces were made on top of this one; looked up during deletion only.
 	Dependents []string
-	// Rejected is why the API server refused the rendered Workspace.
-	Rejected error
+	// Watched is for how long the Workspace has been seen without a sign of the provider.
+	Watched time.Duration
+	// Rejected is why the API server refused the rendered Workspace, in words; empty when it did not.
+	Rejected string
+	// RejectedFor is how long it is not sent again unless something changes.
+	RejectedFor time.Duration
+	// NotWritten is why the Workspace could not be written this time.
+	NotWritten error
+	// WrittenGeneration and LastUpdate are what status says.
+	WrittenGeneration int64
+	LastUpdate        *infrav1.WorkspaceUpdate
+	// Generation of the WorkspaceTemplateApply.
+	Generation int64
 }
 
 // Differs tells whether the Workspace is not yet what was rendered.
@@ -75,6 +92,14 @@ func (f *Facts) owned() bool {
 	return f.Live != nil && f.Ownership == workspace.Owned
 }
 
+// written tells whether the Workspace is as spec says. Without a template, that it once was counts, unless spec has changed since.
+func (f *Facts) written() bool {
+	if f.Rendered == nil {
+		return f.owned() && f.WrittenGeneration == f.Generation
+	}
+	return f.owned() && !f.Differs()
+}
+
 // Observation of the Workspace; the zero value when there is none of ours.
 func (f *Facts) Observation() workspace.Observation {
 	if !f.owned() {
@@ -84,5 +109,7 @@ func (f *Facts) Observation() workspace.Observation {
 	if f.Template != nil {
 		published = append(published, f.Template.Spec.PublishOutputs...)
 	}
-	return workspace.Observe(f.Live, workspace.Circumstances{Now: f.Now, Differs: f.Differs(), Published: published, Secrets: f.Secrets})
+	return workspace.Observe(f.Live, workspace.Circumstances{
+		Watched: f.Watched, Differs: !f.written(), LastUpdate: f.LastUpdate, Published: published, Told: f.Told,
+	})
 }

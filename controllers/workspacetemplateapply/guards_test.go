@@ -18,14 +18,22 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -138,4 +146,128 @@ func TestAnErrorOfBeforeIsNotThatOfTheChangeThatMendsIt(t *testing.T) {
 	require.NoError(t, w.client.Update(context.Background(), workspace))
 	w.mustReconcile("demo-vpc")
 	assert.Contains(t, w.ready("demo-vpc"), "False Provisioning")
+}
+
+// A write that is refused costs one event and one status write, not one each time something wakes the object.
+func TestARefusedUpdateIsNotSentAgainBeforeSomethingChanges(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+	w.fail = func(write string) error {
+		if write == "apply Workspace" {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil)
+		}
+		return nil
+	}
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
+	_, err := w.reconcile("demo-vpc")
+	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
+	w.writes = nil
+	for range 3 {
+		got, err := w.reconcile("demo-vpc")
+		require.NoError(t, err)
+		assert.Equal(t, refusedInterval, got.RequeueAfter, "what the API server allows may change")
+	}
+	assert.Empty(t, w.writes)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
+
+	w.fail = nil
+	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Second))
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "third"} })
+	_, err = w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Contains(t, w.writes, "apply Workspace")
+}
+
+// Nobody knows what the Workspace would be, so a spec that changed since is not said to be applied.
+func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+	require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template stands in the way of changes only")
+
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Variables, a.Generation = map[string]string{"cluster_name": "other"}, a.Generation+1
+	})
+	for range 2 {
+		w.mustReconcile("demo-vpc")
+		assert.Contains(t, w.ready("demo-vpc"), "False TemplateNotFound")
+	}
+}
+
+func TestAnAdoptedWorkspaceThatIsMadeAgainFindsItsState(t *testing.T) {
+	for name, adopted := range map[string]*infrav1.WorkspaceTemplateApply{
+		"status knows": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("network"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "network", UID: "1", ExternalName: "legacy-state"}
+		})),
+		"status was lost": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("legacy-state")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), adopted)
+			w.mustReconcile("demo-vpc")
+			made := &unstructured.Unstructured{}
+			made.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
+			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: adopted.Spec.WorkspaceName}, made))
+			assert.Equal(t, "legacy-state", made.GetAnnotations()["crossplane.io/external-name"])
+		})
+	}
+}
+
+func TestAnObjectThatMayNotBeReadDoesNotKeepStatusOrDeletion(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), secret("default", "s", map[string]string{"a": "x"}))
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil)
+	w.reconciler.Uncached = interceptor.NewClient(w.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if _, ok := object.(*corev1.Secret); ok {
+				return forbidden
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	_, err := w.reconcile("demo-vpc")
+	require.ErrorContains(t, err, "forbidden", "it is tried again")
+	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
+	assert.Equal(t, "Unknown LookupFailed", builder.Story(w.get("demo-vpc").Status.Conditions)["DependenciesReady"])
+
+	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Contains(t, w.writes, "delete Workspace")
+}
+
+func TestAWriteThatFailsIsTold(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.fail = func(write string) error {
+		if write == "apply Workspace" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "workspaces"}, "demo-vpc", errors.New("exceeded quota: pods"))
+		}
+		return nil
+	}
+	_, err := w.reconcile("demo-vpc")
+	require.ErrorContains(t, err, "exceeded quota")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: the Workspace can not be written; it is tried again")
+	assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
+}
+
+func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	theirs := w.workspace("demo-vpc")
+	theirs.SetAnnotations(nil)
+	require.NoError(t, unstructured.SetNestedField(theirs.Object, "# theirs", "spec", "forProvider", "module"))
+	theirs.SetUID("another")
+	require.NoError(t, w.client.Update(t.Context(), theirs))
+	w.told()
+	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	require.NotNil(t, w.workspace("demo-vpc"))
+	told := w.told()
+	require.Len(t, told, 1)
+	assert.Contains(t, told[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is left as it is")
 }

@@ -39,27 +39,40 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	f := &Facts{Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Unadopted: adoption.Unadopted(apply)}
-	if f.Template, err = r.template(ctx, apply); err != nil {
-		return nil, err
+	f := &Facts{
+		Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Unadopted: adoption.Unadopted(apply),
+		Retained:   retained(apply),
+		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
+	f.Template, f.Unreadable = r.template(ctx, apply)
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
-		f.Rendered, f.RenderErrors = render.Workspace(render.Input{Apply: apply, Template: f.Template, Name: f.Name})
+		f.Rendered, f.RenderErrors = render.Workspace(render.Input{
+			Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply),
+		})
 	}
-	if f.Missing, err = r.missing(ctx, apply, f.Now); err != nil {
-		return nil, err
+	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
+		missing, err := r.missing(ctx, apply, f.Now)
+		f.Missing, f.Unreadable = missing, errors.Join(f.Unreadable, err)
 	}
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
 		return nil, err
 	}
+	f.Rejected, f.RejectedFor = r.recall(apply, f)
 	return f, nil
+}
+
+func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		return ref.ExternalName
+	}
+	return ""
 }
 
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Live, err = r.findWorkspace(ctx, apply, f)
 	if errors.Is(err, workspace.ErrKindMissing) {
-		f.KindMissing, f.KindNotServed = true, errors.Is(err, workspace.ErrKindNotServed)
+		f.kindMissing(err)
 		return nil
 	}
 	if err != nil {
@@ -73,11 +86,12 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if f.Rival, err = r.rival(ctx, apply, f); err != nil {
 		return err
 	}
+	f.Watched = r.watched(apply, f)
 	if f.Live == nil {
 		if f.Unadopted, err = r.leftByOlderCAPT(ctx, apply, f); err != nil {
 			return err
 		}
-		f.GoneForGood = apply.Status.WorkspaceRef != nil && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
 		return nil
 	}
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
@@ -87,7 +101,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
 	if f.owned() {
-		f.Secrets = r.Workspaces.Secrets(ctx, f.Live)
+		f.Told = r.tell(ctx, apply, f.Live)
 	}
 	return nil
 }
@@ -101,7 +115,10 @@ func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.Workspa
 	}
 	name := naming.LegacyWorkspace(apply.Name)
 	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
-	if err != nil || live == nil || live.Claimed() {
+	if errors.Is(err, workspace.ErrKindMissing) || (err == nil && (live == nil || live.Claimed())) {
+		return "", nil
+	}
+	if err != nil {
 		return "", err
 	}
 	var claimants infrav1.WorkspaceTemplateApplyList
@@ -119,7 +136,23 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedElsewhere(apply, f.Template.Spec.WorkspaceScope) {
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
-	return r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
+	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
+	if live == nil && err == nil && retained(apply) && apply.Status.WorkspaceRef != nil { // Before that is told, a look past the cache.
+		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
+	}
+	return live, err
+}
+
+func retained(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+}
+
+// kindMissing notes that the kind of the Workspace is not there.
+func (f *Facts) kindMissing(err error) {
+	f.KindMissing, f.KindNotServed, f.KindScope = true, errors.Is(err, workspace.ErrKindNotServed), terraform.ScopeNamespaced
+	if f.Template != nil {
+		f.KindScope = f.Template.Spec.WorkspaceScope.OrDefault()
+	}
 }
 
 // recordedElsewhere tells whether the Workspace is known to be of another scope. It is not looked for in the new one then,
@@ -130,24 +163,21 @@ func recordedElsewhere(apply *infrav1.WorkspaceTemplateApply, scope terraform.Sc
 }
 
 // dependentsOf lists those whose Workspaces were made on top of this one, and are still there. The garbage collector and the
-// namespace controller delete everything at once; the order is kept here.
+// namespace controller delete everything at once; the order is kept here. Those of other namespaces do not count: nobody may
+// keep another namespace from deleting what it has.
 func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
 	var list infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{waitForWorkspaceIndex: apply.Spec.WorkspaceName}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(apply.Namespace), client.MatchingFields{waitForWorkspaceIndex: apply.Namespace + "/" + apply.Spec.WorkspaceName}); err != nil {
 		return nil, fmt.Errorf("listing the dependents of Workspace %s: %w", apply.Spec.WorkspaceName, err)
 	}
 	var names []string
 	for i := range list.Items {
 		dependent := &list.Items[i]
-		made := dependent.UID != apply.UID && dependent.Status.WorkspaceRef != nil
-		for _, dependency := range dependent.Spec.WaitForWorkspaces {
-			here := dependency.Namespace == apply.Namespace || (dependency.Namespace == "" && dependent.Namespace == apply.Namespace)
-			if made && here && dependency.Name == apply.Spec.WorkspaceName {
-				names = append(names, dependent.Name)
-			}
+		if dependent.UID != apply.UID && dependent.Status.WorkspaceRef != nil {
+			names = append(names, dependent.Name)
 		}
 	}
 	return names, nil
@@ -171,11 +201,20 @@ func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		if other.Namespace == apply.Namespace {
 			return "WorkspaceTemplateApply " + other.Name, nil
 		}
-		if f.clusterWide() && !namespaced(other) {
+		if f.clusterWide() && claimsClusterWide(other, apply, f.Name) {
 			return "a WorkspaceTemplateApply of another namespace", nil // Whose, is not for everybody to know.
 		}
 	}
 	return "", nil
+}
+
+// claimsClusterWide tells whether a WorkspaceTemplateApply of another namespace has, or may come to have, a cluster-wide
+// Workspace. That it names what the scheme gives to this one is no claim.
+func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
+	if other.Status.WorkspaceRef == nil {
+		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))
+	}
+	return !namespaced(other)
 }
 
 // clusterWide tells whether the Workspace is, or would be, one without a namespace.

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
@@ -35,9 +36,6 @@ import (
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s := &apply.Status
 	s.ObservedGeneration = apply.Generation
-	if f.Name != "" && f.Unadopted == "" { // What the older CAPT noted is evidence.
-		s.WorkspaceName = f.Name
-	}
 	observation := f.Observation()
 	if !apply.DeletionTimestamp.IsZero() {
 		deleting := deleting(f, observation)
@@ -46,13 +44,19 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		return
 	}
 	if f.owned() {
-		s.WorkspaceRef = f.Live.Reference()
+		s.WorkspaceName, s.WorkspaceRef = f.Name, f.Live.Reference()
 		s.Outputs = observation.Outputs
 	}
 	if observation.Applied {
 		s.Applied = ptr.To(true)
 	}
 	s.MissingDependencies = f.Missing
+	if f.Rendered != nil && f.written() {
+		s.WrittenGeneration = apply.Generation
+	}
+	if s.LastUpdate = f.LastUpdate; observation.UpToDate {
+		s.LastUpdate = nil
+	}
 	revisions(s, f, observation)
 
 	engine.Set(apply,
@@ -71,38 +75,45 @@ func revisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Ob
 		return
 	}
 	switch {
+	case f.Rejected != "":
+		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, f.Rejected, string(failure.ClassConfig)
 	case o.UpToDate:
 		if s.LastAppliedRevision != f.Rendered.Revision {
 			s.LastAppliedRevision = f.Rendered.Revision
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "", "", ""
-	case o.Failed:
+	case o.Failed && f.written(): // What was not written has not failed.
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, o.Message, string(o.Class)
-	case f.Rejected != nil:
-		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, rejection(f), string(failure.ClassConfig)
 	}
 }
 
 func rendered(f *Facts) engine.Condition {
 	switch {
+	case f.Template == nil && f.Unreadable != nil:
+		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
+			"the WorkspaceTemplate of spec.templateRef can not be read: "+failure.OneLine(f.Unreadable.Error()))
 	case f.Template == nil:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
 			"the WorkspaceTemplate of spec.templateRef does not exist, or does not allow this namespace; create it, or add the namespace to its spec.allowedNamespaces")
 	case len(f.RenderErrors) > 0:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
 			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))
-	case f.Rejected != nil:
-		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, rejection(f))
+	case f.Rejected != "":
+		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.Rejected)
 	}
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
 }
 
-func rejection(f *Facts) string {
-	return "the API server refused the Workspace; correct the WorkspaceTemplate: " + failure.OneLine(f.Rejected.Error())
+func rejection(err error) string {
+	return "the API server refused the Workspace; correct the WorkspaceTemplate: " + failure.OneLine(err.Error())
 }
 
 func dependencies(f *Facts) engine.Condition {
+	if f.Unreadable != nil && f.Template != nil {
+		return engine.Unknown(infrav1.DependenciesReadyCondition, infrav1.LookupFailedReason,
+			"what spec waits for can not be read: "+failure.OneLine(f.Unreadable.Error()))
+	}
 	if len(f.Missing) > 0 {
 		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, waitingFor(f.Missing))
 	}
@@ -137,12 +148,15 @@ func unadopted(f *Facts) engine.Condition {
 
 func synced(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
+	case f.NotWritten != nil:
+		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotWrittenReason,
+			"the Workspace can not be written; it is tried again: "+failure.OneLine(f.NotWritten.Error()))
 	case o.Failed:
 		return engine.False(infrav1.SyncedCondition, o.Reason, o.Message)
 	case o.UpToDate:
 		return engine.True(infrav1.SyncedCondition, infrav1.UpToDateReason, "")
 	case f.KindMissing:
-		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceKindMissingReason, kindMissingMessage)
+		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceKindMissingReason, f.kindMissingMessage())
 	case o.Reason != "":
 		return engine.Unknown(infrav1.SyncedCondition, o.Reason, o.Message)
 	}
@@ -156,9 +170,9 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 // gates are what must be met before the Workspace can be written. A Workspace that is written already stays what it is
 // when a Secret it waited for, or its template, goes away.
 func gates(f *Facts) []engine.Condition {
-	written := f.owned() && !f.Differs()
+	written := f.written()
 	switch {
-	case written && len(f.RenderErrors) == 0 && f.Rejected == nil:
+	case written && len(f.RenderErrors) == 0 && f.Rejected == "":
 		return nil
 	case written:
 		return []engine.Condition{rendered(f)}
@@ -166,7 +180,18 @@ func gates(f *Facts) []engine.Condition {
 	return []engine.Condition{rendered(f), dependencies(f)}
 }
 
-const kindMissingMessage = "the Workspace kind is not installed; install provider-terraform"
+// kindMissingMessage says which definition is missing. Whoever has provider-terraform of before v1 has only the other one.
+func (f *Facts) kindMissingMessage() string {
+	definition := workspace.DefinitionOf(f.KindScope)
+	switch {
+	case f.KindNotServed:
+		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1", definition)
+	case f.KindScope == terraform.ScopeCluster:
+		return fmt.Sprintf("CustomResourceDefinition %s is not installed; install provider-terraform", definition)
+	}
+	return fmt.Sprintf("CustomResourceDefinition %s is not installed; install provider-terraform v1 or later (before v1 there are only "+
+		"cluster-wide Workspaces: spec.workspaceScope Cluster in the WorkspaceTemplate)", definition)
+}
 
 // ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
 func ready(f *Facts, o workspace.Observation) engine.Condition {
@@ -192,12 +217,15 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Paused != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+f.Paused)
+	case f.Retained:
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
+			fmt.Sprintf("Workspace %s and what it made are left as they are; what else holds this object are its other finalizers", f.Name))
 	case f.Unadopted != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.AdoptionRequiredReason,
 			unadopted(f).Message+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
-			kindMissingMessage+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
 	case len(f.Dependents) > 0 && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
 			"Workspace %s stays until what was made on top of it is gone: WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))

@@ -63,7 +63,7 @@ func TestConditions(t *testing.T) {
 	}{
 		"nothing there yet": {newScene(t), map[string]string{"Ready": "False WorkspaceNotFound", "Synced": "Unknown WorkspaceNotFound"}},
 		"queued":            {newScene(t).shows(builder.Queued, builder.WithCreation(now)), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"queued for a day": {newScene(t).shows(builder.Queued), map[string]string{
+		"queued for a day": {newScene(t).shows(builder.Queued).with(func(f *Facts) { f.Watched = 24 * time.Hour }), map[string]string{
 			"Ready": "False WorkspaceUnclaimed", "Synced": "Unknown WorkspaceUnclaimed"}},
 		"first apply":                  {newScene(t).shows(builder.FirstApplyRunning), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
 		"first apply done":             {newScene(t).shows(builder.FirstApplyDone), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
@@ -85,7 +85,7 @@ func TestConditions(t *testing.T) {
 			"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid", "Synced": "Unknown WorkspaceNotFound"}},
 		"invalid template of a Workspace at rest": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }),
 			map[string]string{"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid"}},
-		"refused by the API server": {newScene(t).with(func(f *Facts) { f.Rejected = errRefused }), map[string]string{
+		"refused by the API server": {newScene(t).with(func(f *Facts) { f.Rejected = refused }), map[string]string{
 			"Rendered": "False WorkspaceRejected", "Ready": "False WorkspaceRejected", "Synced": "Unknown WorkspaceNotFound"}},
 		"waiting": {newScene(t).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown WorkspaceNotFound"}},
@@ -142,7 +142,7 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
 	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "nobody is told which of the two")
 
-	refused := newScene(t).with(func(f *Facts) { f.Rejected = errRefused })
+	refused := newScene(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Contains(t, refused.message("Ready"), "spec.forProvider.module: Invalid value")
 }
 
@@ -203,7 +203,7 @@ func TestAFailureIsRememberedUntilAnApplySucceeds(t *testing.T) {
 }
 
 func TestARefusalIsAFailureToo(t *testing.T) {
-	s := newScene(t).with(func(f *Facts) { f.Rejected = errRefused })
+	s := newScene(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Equal(t, s.Rendered.Revision, s.status().LastFailedRevision)
 	assert.Contains(t, s.apply.Status.LastFailureMessage, "Invalid value")
 }

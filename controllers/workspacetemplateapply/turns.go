@@ -34,12 +34,12 @@ const updatesPerSecond = 10
 type Turns struct {
 	limiter *rate.Limiter
 	mu      sync.Mutex
-	at      map[client.ObjectKey]time.Time
+	at      map[client.ObjectKey]*rate.Reservation
 }
 
 // NewTurns paces updates at CAPT's default rate.
 func NewTurns() *Turns {
-	return &Turns{limiter: rate.NewLimiter(updatesPerSecond, 1), at: map[client.ObjectKey]time.Time{}}
+	return &Turns{limiter: rate.NewLimiter(updatesPerSecond, 1), at: map[client.ObjectKey]*rate.Reservation{}}
 }
 
 // wait returns how long an object has to wait for its turn; zero means that it is now, and over. An object that comes back
@@ -47,14 +47,24 @@ func NewTurns() *Turns {
 func (t *Turns) wait(key client.ObjectKey, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, waiting := t.at[key]
+	turn, waiting := t.at[key]
 	if !waiting {
-		at = now.Add(t.limiter.ReserveN(now, 1).DelayFrom(now))
-		t.at[key] = at
+		turn = t.limiter.ReserveN(now, 1)
+		t.at[key] = turn
 	}
-	if left := at.Sub(now); left > 0 {
+	if left := turn.DelayFrom(now); left > 0 {
 		return left
 	}
 	delete(t.at, key)
 	return 0
+}
+
+// giveUp gives the turn of an object back that has nothing to update any more.
+func (t *Turns) giveUp(key client.ObjectKey, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if turn, waiting := t.at[key]; waiting {
+		turn.CancelAt(now)
+		delete(t.at, key)
+	}
 }

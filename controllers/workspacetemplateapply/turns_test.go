@@ -51,3 +51,22 @@ func TestATurnIsKeptUntilItIsTaken(t *testing.T) {
 	assert.Equal(t, wait/2, turns.wait(client.ObjectKey{Name: "b"}, now.Add(wait/2)), "an event woke it early")
 	assert.Zero(t, turns.wait(client.ObjectKey{Name: "b"}, now.Add(wait)))
 }
+
+func TestATurnThatIsGivenUpIsSomebodyElses(t *testing.T) {
+	turns, now := NewTurns(), time.Unix(1_800_000_000, 0)
+	for i := range 500 {
+		turns.wait(client.ObjectKey{Name: strconv.Itoa(i)}, now)
+	}
+	for i := range 500 {
+		turns.giveUp(client.ObjectKey{Name: strconv.Itoa(i)}, now.Add(time.Second))
+	}
+	require.Empty(t, turns.at)
+	later := now.Add(time.Hour)
+	var immediate int
+	for i := range 500 {
+		if turns.wait(client.ObjectKey{Name: strconv.Itoa(i)}, later) == 0 {
+			immediate++
+		}
+	}
+	assert.Equal(t, 1, immediate, "the next edit is paced again")
+}

@@ -18,6 +18,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -101,9 +102,10 @@ func index(ctx context.Context, mgr ctrl.Manager) error {
 			}
 			return keys
 		},
+		// A Workspace without a namespace is found by its name alone.
 		waitForWorkspaceIndex: func(a *infrav1.WorkspaceTemplateApply) (names []string) {
 			for _, dependency := range a.Spec.WaitForWorkspaces {
-				names = append(names, dependency.Name)
+				names = append(names, dependency.Name, a.DependencyKey(dependency).String())
 			}
 			return names
 		},
@@ -127,12 +129,17 @@ func (r *Reconciler) wake(index string, key func(client.Object) string) handler.
 	})
 }
 
-// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. The name is enough:
-// one too many costs a look at the cache.
+// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. Of a cluster-wide one
+// the name is all there is: it can be anybody's.
 func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
+	name, namespace := object.GetName(), object.GetNamespace()
+	if namespace != "" {
+		return append(r.requests(ctx, client.InNamespace(namespace), client.MatchingFields{workspaceNameIndex: name}),
+			r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: namespacedKey(object)})...)
+	}
 	var requests []ctrl.Request
 	for _, index := range []string{workspaceNameIndex, waitForWorkspaceIndex, legacyNameIndex} {
-		requests = append(requests, r.requests(ctx, client.MatchingFields{index: object.GetName()})...)
+		requests = append(requests, r.requests(ctx, client.MatchingFields{index: name})...)
 	}
 	return requests
 }
@@ -142,9 +149,13 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 	return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: namespacedKey(object)})
 }
 
-// ofDefinition reconciles all that wait for provider-terraform to be installed, or must know that it no longer is.
-func (r *Reconciler) ofDefinition(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.requests(ctx)
+// ofDefinition reconciles all that wait for a definition; all there are, when it is going.
+func (r *Reconciler) ofDefinition(ctx context.Context, definition client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
+		return !definition.GetDeletionTimestamp().IsZero() || slices.ContainsFunc(apply.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Reason == infrav1.WorkspaceKindMissingReason
+		})
+	})
 }
 
 // ofWorkspaces tells the definition of a kind of Workspace from all others.
@@ -163,13 +174,23 @@ func (r *Reconciler) related(ctx context.Context, object client.Object) []ctrl.R
 	apply := object.(*infrav1.WorkspaceTemplateApply)
 	var requests []ctrl.Request
 	if name := apply.Spec.WorkspaceName; name != "" {
-		requests = append(r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: name}),
-			r.requests(ctx, client.MatchingFields{workspaceNameIndex: name})...)
+		key := client.ObjectKey{Namespace: apply.Namespace, Name: name}
+		requests = append(r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: key.String()}),
+			r.requests(ctx, rivalsOf(apply), client.MatchingFields{workspaceNameIndex: name})...)
 	}
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		requests = append(requests, r.requests(ctx, client.MatchingFields{workspaceNameIndex: dependency.Name})...)
+		key := apply.DependencyKey(dependency)
+		requests = append(requests, r.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{workspaceNameIndex: key.Name})...)
 	}
 	return requests
+}
+
+// rivalsOf says where others can mean the same Workspace: everywhere, unless it is known to have a namespace.
+func rivalsOf(apply *infrav1.WorkspaceTemplateApply) client.InNamespace {
+	if namespaced(apply) {
+		return client.InNamespace(apply.Namespace)
+	}
+	return client.InNamespace("")
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {
@@ -181,6 +202,10 @@ func (r *Reconciler) inNamespace(ctx context.Context, object client.Object) []ct
 }
 
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []ctrl.Request {
+	return r.requestsFor(ctx, func(*infrav1.WorkspaceTemplateApply) bool { return true }, options...)
+}
+
+func (r *Reconciler) requestsFor(ctx context.Context, counts func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := r.Client.List(ctx, &applies, options...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
@@ -188,7 +213,9 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 	}
 	requests := make([]ctrl.Request, 0, len(applies.Items))
 	for i := range applies.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies.Items[i])})
+		if counts(&applies.Items[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies.Items[i])})
+		}
 	}
 	return requests
 }

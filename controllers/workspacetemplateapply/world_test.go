@@ -157,6 +157,14 @@ func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
 }
 
 // workspace is a namespaced Workspace of the API server, nil when there is none.
+// edit changes a WorkspaceTemplateApply as its user does.
+func (w *world) edit(name string, change func(*infrav1.WorkspaceTemplateApply)) {
+	w.Helper()
+	apply := w.get(name)
+	change(apply)
+	require.NoError(w, w.client.Update(context.Background(), apply))
+}
+
 func (w *world) workspace(name string) *unstructured.Unstructured {
 	w.Helper()
 	object := &unstructured.Unstructured{}
@@ -176,6 +184,7 @@ func (w *world) provide(name string, row builder.Row, options ...builder.Option)
 	shown := builder.Workspace(name, row, options...)
 	object.Object["status"] = shown.Object["status"]
 	object.SetFinalizers(shown.GetFinalizers())
+	object.SetGeneration(shown.GetGeneration())
 	require.NoError(w, w.client.Update(context.Background(), object))
 }
 

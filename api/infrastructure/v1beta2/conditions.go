@@ -88,6 +88,10 @@ const (
 	WorkspaceOwnedReason = "WorkspaceOwned"
 	// WorkspaceRejectedReason: the API server refused the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
+	// LookupFailedReason: something that decides could not be read; it is tried again.
+	LookupFailedReason = "LookupFailed"
+	// WorkspaceNotWrittenReason: the Workspace could not be written; it is tried again.
+	WorkspaceNotWrittenReason = "WorkspaceNotWritten"
 	// ApplyFailedReason: terraform apply failed.
 	ApplyFailedReason = "ApplyFailed"
 	// PlanFailedReason: terraform init or plan failed.
@@ -146,7 +150,7 @@ const (
 // least looked. Owners show such reasons as their own.
 func NeedsPerson(reason string) bool {
 	switch reason {
-	case TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
+	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, VPCIDMissingReason:

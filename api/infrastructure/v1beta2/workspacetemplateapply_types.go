@@ -127,6 +127,14 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
+	// writtenGeneration is the generation of this object with which the Workspace was last seen written as it was rendered.
+	// +optional
+	WrittenGeneration int64 `json:"writtenGeneration,omitempty"`
+
+	// lastUpdate is the last change of the Workspace, until the provider has seen it.
+	// +optional
+	LastUpdate *WorkspaceUpdate `json:"lastUpdate,omitempty"`
+
 	// applied is true once Terraform has applied the Workspace.
 	// +optional
 	Applied *bool `json:"applied,omitempty"`
@@ -212,6 +220,22 @@ type WorkspaceReference struct {
 	// uid of the Workspace.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
+
+	// externalName is where the Workspace has its Terraform state. Should the Workspace be made again, it gets the same.
+	// +optional
+	ExternalName string `json:"externalName,omitempty"`
+}
+
+// WorkspaceUpdate is what a Workspace was when CAPT last changed it.
+type WorkspaceUpdate struct {
+	// generation of the Workspace with the change.
+	// +required
+	Generation int64 `json:"generation"`
+
+	// statusHash is a hash of the status that the Workspace had then. As soon as it has another one, the provider has seen
+	// the change.
+	// +required
+	StatusHash string `json:"statusHash"`
 }
 
 // WorkspaceTemplateApply applies a WorkspaceTemplate: it owns one Workspace.
@@ -248,6 +272,15 @@ func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
 // TemplateKey is the namespace and name of the template that the object refers to.
 func (a *WorkspaceTemplateApply) TemplateKey() types.NamespacedName {
 	return a.Spec.TemplateRef.Key(a.Namespace)
+}
+
+// DependencyKey is the namespace and name of a Workspace that the object waits for. A cluster-wide one has no namespace, but
+// its WorkspaceTemplateApply has.
+func (a *WorkspaceTemplateApply) DependencyKey(dependency WorkspaceDependency) types.NamespacedName {
+	if dependency.Namespace == "" {
+		return types.NamespacedName{Namespace: a.Namespace, Name: dependency.Name}
+	}
+	return types.NamespacedName{Namespace: dependency.Namespace, Name: dependency.Name}
 }
 
 // WorkspaceTemplateApplyList is a list of WorkspaceTemplateApplies.

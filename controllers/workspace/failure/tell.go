@@ -121,7 +121,7 @@ var stageOf = map[string]string{
 // withoutTail is the part of a provider's error that people can read. Errors of Terraform end in a compressed copy of the
 // whole output, which can hold secrets and is far too long for a condition.
 func withoutTail(message string) string {
-	for _, mark := range []string{"To see the full error run:", "echo \""} {
+	for _, mark := range []string{tailMark, packedMark} {
 		if i := strings.Index(message, mark); i >= 0 {
 			message = message[:i]
 		}
@@ -129,8 +129,8 @@ func withoutTail(message string) string {
 	return message
 }
 
-// OneLine makes a short text of one line out of an error that holds no secret.
-func OneLine(message string) string { return truncate(oneLine(withoutTail(message))) }
+// OneLine makes a short text of one line out of an error, without what looks like a secret.
+func OneLine(message string) string { return truncate(oneLine(Redact(withoutTail(message), nil))) }
 
 func oneLine(message string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(message), " "), " :")

@@ -38,8 +38,11 @@ import (
 // A template that is no HCL as it stands has placeholders that are meant to become a part of it, such as the label of a
 // block. It is up to its author.
 func sameOutline(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
-	if rendered.Source != terraform.SourceInline || rendered.InlineFormat == terraform.FormatJSON || rendered.Module == template.Module {
+	if rendered.Source != terraform.SourceInline || rendered.Module == template.Module {
 		return nil
+	}
+	if rendered.InlineFormat == terraform.FormatJSON {
+		return sameExpressions(template.Module, rendered.Module, used, path)
 	}
 	if len(validation.Parseable(*template, path)) > 0 || len(validation.Parseable(*rendered, path)) > 0 {
 		return nil // Workspace refuses what no parser survives.
@@ -51,6 +54,27 @@ func sameOutline(template, rendered *terraform.WorkspaceParameters, used []strin
 	if after, ok := outlineOf(rendered.Module, used); ok && slices.Equal(before, after) {
 		return nil
 	}
+	return changesModule(used, path)
+}
+
+// sameExpressions refuses values next to which a module in JSON would have more or fewer expressions, as nothing at all
+// between "$" and "{" does. Quotes and backslashes are not safe in a module, so that its texts stay what they are.
+func sameExpressions(template, rendered string, used []string, path *field.Path) field.ErrorList {
+	harmless := terraform.Placeholder.ReplaceAllStringFunc(template, func(match string) string {
+		if slices.Contains(used, match[2:len(match)-1]) {
+			return "x"
+		}
+		return match
+	})
+	for _, start := range []string{"${", "%{"} {
+		if strings.Count(harmless, start) != strings.Count(rendered, start) {
+			return changesModule(used, path)
+		}
+	}
+	return nil
+}
+
+func changesModule(used []string, path *field.Path) field.ErrorList {
 	names := make([]string, len(used))
 	for i, name := range used {
 		names[i] = strconv.Quote(name)

@@ -36,8 +36,9 @@ import (
 // Words of Crossplane that CAPT writes.
 const (
 	// ExternalNameAnnotation names the Terraform workspace, which is where the state is.
-	ExternalNameAnnotation    = "crossplane.io/external-name"
-	defaultProviderConfigKind = "ClusterProviderConfig"
+	ExternalNameAnnotation = "crossplane.io/external-name"
+	// DefaultProviderConfigKind is the kind of ProviderConfig that a namespaced Workspace means when it names none.
+	DefaultProviderConfigKind = "ClusterProviderConfig"
 )
 
 // Input is all a Workspace is rendered from.
@@ -46,6 +47,8 @@ type Input struct {
 	Template *infrav1.WorkspaceTemplate
 	// Name of the Workspace, from the spec of the WorkspaceTemplateApply.
 	Name string
+	// ExternalName of the Workspace, where it is known; empty for one that was never there.
+	ExternalName string
 }
 
 // Rendered is the Workspace as it should be.
@@ -105,10 +108,23 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		ExternalNameAnnotation: naming.ExternalName(key),
+		ExternalNameAnnotation: externalName(in, scope),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil
+}
+
+// externalName is where the state is, or will be. A Workspace that is made again must find it. A cluster-wide one under a name
+// that CAPT does not give was adopted: without an external name of its own, provider-terraform called its state like it.
+func externalName(in Input, scope terraform.Scope) string {
+	key := client.ObjectKeyFromObject(in.Apply)
+	switch {
+	case in.ExternalName != "":
+		return in.ExternalName
+	case scope == terraform.ScopeCluster && in.Name != naming.Workspace(scope, key):
+		return in.Name
+	}
+	return naming.ExternalName(key)
 }
 
 // toMap gives the JSON form of a spec, with the defaults that the API server would fill in within lists: lists of the

@@ -44,7 +44,7 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 	if spec.ProviderConfigRef != nil {
 		spec.ProviderConfigRef.Policy = nil
 		if spec.ProviderConfigRef.Kind == "" {
-			spec.ProviderConfigRef.Kind = defaultProviderConfigKind
+			spec.ProviderConfigRef.Kind = DefaultProviderConfigKind
 		}
 	}
 	return errs
@@ -90,9 +90,9 @@ func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field
 		return nil
 	}
 	_, object, _ := strings.Cut(spec.ForProvider.Module, "::")
-	namespace, _, found := strings.Cut(object, "/")
+	namespace, name, found := strings.Cut(object, "/")
 	literal := spec.ForProvider.Module == in.Template.Spec.Template.Spec.ForProvider.Module && namespace == in.Template.Namespace
-	if found && (namespace == in.Apply.Namespace || literal) {
+	if found && !strings.Contains(name, "/") && (namespace == in.Apply.Namespace || literal) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("forProvider", "module"), fmt.Sprintf(

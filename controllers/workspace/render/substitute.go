@@ -54,6 +54,12 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 	if err := json.Unmarshal(data, spec); err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
+	if len(s.errs) == 0 && spec.ForProvider.Source == terraform.SourceRemote {
+		for _, name := range validation.UnsafeInSource(template.ForProvider.Module, variables) {
+			s.errs = append(s.errs, validation.UnsafeSource(module, name))
+		}
+		return spec, s.errs
+	}
 	return spec, sameOutline(&template.ForProvider, &spec.ForProvider, s.used, module)
 }
 

@@ -167,3 +167,46 @@ func TestARefusedValueIsToldByTheNameOfItsVariableOnly(t *testing.T) {
 func TestAValueThatTheModuleDoesNotUseIsNotLookedAt(t *testing.T) {
 	rendering{apply: variables("cluster_name", "demo", "unused", `x"`)}.must(t)
 }
+
+// The address of a module says which code runs. A value may choose a name or a version in it, but not lead elsewhere.
+func TestAValueDoesNotLeadToAnotherModule(t *testing.T) {
+	for name, row := range map[string]struct {
+		module, value string
+		want          string // Empty when it is refused.
+	}{
+		"a name":                      {"git::https://example.com/acme/${value}.git", "vpc", "git::https://example.com/acme/vpc.git"},
+		"a version":                   {"git::https://example.com/acme/vpc.git?ref=${value}", "release/1.2", "git::https://example.com/acme/vpc.git?ref=release/1.2"},
+		"out of the folder":           {"git::https://example.com/acme/${value}/vpc.git", "..", ""},
+		"another folder":              {"git::https://example.com/${value}/vpc.git", "evil/x", ""},
+		"another host, behind a user": {"git::https://${value}example.com/vpc.git", "evil.com@", ""},
+		"another scheme":              {"${value}//example.com/vpc", "git::ssh:", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered, errs := Workspace(rendering{apply: variables("value", row.value), template: params(func(p *terraform.WorkspaceParameters) {
+				p.Source, p.Module = terraform.SourceRemote, row.module
+			})}.input())
+			if row.want == "" {
+				require.Len(t, errs, 1)
+				assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
+				assert.Contains(t, errs[0].Detail, `"value"`)
+				return
+			}
+			require.Empty(t, errs)
+			assert.Equal(t, row.want, at(t, rendered, "spec", "forProvider", "module"))
+		})
+	}
+}
+
+func TestNothingBetweenADollarAndABraceIsNotAnExpressionInJSON(t *testing.T) {
+	input := func(module, value string) Input {
+		return rendering{apply: variables("value", value), template: params(func(p *terraform.WorkspaceParameters) {
+			p.InlineFormat, p.Module = terraform.FormatJSON, module
+		})}.input()
+	}
+	const module = `{"output": {"a": {"value": "$${value}{abspath(path.root)} ${var.b}"}}}`
+	_, errs := Workspace(input(module, ""))
+	require.Len(t, errs, 1)
+	assert.Contains(t, errs[0].Detail, "would change what the module consists of")
+	_, errs = Workspace(input(module, "x"))
+	assert.Empty(t, errs)
+}

@@ -1,0 +1,97 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kubeconfig_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func decoded(t *testing.T) string {
+	t.Helper()
+	text, err := base64.StdEncoding.DecodeString(builder.CA())
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestACertificateAuthorityThatIsNone(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	block := func(kind string, headers map[string]string, bytes []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Headers: headers, Bytes: bytes}))
+	}
+	good := decoded(t)
+	read, _ := pem.Decode([]byte(good))
+	const cut = "-----BEGIN CERTIFICATE-----\nhunter2\n"
+
+	for name, row := range map[string]struct{ ca, want string }{
+		"nothing":                            {"", "not base64 of PEM"},
+		"not base64":                         {"hunter2!", "is not base64"},
+		"PEM itself":                         {good, "is not base64"},
+		"base64 twice":                       {encode(builder.CA()), "not base64 of PEM"},
+		"base64 of text":                     {encode("hunter2"), "not base64 of PEM"},
+		"PEM of nothing good":                {encode(block("CERTIFICATE", nil, []byte("hunter2"))), "block 1 of the certificate authority holds no certificate"},
+		"a chain that is bad later":          {encode(good + good + block("CERTIFICATE", nil, []byte("hunter2"))), "block 3 of the certificate authority holds no certificate"},
+		"a private key":                      {encode(block("PRIVATE KEY", nil, der)), "block 1 of the certificate authority is a private key"},
+		"a private key behind":               {encode(good + block("EC PRIVATE KEY", nil, der)), "block 2 of the certificate authority is a private key"},
+		"a private key before":               {encode(block("RSA PRIVATE KEY", nil, der) + good), "block 1 of the certificate authority is a private key"},
+		"a request":                          {encode(good + block("CERTIFICATE REQUEST", nil, []byte("hunter2"))), "block 2 of the certificate authority is something else"},
+		"headers, which clients pass over":   {encode(block("CERTIFICATE", map[string]string{"Who": "hunter2"}, read.Bytes)), "block 1 of the certificate authority has PEM headers"},
+		"a block that is cut off":            {encode(cut), "block 1 of the certificate authority is not whole"},
+		"a block that is cut off at first":   {encode(cut + good), "block 1 of the certificate authority is not whole"},
+		"a block that is cut off in between": {encode(good + cut + good), "block 2 of the certificate authority is not whole"},
+		"a block that is cut off at last":    {encode(good + cut), "block 2 of the certificate authority is not whole"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exec, err := kubeconfig.ForExec("demo", "us-east-1", "https://eks.example.com:443", row.ca)
+			require.ErrorContains(t, err, row.want)
+			assert.Nil(t, exec)
+			assert.NotContains(t, err.Error(), "hunter2")
+
+			token, again := kubeconfig.ForToken("demo", "https://eks.example.com:443", row.ca, "hunter2")
+			require.EqualError(t, again, err.Error())
+			assert.Nil(t, token)
+		})
+	}
+}
+
+func TestAChainWithWordsBetweenItsCertificatesIsPublishedAsItIs(t *testing.T) {
+	good := decoded(t)
+	chain := "The root:\n" + good + "\n# The one before:\n" + good + "\n"
+	data, err := kubeconfig.ForToken("demo", "https://eks.example.com:443", encode(chain), "t")
+	require.NoError(t, err)
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	require.NoError(t, err)
+	assert.Equal(t, chain, string(config.CAData))
+	assert.True(t, x509.NewCertPool().AppendCertsFromPEM(config.CAData))
+}

@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+const dependencyViolation = "\nError: deleting EC2 VPC (vpc-0123456789abcdef0): DependencyViolation: The vpc has dependencies and cannot be deleted.\n"
+
+func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		w.awaitReady("demo", before)
+		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
+
+		w.removeApply("demo")
+		w.awaitOperation("demo", scripted.Destroy, 1)
+		deletedAt := w.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
+		told := w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
+			"Terraform destroys what Workspace "+w.workspaceKey("demo").Name+" made, since "+deletedAt)
+		require.Contains(w, told.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+		w.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
+		require.Never(w, func() bool { return w.get("demo") == nil || w.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
+
+		w.mend("demo")
+		w.awaitGone("demo")
+		require.Nil(w, w.workspace("demo"), "the Workspace goes first")
+		require.Equal(w, 1, w.count("demo", scripted.Destroy))
+		require.Len(w, w.writes("demo"), 2, "one to make it, and one to delete it")
+		w.end("demo")
+	})
+}
+
+func TestADestroyThatFailsIsToldAndTriedAgain(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		w.awaitReady("demo", before)
+		w.play("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
+
+		w.removeApply("demo")
+		w.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform could not destroy", "it is tried again", "DependencyViolation")
+		w.awaitNotReady("demo", infrav1.DeletingReason, "DependencyViolation")
+		require.NotEmpty(w, w.resources())
+		w.mend("demo")
+		w.awaitGone("demo")
+		require.GreaterOrEqual(w, w.count("demo", scripted.Destroy), 2)
+		require.Len(w, w.writes("demo"), 2, "one to make it, and one to delete it")
+		w.end("demo")
+	})
+}
+
+// The error of an apply stays on the Workspace until destroy returns. It says nothing about the deletion.
+func TestAFailedApplyIsNotToldOfADeletion(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.play("demo", scripted.Script{
+			Apply:   scripted.Step{Stderr: throttled, Partial: true},
+			Destroy: scripted.Step{Hang: true},
+		})
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		w.awaitNotReady("demo", infrav1.ApplyFailedReason, "RequestLimitExceeded")
+		require.NotEmpty(w, w.resources(), "half of it was made")
+
+		w.removeApply("demo")
+		w.awaitOperation("demo", scripted.Destroy, 1)
+		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys what Workspace")
+		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionFalse)
+		w.mend("demo")
+		w.awaitGone("demo")
+		w.end("demo")
+	})
+}
+
+// What is to be kept is not touched, and the user is told.
+func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
+		first := w.awaitReady("demo", before)
+		was := w.workspace("demo")
+
+		w.removeApply("demo")
+		w.awaitGone("demo")
+		w.insist(slowTick, func() string {
+			if slices.ContainsFunc(w.events("demo"), func(e eventsv1.Event) bool { return e.Reason == "WorkspaceRetained" }) {
+				return ""
+			}
+			return "there is no event WorkspaceRetained"
+		})
+		is := w.workspace("demo")
+		require.NotNil(w, is)
+		require.Equal(w, uid(first), is.GetUID())
+		require.Equal(w, was.GetResourceVersion(), is.GetResourceVersion())
+		require.Len(w, w.writes("demo"), 1, "only to make it")
+		require.Len(w, w.resources(), 2)
+		require.Zero(w, w.count("demo", scripted.Destroy))
+
+		// Under the same name, it is taken over as it is.
+		w.user(workspaceTemplateApply("demo", before))
+		require.Equal(w, uid(first), uid(w.awaitReady("demo", before)))
+		require.Len(w, w.writes("demo"), 1)
+		w.end("demo")
+	})
+}
+
+// The finalizer of the older CAPT is exchanged for ours at once: there is never a moment without one.
+func TestTheLegacyFinalizerIsExchangedInOnePatch(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		adopted := workspaceTemplateApply("demo", before, "workspaceName: "+w.workspaceKey("demo").Name)
+		w.user(w.template(), adopted)
+		w.awaitReady("demo", before)
+		w.editApply("demo", `{"metadata":{"finalizers":["`+infrav1.LegacyWorkspaceTemplateApplyFinalizer+`"]}}`)
+		w.insist(tick, func() string {
+			if apply := w.get("demo"); apply != nil && slices.Equal(apply.Finalizers, []string{infrav1.WorkspaceTemplateApplyFinalizer}) {
+				return ""
+			}
+			return "the finalizer was not exchanged"
+		})
+		held := false
+		for _, version := range w.chronicle.applyVersions(w.applyKey("demo")) {
+			held = held || len(version.Finalizers) > 0
+			if held {
+				require.Len(w, version.Finalizers, 1, "one finalizer at any time")
+			}
+		}
+		require.Len(w, w.writes("demo"), 1, "only to make it")
+		w.end("demo")
+	})
+}

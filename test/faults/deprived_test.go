@@ -1,0 +1,191 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+const (
+	// definitions are the files of provider-terraform's kinds.
+	definitions = "../provider/config/crd"
+	// claimPatience is how long CAPT waits before it tells that nobody works on a Workspace.
+	claimPatience = 2 * time.Minute
+)
+
+// deprive takes the provider away, and its Workspaces, before the manager starts anew.
+func (c *control) deprive(ctx context.Context) error {
+	if err := c.StopComponent(ctx, sandbox.Provider); err != nil {
+		return err
+	}
+	cl, err := client.New(c.Config(), client.Options{})
+	if err != nil {
+		return err
+	}
+	kinds, err := workspaceDefinitions()
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		if err := cl.Delete(ctx, kind); err != nil {
+			return err
+		}
+		err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+			err := cl.Get(ctx, client.ObjectKeyFromObject(kind), kind.DeepCopy())
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return fmt.Errorf("waiting until %s is gone: %w", kind.GetName(), err)
+		}
+	}
+	return errors.Join(c.Restart(ctx, sandbox.Manager), c.watch(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")))
+}
+
+// workspaceDefinitions are those of the Workspaces of both scopes.
+func workspaceDefinitions() ([]*unstructured.Unstructured, error) {
+	all, err := manifests.Load(definitions)
+	var kinds []*unstructured.Unstructured
+	for _, definition := range all {
+		if kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind"); kind == terraform.WorkspaceKind {
+			kinds = append(kinds, definition)
+		}
+	}
+	return kinds, err
+}
+
+// One after the other, everything that a Workspace needs comes: its kind, the provider, and the provider's only worker.
+func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
+	var worlds []*world
+	for _, scope := range terraform.Scopes() {
+		w := newWorld(t, deprived, scope)
+		w.user(w.template(), workspaceTemplateApply("one", before), workspaceTemplateApply("two", before))
+		for _, name := range []string{"one", "two"} {
+			w.play(name, scripted.Script{Apply: scripted.Step{Hang: true}})
+			w.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed; install provider-terraform")
+		}
+		w.user(workspaceTemplateApply("unmade", before))
+		w.awaitNotReady("unmade", infrav1.WorkspaceKindMissingReason)
+		w.removeApply("unmade")
+		w.awaitGone("unmade")
+		w.user(workspaceTemplateApply("unclaimed", before))
+		worlds = append(worlds, w)
+	}
+	installed := installWorkspaces(worlds[0])
+	t.Parallel() // The rest takes two minutes, in which the other tests run.
+
+	for _, w := range worlds {
+		for _, name := range []string{"one", "two", "unclaimed"} {
+			w.awaitNotReady(name, infrav1.ProvisioningReason, "waiting for provider-terraform to initialise and plan")
+		}
+		w.removeApply("unclaimed")
+		w.awaitGone("unclaimed")
+		require.Nil(t, w.workspace("unclaimed"))
+	}
+	for _, w := range worlds {
+		w.patience = claimPatience + patience
+		for _, name := range []string{"one", "two"} {
+			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "not yet claimed by provider-terraform", "look whether it runs", "--max-reconcile-rate")
+			require.Len(t, w.writes(name), 1)
+		}
+		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
+		w.patience = patience
+	}
+	require.NoError(t, deprived.StartComponent(t.Context(), sandbox.Provider))
+	for _, w := range worlds {
+		t.Run(string(w.scope), func(t *testing.T) {
+			t.Parallel()
+			w.T = t
+			w.oneStarvesTheOther()
+			w.end("one", "two", "unclaimed")
+		})
+	}
+}
+
+// installWorkspaces installs the kinds of both scopes, and returns when that was.
+func installWorkspaces(w *world) time.Time {
+	w.Helper()
+	kinds, err := workspaceDefinitions()
+	require.NoError(w, err)
+	began := time.Now()
+	require.NoError(w, manifests.Apply(w.Context(), w.Client, kinds...))
+	for _, kind := range kinds {
+		w.insist(slowTick, func() string { return w.lacksEstablished(kind.GetName()) })
+	}
+	for _, scope := range terraform.Scopes() {
+		require.NoError(w, deprived.watch(scope.GroupVersionKind()))
+	}
+	return began
+}
+
+// oneStarvesTheOther tells what is seen of two Workspaces when the provider works on one at a time.
+func (w *world) oneStarvesTheOther() {
+	w.Helper()
+	first, second := "one", "two"
+	w.insist(slowTick, func() string {
+		switch {
+		case w.count("one", scripted.Apply) == 1:
+			return ""
+		case w.count("two", scripted.Apply) == 1:
+			first, second = "two", "one"
+			return ""
+		}
+		return "no apply has begun"
+	})
+	w.awaitNotReady(first, infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "this one may also wait behind others")
+
+	w.mend(first)
+	w.awaitNotReady(second, infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+	require.Zero(w, w.count(first, scripted.Destroy))
+	w.mend(second)
+	w.awaitReady(first, before)
+	w.awaitReady(second, before)
+	require.Len(w, w.writes(first), 1)
+	require.Len(w, w.writes(second), 1)
+}
+
+// lacksEstablished says that a definition is not served yet.
+func (w *world) lacksEstablished(name string) string {
+	w.Helper()
+	definition := &unstructured.Unstructured{}
+	definition.SetAPIVersion("apiextensions.k8s.io/v1")
+	definition.SetKind("CustomResourceDefinition")
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Name: name}, definition))
+	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if c := condition.(map[string]any); c["type"] == "Established" && c["status"] == "True" {
+			return ""
+		}
+	}
+	return name + " is not served yet"
+}

@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// many makes WorkspaceTemplateApplies of one template, and waits until all are Ready.
+func (w *world) many(n int) []string {
+	w.Helper()
+	w.user(w.template())
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("user-%02d", i)
+		w.user(workspaceTemplateApply(names[i], before))
+	}
+	for _, name := range names {
+		w.awaitReady(name, before)
+	}
+	return names
+}
+
+// turn is how far apart CAPT changes Workspaces.
+const turn = 100 * time.Millisecond
+
+// withSecret is an edit of the world's template.
+func (w *world) withSecret() string {
+	return w.template(`writeConnectionSecretToRef: {name: "${WORKSPACE_NAME}"}`)
+}
+
+// requireTurns proves that the last write to each Workspace came in its turn, counted from a time. Other tests take turns in
+// between, so one may come later, but never earlier.
+func (w *world) requireTurns(began time.Time, names []string) {
+	w.Helper()
+	var times []time.Time
+	for _, name := range names {
+		writes := w.writes(name)
+		times = append(times, writes[len(writes)-1].at)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for i, at := range times {
+		require.GreaterOrEqual(w, at.Sub(began), time.Duration(i)*turn, "update %d of %d came before its turn", i+1, len(names))
+	}
+}
+
+// An edit of a template changes the Workspaces of all its users, each once, ten a second.
+func TestATemplateEditReachesAllUsersInTurns(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		names := w.many(30)
+		began := time.Now()
+		w.user(w.withSecret())
+		for _, name := range names {
+			w.awaitWorkspace(name, hasSecret)
+			w.awaitReady(name, before)
+			require.EqualValues(w, 2, w.workspace(name).GetGeneration())
+			require.Len(w, w.writes(name), 2, "one to make it, and one to change it")
+		}
+		w.requireTurns(began, names)
+		w.end(names...)
+	})
+}
+
+// Who sees the first users fail takes the edit back. The next edit is made in turns again.
+func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		names := w.many(30)
+		w.user(w.withSecret())
+		w.insist(tick, func() string {
+			if slices.ContainsFunc(names, func(name string) bool { return hasSecret(w.workspace(name)) == "" }) {
+				return ""
+			}
+			return "nobody was changed"
+		})
+		w.user(w.template())
+		w.awaitQuiet(time.Duration(len(names)+10) * turn)
+		changed := 0
+		for _, name := range names {
+			require.NotEmpty(w, hasSecret(w.workspace(name)), "the edit was taken back")
+			if len(w.writes(name)) > 1 {
+				changed++
+			}
+		}
+		require.Less(w, changed, len(names), "the edit was taken back before all were changed")
+
+		began := time.Now()
+		w.user(w.withSecret())
+		for _, name := range names {
+			w.awaitWorkspace(name, hasSecret)
+		}
+		w.requireTurns(began, names)
+		w.end(names...)
+	})
+}
+
+// hasSecret waits until a Workspace has a connection Secret.
+func hasSecret(workspace *unstructured.Unstructured) string {
+	if _, found, _ := unstructured.NestedMap(workspace.Object, "spec", "writeConnectionSecretToRef"); found {
+		return ""
+	}
+	return workspace.GetName() + " has no connection Secret"
+}
+
+// awaitQuiet waits until CAPT has written nothing for a while.
+func (w *world) awaitQuiet(silence time.Duration) {
+	w.Helper()
+	w.insist(time.Second, func() string {
+		if writes := w.allWrites(time.Now().Add(-silence)); len(writes) > 0 {
+			return fmt.Sprintf("something was written a moment ago: %v", writes)
+		}
+		return ""
+	})
+}
+
+func TestAtRestNothingIsWritten(t *testing.T) {
+	const objects, rest = 20, 20 * time.Second
+	withEachProvider(t, func(w *world) {
+		names := w.many(objects)
+		w.awaitQuiet(2 * time.Second) // Events are written a moment after what they tell.
+		since := time.Now()
+		require.Never(w, func() bool { return len(w.allWrites(since)) > 0 }, rest, rest/10)
+		require.Empty(w, w.allWrites(since))
+		w.end(names...)
+	})
+}

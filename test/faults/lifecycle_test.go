@@ -1,0 +1,191 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		first := w.awaitReady("demo", before)
+		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
+
+		w.remove(w.newWorkspace("demo"))
+		w.awaitOperation("demo", scripted.Destroy, 1)
+		dying := w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "the Workspace was deleted, and Terraform destroys what it made")
+		require.Equal(w, uid(first), uid(dying))
+		w.user(workspaceTemplateApply("demo", after))
+		w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason)
+		require.Len(w, w.writes("demo"), 1, "nothing is written to what is dying")
+
+		w.mend("demo")
+		second := w.awaitReady("demo", after)
+		require.NotEqual(w, uid(first), uid(second))
+		require.Len(w, w.writes("demo"), 2, "made twice")
+		w.requireWorkspaces(2, "demo")
+		require.Len(w, w.resources(), 2, "the first ones were destroyed")
+		w.leave("demo")
+		w.requireWorkspaces(2, "demo")
+	})
+}
+
+// Who wants to keep what exists does not want another one in its place.
+func TestARetainedWorkspaceThatWasDeletedByHandIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
+		w.awaitReady("demo", before)
+		w.remove(w.newWorkspace("demo"))
+		w.awaitNotReady("demo", infrav1.WorkspaceNotFoundReason, "not made again; set the policy to Delete to have it made again")
+		require.Len(w, w.writes("demo"), 1)
+		w.requireWorkspaces(1, "demo")
+
+		w.user(workspaceTemplateApply("demo", before, "deletionPolicy: Delete"))
+		w.awaitReady("demo", before)
+		w.requireWorkspaces(2, "demo")
+		w.leave("demo")
+	})
+}
+
+// foreign makes a Workspace under the name of one of ours, as somebody else.
+func (w *world) foreign(name string, annotations map[string]string) *unstructured.Unstructured {
+	w.Helper()
+	workspace := w.newWorkspace(name)
+	workspace.SetAnnotations(annotations)
+	workspace.Object["spec"] = map[string]any{
+		"providerConfigRef": map[string]any{"name": "sandbox"},
+		"forProvider":       map[string]any{"source": "Inline", "module": "# theirs\n"},
+	}
+	if workspace.GetNamespace() != "" {
+		require.NoError(w, unstructured.SetNestedField(workspace.Object, "ClusterProviderConfig", "spec", "providerConfigRef", "kind"))
+	}
+	require.NoError(w, w.Create(w.Context(), workspace))
+	return workspace
+}
+
+// replace puts another Workspace in the place of ours while nobody looks.
+func (w *world) replace(name string, annotations map[string]string) *unstructured.Unstructured {
+	w.Helper()
+	w.editApply(name, pauseApply)
+	w.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	w.remove(w.newWorkspace(name))
+	w.insist(slowTick, func() string {
+		if w.workspace(name) == nil {
+			return ""
+		}
+		return "the Workspace is still there"
+	})
+	other := w.foreign(name, annotations)
+	w.editApply(name, resumeApply)
+	return other
+}
+
+func TestAWorkspaceThatSomebodyElseMadeAnewIsToldAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, claim, reason, message string
+	}{
+		{"Unclaimed", "", infrav1.WorkspaceReplacedReason, "was deleted and made anew by somebody else; nothing is written to it"},
+		{"Claimed", "other/demo", infrav1.WorkspaceConflictReason, "belongs to somebody else; nothing is written to it"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBothScopes(t, func(w *world) {
+				w.user(w.template(), workspaceTemplateApply("demo", before))
+				first := w.awaitReady("demo", before)
+				var annotations map[string]string
+				if row.claim != "" {
+					annotations = map[string]string{naming.ClaimAnnotation: row.claim}
+				}
+				other := w.replace("demo", annotations)
+
+				w.await("demo", infrav1.WorkspaceConflictCondition, metav1.ConditionTrue, row.reason, row.message)
+				told := w.awaitNotReady("demo", row.reason, row.message)
+				require.Equal(w, uid(first), uid(told), "what is ours is remembered")
+				w.user(workspaceTemplateApply("demo", after))
+				w.awaitNotReady("demo", row.reason)
+				w.removeApply("demo")
+				w.awaitGone("demo")
+				require.Len(w, w.writes("demo"), 1, "only to make ours")
+				is := w.workspace("demo")
+				require.NotNil(w, is, "theirs is not ours to delete")
+				require.Equal(w, other.GetUID(), is.GetUID())
+				require.EqualValues(w, 1, is.GetGeneration())
+				w.requireWorkspaces(2, "demo")
+				w.requireNothingSecretTold("demo")
+			})
+		})
+	}
+}
+
+// A Workspace that comes back from a backup has its claim, and its state. Its owner goes on with it, and says so.
+func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		first := w.awaitReady("demo", before)
+		other := w.replace("demo", w.workspace("demo").GetAnnotations())
+
+		w.insist(slowTick, func() string {
+			for _, event := range w.events("demo") {
+				if event.Reason == infrav1.WorkspaceReplacedReason {
+					require.Contains(w, event.Note, fmt.Sprintf("UID %s, now %s", uid(first), other.GetUID()))
+					return ""
+				}
+			}
+			return "no event tells it"
+		})
+		w.insist(tick, func() string {
+			if apply := w.get("demo"); apply == nil || uid(apply) != other.GetUID() {
+				return "the other UID is not recorded"
+			}
+			return ""
+		})
+		w.awaitReady("demo", before)
+		w.requireWorkspaces(2, "demo")
+		w.leave("demo")
+	})
+}
+
+// An older object's Workspace is no other one's to have, be it written at the same moment.
+func TestAFaultOfOneIsNoneOfItsNeighbours(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.play("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
+		w.user(w.template(), workspaceTemplateApply("bad", before))
+		w.awaitOperation("bad", scripted.Apply, 1)
+		began := time.Now()
+		w.user(workspaceTemplateApply("good", before))
+		w.awaitReady("good", before)
+		w.Logf("Ready in %s while another hangs", time.Since(began))
+		require.False(w, w.ready("bad"))
+		w.end("bad", "good")
+	})
+}

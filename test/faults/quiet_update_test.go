@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// silent is a module whose outputs do not tell what was applied.
+const silent = `
+variable "cidr" {
+  type = string
+}
+resource "terraform_data" "vpc" {
+  input = var.cidr
+}
+output "cidr" {
+  value = "10.0.0.0/16"
+}
+`
+
+// Before v1 such an update moves neither a condition nor an output.
+func TestAnUpdateThatChangesNoOutputIsToldWhenItIsApplied(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.user(w.templateWith(templateName, sandbox.ProviderConfigName, silent), workspaceTemplateApply("demo", before))
+		first := w.awaitReady("demo", before)
+		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
+		w.user(workspaceTemplateApply("demo", after))
+		w.awaitOperation("demo", scripted.Apply, 2)
+		w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
+		require.Never(w, func() bool { return w.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
+
+		w.mend("demo")
+		last := w.awaitReady("demo", before)
+		require.NotEqual(w, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
+		require.Nil(w, last.Status.LastUpdate)
+		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
+		w.end("demo")
+	})
+}
+
+// A field that the CRD does not have is found by the API server only. It is asked once.
+func TestARefusedUpdateIsToldAndNotSentAgain(t *testing.T) {
+	inBothScopes(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		w.awaitReady("demo", before)
+		w.user(strings.Replace(w.template(), "source: Inline", "source: Inline\n        modul: misspelt", 1))
+		w.awaitNotReady("demo", infrav1.WorkspaceRejectedReason, "modul", "correct the WorkspaceTemplate")
+		sent := len(w.writes("demo"))
+		require.Never(w, func() bool { return len(w.writes("demo")) > sent }, 2*time.Second, 10*tick, "a refused write was sent again")
+
+		w.user(w.template())
+		w.awaitReady("demo", before)
+		require.EqualValues(w, 1, w.workspace("demo").GetGeneration(), "nothing of it was ever written")
+		w.end("demo")
+	})
+}

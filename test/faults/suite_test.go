@@ -1,0 +1,197 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package faults_test lets a provider misbehave, and looks at what CAPT makes of it: what a user sees, what happens next, and
+// that no Workspace is made twice, renamed or left behind. Everything is real but Terraform, which follows a script.
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// control is a control plane with CAPT's manager, and a provider that does what scripts say.
+type control struct {
+	*sandbox.Sandbox
+	scripts    *scripted.World
+	chronicle  *chronicle
+	conditions conditions
+	// watching ends with the tests.
+	watching context.Context //nolint:containedctx // it lives as long as the control plane
+}
+
+// conditions says how the provider speaks of generations.
+type conditions string
+
+const (
+	withGenerations    conditions = "v1"
+	withoutGenerations conditions = "v0"
+)
+
+// The control planes of all tests of the package.
+var (
+	// current has a provider-terraform v1, older one before v1. Both work on many Workspaces at a time, so that those that
+	// hang do not hold up those of other tests.
+	current, older *control
+	// deprived is that of the tests in which the provider is not there, not installed, or has one worker.
+	deprived *control
+)
+
+// auditPolicy logs writes alone: reads are many, and nobody asks about them.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: Metadata
+`
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// Tests wait for most of their time, so more of them than there are processors may do it together.
+	if err := flag.Set("test.parallel", "200"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "capt-faults-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() {
+		stop() // So that the chronicles do not complain about what is stopped next.
+		stopAll()
+	}()
+	if err := startAll(ctx, dir); err != nil {
+		fmt.Fprintln(os.Stderr, "Starting the sandboxes:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := secretsLogged(current, older, deprived); err != nil {
+		fmt.Fprintln(os.Stderr, "Looking into the logs:", err)
+		code = 1
+	}
+	if code != 0 {
+		for _, c := range []*control{current, older, deprived} {
+			fmt.Fprintln(os.Stderr, c.Logs(sandbox.Manager, 30))
+		}
+	}
+	return code
+}
+
+func startAll(ctx context.Context, dir string) error {
+	cluster, err := clusterDefinition(ctx)
+	if err != nil {
+		return err
+	}
+	group, starting := errgroup.WithContext(ctx)
+	for _, c := range []struct {
+		into       **control
+		name       string
+		conditions conditions
+		workers    int
+		begin      func(c *control, ctx context.Context) error
+		args       []string
+	}{
+		{&current, "current", withGenerations, 30, (*control).begin, nil},
+		{&older, "older", withoutGenerations, 30, (*control).begin, []string{"--emulate-v0"}},
+		{&deprived, "deprived", withGenerations, 1, (*control).deprive, nil},
+	} {
+		group.Go(func() error {
+			scripts := filepath.Join(dir, c.name)
+			args := append([]string{
+				"--executor=scripted", "--script-dir=" + scripts, fmt.Sprintf("--max-reconcile-rate=%d", c.workers),
+			}, c.args...)
+			s, err := sandbox.Start(starting, sandbox.Options{
+				Log: os.Stderr, Manager: true, Provider: true, KubeControllerManager: c.into != &deprived,
+				AuditPolicy: []byte(auditPolicy), Manifests: []string{cluster}, ProviderArgs: args,
+			})
+			if err != nil {
+				return err
+			}
+			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), chronicle: newChronicle(), conditions: c.conditions, watching: ctx}
+			return c.begin(*c.into, starting)
+		})
+	}
+	return group.Wait()
+}
+
+// begin makes a control plane what its tests expect.
+func (c *control) begin(context.Context) error {
+	kinds := []schema.GroupVersionKind{infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")}
+	for _, scope := range terraform.Scopes() {
+		kinds = append(kinds, scope.GroupVersionKind())
+	}
+	return errors.Join(c.scripts.PlayAll(c.realistic(scripted.Script{})), c.watch(kinds...))
+}
+
+// realistic makes a plan before v1 take as long as one of OpenTofu does. There, CAPT recognises an update that was applied by
+// the time of the provider's write, which the API server records in whole seconds.
+func (c *control) realistic(script scripted.Script) scripted.Script {
+	if c.conditions == withoutGenerations {
+		script.Plan.Delay += 1100 * time.Millisecond
+	}
+	return script
+}
+
+// clusterDefinition is the definition of Clusters, which CAPT's manager watches. Nobody here has a Cluster, so Cluster API's
+// own controllers are not needed.
+func clusterDefinition(ctx context.Context) (string, error) {
+	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for the source of Cluster API: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(output)), "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"), nil
+}
+
+func stopAll() {
+	var group errgroup.Group
+	for _, c := range []*control{current, older, deprived} {
+		if c != nil {
+			group.Go(func() error { return c.Stop(context.Background()) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		fmt.Fprintln(os.Stderr, "Stopping the sandboxes:", errors.Unwrap(err))
+	}
+}

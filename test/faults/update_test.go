@@ -1,0 +1,175 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+const (
+	before = "10.0.0.0/16"
+	after  = "10.1.0.0/16"
+)
+
+// A Workspace stays Ready while an update is being applied. CAPT says that it is not up to date until it is.
+func TestAnUpdateIsWrittenOnceAndToldWhenItIsApplied(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		first := w.awaitReady("demo", before)
+		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
+
+		w.user(workspaceTemplateApply("demo", after))
+		w.awaitOperation("demo", scripted.Apply, 2)
+		w.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
+		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionTrue)
+		applying := w.awaitNotReady("demo", infrav1.ProvisioningReason, "has not reported on it yet")
+		require.Equal(t, first.Status.LastAppliedRevision, applying.Status.LastAppliedRevision)
+		require.Never(w, func() bool { return w.ready("demo") }, 1500*time.Millisecond, tick, "Ready although the update is not applied")
+
+		w.mend("demo")
+		last := w.awaitReady("demo", after)
+		require.NotEqual(t, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
+		require.Equal(t, uid(first), uid(last))
+		for _, version := range w.chronicle.applyVersions(w.applyKey("demo")) {
+			if version.Status.ObservedGeneration == last.Generation && isReady(version) {
+				require.Equal(w, after, version.Status.Outputs["cidr"], "Ready before the update was applied")
+			}
+		}
+		require.Equal(t, 2, w.count("demo", scripted.Apply))
+		require.EqualValues(t, 2, w.workspace("demo").GetGeneration())
+		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
+		w.end("demo")
+	})
+}
+
+func (w *world) ready(name string) bool {
+	apply := w.get(name)
+	return apply != nil && apply.Status.ObservedGeneration == apply.Generation && isReady(apply)
+}
+
+func isReady(apply *infrav1.WorkspaceTemplateApply) bool {
+	return meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition)
+}
+
+// workspaceCondition is a condition of a Workspace; nil when there is none.
+func workspaceCondition(workspace *unstructured.Unstructured, conditionType string) *metav1.Condition {
+	typed := &terraform.Workspace{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(workspace.Object, typed); err != nil {
+		panic(fmt.Sprintf("decoding a Workspace: %v", err))
+	}
+	return meta.FindStatusCondition(typed.Status.Conditions, conditionType)
+}
+
+func (w *world) requireWorkspaceCondition(name, conditionType string, status metav1.ConditionStatus) {
+	w.Helper()
+	workspace := w.workspace(name)
+	require.NotNil(w, workspace)
+	condition := workspaceCondition(workspace, conditionType)
+	require.NotNil(w, condition, conditionType)
+	require.Equal(w, status, condition.Status, condition.Message)
+}
+
+// The first apply may take long, and what it applies may change in the meantime.
+func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+		require.Nil(w, slow.Status.Applied)
+		require.Empty(w, slow.Status.Outputs)
+
+		w.user(workspaceTemplateApply("demo", after))
+		w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+			if workspace.GetGeneration() == 2 {
+				return ""
+			}
+			return "the change was not written"
+		})
+		w.awaitNotReady("demo", infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+		require.Equal(w, 1, w.count("demo", scripted.Apply), "one apply at a time")
+
+		w.mend("demo")
+		fast := w.awaitReady("demo", after)
+		require.Equal(w, uid(slow), uid(fast))
+		require.Equal(w, 2, w.count("demo", scripted.Apply))
+		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
+		w.end("demo")
+	})
+}
+
+// Drift is the provider's business. It shows only when it can not be repaired.
+func TestDriftIsToldWhenItCanNotBeRepaired(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		first := w.awaitReady("demo", before)
+
+		w.play("demo", scripted.Script{Drift: "a route is gone", Apply: scripted.Step{Hang: true}})
+		w.edit("demo", `{"metadata":{"annotations":{"look":"again"}}}`)
+		w.awaitOperation("demo", scripted.Apply, 2)
+		require.True(w, w.ready("demo"), "nothing shows while drift is being repaired")
+
+		w.play("demo", scripted.Script{Drift: "a route is gone", Apply: scripted.Step{Stderr: "\nError: creating EC2 Route: RouteLimitExceeded\n"}})
+		failed := w.awaitNotReady("demo", infrav1.ApplyFailedReason, "RouteLimitExceeded")
+		require.Equal(w, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
+		w.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
+
+		w.play("demo", scripted.Script{Drift: "a route is gone"})
+		repaired := w.awaitReady("demo", before)
+		require.Equal(w, uid(first), uid(repaired))
+		require.EqualValues(w, 1, w.workspace("demo").GetGeneration())
+		require.Len(w, w.writes("demo"), 1, "only to make it")
+		w.end("demo")
+	})
+}
+
+// A change for which Terraform has nothing to do moves no condition before v1. The message says how to find out.
+func TestAChangeThatChangesNothingComesToAnEnd(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.user(w.template(), workspaceTemplateApply("demo", before))
+		first := w.awaitReady("demo", before)
+
+		w.user(workspaceTemplateApply("demo", before, "writeConnectionSecretToRef: {name: connection}"))
+		if w.conditions == withoutGenerations {
+			w.awaitNotReady("demo", infrav1.ProvisioningReason, "annotate the Workspace with crossplane.io/paused=true", "remove the annotation when Synced is False")
+			w.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`)
+			w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+				if c := workspaceCondition(workspace, "Synced"); c != nil && c.Status == metav1.ConditionFalse {
+					return ""
+				}
+				return "it is not paused"
+			})
+			w.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
+		}
+		last := w.awaitReady("demo", before)
+		require.NotEqual(w, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
+		require.Equal(w, 1, w.count("demo", scripted.Apply))
+		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
+		w.end("demo")
+	})
+}

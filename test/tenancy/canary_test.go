@@ -1,0 +1,362 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package tenancy_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+// database is a WorkspaceTemplate that takes a password from a file of variables and a token from the environment, and
+// gives the password back in every way that should stay hidden: as a sensitive output, even though the template asks for it
+// to be shown, and within one. Of what it makes up itself nobody knows the value but who reads the connection Secret.
+const database = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata: {name: %s}
+spec:
+  workspaceScope: %s
+  publishOutputs: [password, generated, nested]
+  template:
+    spec:
+      providerConfigRef: {name: sandbox}
+      forProvider:
+        source: Inline
+        module: |
+          variable "password" {
+            type      = string
+            sensitive = true
+          }
+          variable "word" {
+            type    = string
+            default = "none"
+          }
+          resource "random_password" "db" {}
+          output "cluster_name" {
+            value = "demo"
+          }
+          output "vpc_id" {
+            value = "vpc-0demo"
+          }
+          output "cluster_endpoint" {
+            value = "https://127.0.0.1:1"
+          }
+          output "unlisted" {
+            value = "unlisted-${md5("demo")}"
+          }
+          output "password" {
+            value     = var.password
+            sensitive = true
+          }
+          output "nested" {
+            value     = { user = "admin", password = "nested-${sha256("demo")}" }
+            sensitive = true
+          }
+          output "generated" {
+            value     = random_password.db.result
+            sensitive = true
+          }
+          output "kubeconfig" {
+            value     = random_password.db.bcrypt_hash
+            sensitive = true
+          }
+        vars: [{key: word, value: '${word}'}]
+        varFiles: [{source: SecretKey, format: HCL, secretKeyRef: {name: inputs, key: tfvars}}]
+        env: [{name: DB_TOKEN, secretKeyRef: {name: inputs, key: token}}]
+`
+
+// inputs are the Secret values that a Workspace of the template takes: a plain one, and one that is written in another way
+// wherever it is quoted.
+type inputs struct{ token, password string }
+
+// newDatabase makes the template and its Secret in the tenant's namespace.
+func (w *world) newDatabase() inputs {
+	w.Helper()
+	in := inputs{token: secretText("token"), password: `pa"ss\/+&é` + secretText("word")}
+	tfvars, err := json.Marshal(in.password) // A string of HCL, too.
+	require.NoError(w, err)
+	require.NoError(w, w.Create(w.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "inputs"},
+		StringData: map[string]string{"token": in.token, "tfvars": "password = " + string(tfvars) + "\n"},
+	}))
+	for _, scope := range terraform.Scopes() {
+		w.apply(w.a, fmt.Sprintf(database, templateOf(scope), scope))
+	}
+	return in
+}
+
+func templateOf(scope terraform.Scope) string { return "database-" + strings.ToLower(string(scope)) }
+
+// order makes a WorkspaceTemplateApply of the template, with a connection Secret.
+func (w *world) order(scope terraform.Scope, name, word string) {
+	w.Helper()
+	w.apply(w.a, uses(name, w.a, templateOf(scope), says(word)+"\n  writeConnectionSecretToRef: {name: "+name+"-connection}"))
+}
+
+// play gives the Workspace of a WorkspaceTemplateApply a script.
+func (w *world) play(scope terraform.Scope, name string, script scripted.Script) {
+	w.Helper()
+	key := types.NamespacedName{Namespace: w.a, Name: naming.Workspace(scope, types.NamespacedName{Namespace: w.a, Name: name})}
+	if scope == terraform.ScopeCluster {
+		key.Namespace = ""
+	}
+	require.NoError(w, stage.Play(key, script))
+}
+
+// outcry is an error of Terraform that quotes a secret: in its first line, which is told in the condition of the Workspace,
+// and in an excerpt of the module further down, which is only in the compressed copy.
+func outcry(summary, secret string) string {
+	return fmt.Sprintf("\nError: creating RDS DB Instance: InvalidParameterValue: %s\n\n  on main.tf line 7, in resource \"aws_db_instance\" \"db\":\n   7:   password = %q\n", summary, secret)
+}
+
+// awaitOutcry waits until CAPT tells of an error of Terraform, and shows that the test could fail: the Workspace itself
+// tells the secret, in both places.
+func (w *world) awaitOutcry(name, reason, secret string) {
+	w.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	message := w.awaitCondition(apply, w.a, name, infrav1.SyncedCondition, metav1.ConditionFalse, reason)
+	conditions, _, err := unstructured.NestedSlice(w.workspace(apply).Object, "status", "conditions")
+	require.NoError(w, err)
+	said := fmt.Sprint(conditions)
+	require.NotEmpty(w, find(packed.ReplaceAllString(said, ""), secret), "the Workspace itself does not say it: %s", said)
+	require.NotEmpty(w, find(unpack(said), secret), "the compressed copy does not say it")
+	require.Contains(w, message, "creating RDS DB Instance", "nothing is left of what Terraform said")
+	w.awaitEvents(reason)
+}
+
+// awaitEvents waits until both APIs tell of an Event, which come a little after what they tell of.
+func (w *world) awaitEvents(reason string) {
+	w.Helper()
+	require.Eventually(w, func() bool {
+		seen := map[string]bool{}
+		for _, entry := range told.of(w.a) {
+			if strings.Contains(entry.content, `"kind":"Event"`) && strings.Contains(entry.content, `"reason":"`+reason+`"`) {
+				seen[entry.api] = true
+			}
+		}
+		return len(seen) == 2
+	}, patience, 25*time.Millisecond, "no Event tells of %s", reason)
+}
+
+func TestOutputsThatAreNotListedOrSensitiveAreNotTold(t *testing.T) {
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) {
+			w := newWorld(t)
+			in := w.newDatabase()
+			w.order(scope, "db", "hello")
+			apply := w.awaitReady(w.a, "db")
+			require.Equal(t, []string{"cluster_endpoint", "cluster_name", "vpc_id"}, slices.Sorted(maps.Keys(apply.Status.Outputs)))
+
+			secret := &corev1.Secret{}
+			w.await(secret, w.a, "db-connection", func() string { return "" })
+			data, err := w.workspace(apply).MarshalJSON()
+			require.NoError(t, err)
+			unlisted, generated := string(secret.Data["unlisted"]), string(secret.Data["generated"])
+			require.Contains(t, string(data), unlisted, "the Workspace itself does not tell the output that is not listed")
+			require.Equal(t, in.password, string(secret.Data["password"]))
+			require.NotEmpty(t, generated)
+			w.awaitEvents(infrav1.UpToDateReason)
+			w.requireUntold(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
+		})
+	}
+}
+
+func TestErrorsAreToldWithoutTheSecretsThatTheyQuote(t *testing.T) {
+	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + text)) }
+	for name, row := range map[string]struct {
+		scope  terraform.Scope
+		at     func(*scripted.Script) *scripted.Step
+		reason string
+		// quote says what Terraform quotes, and how.
+		quote func(in inputs) (summary, secret string)
+	}{
+		"a variable of a file, while applying": {terraform.ScopeNamespaced, atApply, infrav1.ApplyFailedReason, func(in inputs) (string, string) {
+			return fmt.Sprintf("MasterUserPassword %s is not valid", in.password), in.password
+		}},
+		"a variable of a file, in the cluster scope": {terraform.ScopeCluster, atApply, infrav1.ApplyFailedReason, func(in inputs) (string, string) {
+			return fmt.Sprintf("MasterUserPassword %q is not valid", in.password), in.password
+		}},
+		"a variable of a file, in an address": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
+			return "Get \"https://db.example.com/?login=" + url.QueryEscape(in.password) + "\": no such host", in.password
+		}},
+		"the environment, while planning": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
+			return in.token + " was turned away", in.token
+		}},
+		"the environment, in base64": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
+			return "header " + encoded(in.token) + " was turned away", in.token
+		}},
+		"the environment, while initialising": {terraform.ScopeCluster, atInit, infrav1.PlanFailedReason, func(in inputs) (string, string) {
+			return "no module at git::https://" + in.token + "@example.com", in.token
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			summary, secret := row.quote(w.newDatabase())
+			script := scripted.Script{}
+			row.at(&script).Stderr = outcry(summary, secret)
+			w.play(row.scope, "db", script)
+			w.order(row.scope, "db", "hello")
+			w.awaitOutcry("db", row.reason, secret)
+			w.requireUntold(secret)
+		})
+	}
+}
+
+func atInit(s *scripted.Script) *scripted.Step  { return &s.Init }
+func atPlan(s *scripted.Script) *scripted.Step  { return &s.Plan }
+func atApply(s *scripted.Script) *scripted.Step { return &s.Apply }
+
+func TestWhatLooksLikeASecretIsNotTold(t *testing.T) {
+	key := make([]byte, 30)
+	_, _ = rand.Read(key) // It never fails.
+	awsKey := base64.StdEncoding.EncodeToString(key)
+	w := newWorld(t)
+	w.newDatabase()
+	count := 0
+	for name, row := range map[string]struct{ quoted, secret string }{
+		"a secret key of AWS":        {"aws_secret_access_key = %s", awsKey},
+		"one in the environment":     {"AWS_SECRET_ACCESS_KEY=%s was refused", awsKey},
+		"a JWT":                      {"token %s has expired", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJkZW1vIn0." + secretText("signature")},
+		"a password in an argument":  {"mysqldump --password=%s failed", secretText("hunter")},
+		"a password in JSON":         {`{"user": "admin", "password": "%s"} is not valid`, secretText("hunter")},
+		"a password in an address":   {"dial postgres://admin:%s@db.example.com: refused", secretText("hunter")},
+		"a header with a credential": {"Authorization: Bearer %s was turned away", secretText("bearer")},
+	} {
+		count++
+		t.Run(name, func(t *testing.T) {
+			w := &world{T: t, Client: w.Client, a: w.a, b: w.b, canary: w.canary}
+			try := fmt.Sprintf("try-%d", count)
+			w.play(terraform.ScopeNamespaced, try, scripted.Script{Apply: scripted.Step{Stderr: outcry(fmt.Sprintf(row.quoted, row.secret), row.secret)}})
+			w.order(terraform.ScopeNamespaced, try, "hello")
+			w.awaitOutcry(try, infrav1.ApplyFailedReason, row.secret)
+			w.requireUntold(row.secret)
+		})
+	}
+}
+
+// Outputs that Terraform made up are known from the connection Secret, also while the Workspace is changed and destroyed.
+func TestErrorsAreToldWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) {
+	for _, output := range []string{"generated", "nested"} {
+		t.Run(output, func(t *testing.T) {
+			w := newWorld(t)
+			w.newDatabase()
+			w.order(terraform.ScopeNamespaced, "db", "before")
+			apply := w.awaitReady(w.a, "db")
+			connection := &corev1.Secret{}
+			w.await(connection, w.a, "db-connection", func() string { return "" })
+			secret := string(connection.Data[output])
+			var nested struct{ Password string }
+			if json.Unmarshal(connection.Data[output], &nested) == nil {
+				secret = nested.Password
+			}
+			require.NotEmpty(t, secret)
+
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Apply: scripted.Step{Stderr: outcry(secret+" is not valid", secret)}})
+			w.order(terraform.ScopeNamespaced, "db", "after")
+			w.awaitOutcry("db", infrav1.ApplyFailedReason, secret)
+
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Destroy: scripted.Step{Stderr: outcry(secret+" is still in use", secret)}})
+			require.NoError(t, w.Delete(t.Context(), apply))
+			w.awaitCondition(apply, w.a, "db", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DestroyFailedReason)
+			w.awaitEvents(infrav1.DestroyFailedReason)
+			w.requireUntold(secret)
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
+			w.awaitGone(apply, w.a, "db")
+		})
+	}
+}
+
+// The error stays as it was said while Terraform is at work again; the Secret that it quotes may be gone by then, or hold
+// another value.
+func TestASecretThatIsReplacedOrDeletedIsStillNotTold(t *testing.T) {
+	for name, change := range map[string]func(w *world, secret *corev1.Secret) error{
+		"deleted": func(w *world, secret *corev1.Secret) error { return w.Delete(w.Context(), secret) },
+		"replaced": func(w *world, secret *corev1.Secret) error {
+			secret.Data["token"] = []byte("another value")
+			return w.Update(w.Context(), secret)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			in := w.newDatabase()
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Plan: scripted.Step{Stderr: outcry(in.token+" was turned away", in.token)}})
+			w.order(terraform.ScopeNamespaced, "db", "hello")
+			w.awaitOutcry("db", infrav1.PlanFailedReason, in.token)
+			// From now on, nothing more is heard of Terraform.
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{Init: scripted.Step{Hang: true}, Plan: scripted.Step{Hang: true}})
+
+			secret := &corev1.Secret{}
+			w.await(secret, w.a, "inputs", func() string { return "" })
+			require.NoError(t, change(w, secret))
+			w.apply(w.a, uses("db", w.a, templateOf(terraform.ScopeNamespaced), says("hello")+"\n  writeConnectionSecretToRef: {name: db-connection}\n  deletionPolicy: Retain"))
+			apply := &infrav1.WorkspaceTemplateApply{}
+			w.await(apply, w.a, "db", func() string {
+				if apply.Status.ObservedGeneration != apply.Generation || apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
+					return "the controller has not looked again"
+				}
+				return ""
+			})
+			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
+			w.requireUntold(in.token)
+		})
+	}
+}
+
+func TestOwnersTellNoMoreThanTheirWorkspaces(t *testing.T) {
+	const vpc, eks = "demo-vpc", "demo-eks-controlplane-apply"
+	w := newWorld(t)
+	in := w.newDatabase()
+	broken := scripted.Script{Apply: scripted.Step{Stderr: outcry(in.token+" was turned away", in.token)}}
+	w.play(terraform.ScopeNamespaced, vpc, broken)
+	w.play(terraform.ScopeNamespaced, eks, broken)
+	template := templateOf(terraform.ScopeNamespaced)
+	w.apply(w.a, cluster("demo"), captCluster("demo", "{template: {ref: {name: "+template+"}}}"), controlPlane("demo", template, w.a))
+	w.awaitCondition(&infrav1.CAPTCluster{}, w.a, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+
+	w.play(terraform.ScopeNamespaced, vpc, scripted.Script{})
+	owner := &controlplanev1.CAPTControlPlane{}
+	w.awaitCondition(owner, w.a, "demo", controlplanev1.WorkspaceReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+
+	// What Terraform calls a kubeconfig is none, and is not quoted to say so.
+	w.play(terraform.ScopeNamespaced, eks, scripted.Script{})
+	w.awaitCondition(owner, w.a, "demo", controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigInvalidReason)
+	connection := &corev1.Secret{}
+	w.await(connection, w.a, "demo-eks-connection", func() string { return "" })
+	require.NotEmpty(t, connection.Data["kubeconfig"])
+	w.awaitEvents(controlplanev1.KubeconfigInvalidReason)
+	w.requireUntold(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
+}

@@ -1,0 +1,133 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package tenancy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+const clusterScope = "workspaceScope: Cluster"
+
+func TestAClusterWideWorkspaceOfAnotherNamespaceIsNotTaken(t *testing.T) {
+	w := newWorld(t)
+	w.apply(w.b, echo("template", clusterScope), uses("theirs", w.b, "template", says("hello")))
+	theirs := w.workspace(w.awaitReady(w.b, "theirs"))
+
+	w.apply(w.a, echo("template", clusterScope), uses("thief", w.a, "template", says("hello")+"\n  workspaceName: "+theirs.GetName()))
+	w.requireConflict("thief", theirs)
+}
+
+// What an older CAPT made has no claim on it. A tenant that can say the same as somebody else did gets nothing by that: its
+// outputs, and its end, belong to the namespace that its references lead to.
+func TestAWorkspaceThatAnOlderCAPTMadeForAnotherNamespaceIsNotTaken(t *testing.T) {
+	for name, row := range map[string]struct{ theirs, tenants string }{
+		"it reads a Secret of that namespace": {
+			"varFiles: [{source: SecretKey, format: HCL, secretKeyRef: {namespace: OTHER, name: words, key: tfvars}}]", "vars: []",
+		},
+		"its outputs go to that namespace": {"vars: [{key: word, value: demo}]", "vars: [{key: word, value: demo}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.apply(w.b, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words}, stringData: {tfvars: 'word = "%s"'}}`, w.canary))
+			theirs := w.olderWorkspace(strings.ReplaceAll(row.theirs, "OTHER", w.b))
+			w.apply(w.a, echoOf("template", clusterScope, row.tenants), uses("thief", w.a, "template", "workspaceName: "+theirs.GetName()))
+			w.requireConflict("thief", theirs)
+		})
+	}
+}
+
+// olderWorkspace is a Workspace as the older CAPT made it for the other namespace, once Terraform is done with it.
+func (w *world) olderWorkspace(inputs string) *unstructured.Unstructured {
+	w.Helper()
+	workspace := object(fmt.Sprintf(`
+apiVersion: tf.upbound.io/v1beta1
+kind: Workspace
+metadata: {name: %[1]s-older}
+spec:
+      providerConfigRef: {name: sandbox}
+      writeConnectionSecretToRef: {name: older-connection, namespace: %[1]s}
+      forProvider:
+        source: Inline
+        module: |%[2]s
+        %[3]s
+`, w.b, echoModule, inputs))
+	require.NoError(w, w.Create(w.Context(), workspace))
+	w.await(workspace, "", workspace.GetName(), func() string {
+		if outputs, found, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs"); !found || len(outputs) == 0 {
+			return "there are no outputs yet"
+		}
+		return ""
+	})
+	return workspace
+}
+
+// requireConflict checks that a WorkspaceTemplateApply of the tenant has nothing of a Workspace, and can not destroy it.
+func (w *world) requireConflict(name string, theirs *unstructured.Unstructured) {
+	w.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.await(apply, w.a, name, func() string {
+		if apply.Status.WorkspaceRef == nil && !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition) {
+			return "it has neither taken the Workspace nor left it"
+		}
+		return ""
+	})
+	require.Empty(w, apply.Status.Outputs, "outputs of another namespace")
+	require.Nil(w, apply.Status.WorkspaceRef, "the Workspace of another namespace")
+
+	require.NoError(w, w.Delete(w.Context(), apply))
+	w.awaitGone(apply, w.a, name)
+	require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	require.Nil(w, theirs.GetDeletionTimestamp(), "the tenant destroys what belongs to another namespace")
+}
+
+// Names in the cluster scope can be guessed. Whoever has no template makes no Workspace, and so takes no name from anybody.
+func TestANameIsNotHeldByAnObjectOfAnotherNamespaceThatMakesNothing(t *testing.T) {
+	w := newWorld(t)
+	theirs := types.NamespacedName{Namespace: w.b, Name: "theirs"}
+	w.apply(w.a, uses("squatter", w.a, "absent", "workspaceName: "+naming.Workspace(terraform.ScopeCluster, theirs)))
+	w.awaitRefused("squatter", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+	squatter := &infrav1.WorkspaceTemplateApply{}
+	w.await(squatter, w.a, "squatter", func() string {
+		if time.Since(squatter.CreationTimestamp.Time) < 2*time.Second { // Of two that are as old, the name decides.
+			return "it is not older by a whole second yet"
+		}
+		return ""
+	})
+	w.apply(w.b, echo("template", clusterScope), uses("theirs", w.b, "template", says("hello")))
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.await(apply, w.b, "theirs", func() string {
+		if len(apply.Status.Conditions) == 0 {
+			return "the controller has not looked at it"
+		}
+		return ""
+	})
+	require.False(t, meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.WorkspaceConflictCondition), "%v", apply.Status.Conditions)
+	w.awaitReady(w.b, "theirs")
+}

@@ -1,0 +1,198 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package tenancy_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// record keeps what CAPT tells people: every version of its objects and of Clusters, without spec, and all Events, in both
+// APIs. What is told for a moment only was told.
+type record struct {
+	lock    sync.Mutex
+	entries []version
+}
+
+// version is one version of an object.
+type version struct {
+	// name of the object, with its kind and namespace.
+	name string
+	// api is the group and version in which it was told, namespace is that of the object.
+	api, namespace string
+	// number is that of the version, content is its JSON.
+	number, content string
+}
+
+// tellers are the groups whose kinds are watched.
+var tellers = []string{"infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "cluster.x-k8s.io"}
+
+// listen begins to keep a record. It ends with the context.
+func listen(ctx context.Context) (*record, error) {
+	clients, err := discovery.NewDiscoveryClientForConfig(shared.Config())
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(shared.Config())
+	if err != nil {
+		return nil, err
+	}
+	groups, err := clients.ServerPreferredResources()
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	for _, group := range groups {
+		served, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, resource := range group.APIResources {
+			teller := resource.Kind == "Event" || slices.Contains(tellers, served.Group)
+			if !teller || !slices.Contains(resource.Verbs, "watch") {
+				continue
+			}
+			source := objects.Resource(served.WithResource(resource.Name))
+			watcher, err := source.Watch(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			go r.follow(ctx, source, watcher)
+		}
+	}
+	return r, nil
+}
+
+// follow keeps what a watch tells, and watches again when the API server ends it.
+func (r *record) follow(ctx context.Context, source dynamic.ResourceInterface, watcher watch.Interface) {
+	for ctx.Err() == nil {
+		for event := range watcher.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				r.add(object)
+			}
+		}
+		again, err := source.Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			<-time.After(time.Second) // The API server may be going; there is nothing to wait for but time.
+			continue
+		}
+		watcher = again
+	}
+}
+
+func (r *record) add(object *unstructured.Unstructured) {
+	content := object.DeepCopy()
+	unstructured.RemoveNestedField(content.Object, "spec")
+	content.SetManagedFields(nil)
+	data, err := content.MarshalJSON()
+	if err != nil {
+		data = []byte(err.Error())
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.entries = append(r.entries, version{
+		name: object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName(),
+		api:  object.GetAPIVersion(), namespace: object.GetNamespace(), number: object.GetResourceVersion(), content: string(data),
+	})
+}
+
+// of returns what was told in a namespace so far.
+func (r *record) of(namespace string) []version {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.entries), func(entry version) bool { return entry.namespace != namespace })
+}
+
+// requireUntold checks that CAPT has told a value to nobody: in no version of the status of any of its objects, in no
+// Event, not in its logs and not in its metrics.
+func (w *world) requireUntold(secrets ...string) {
+	w.Helper()
+	w.awaitRecorded()
+	entries := told.of(w.a)
+	logs, err := os.ReadFile(filepath.Join(shared.Dir(), "logs", sandbox.Manager+".log"))
+	require.NoError(w, err)
+	require.Contains(w, string(logs), w.a, "the log of the manager is elsewhere")
+	metrics := w.metrics()
+	for _, secret := range secrets {
+		for _, entry := range entries {
+			require.Empty(w, find(entry.content, secret), "%s tells %q:\n%s", entry.name, secret, entry.content)
+		}
+		require.Empty(w, find(string(logs), secret), "the log of the manager tells %q", secret)
+		require.Empty(w, find(metrics, secret), "the metrics tell %q", secret)
+	}
+	for _, entry := range entries {
+		require.NotRegexp(w, packed, entry.content, "%s holds the compressed copy of Terraform's output", entry.name)
+	}
+	require.NotRegexp(w, packed, string(logs), "the log of the manager holds the compressed copy of Terraform's output")
+}
+
+func (w *world) metrics() string {
+	w.Helper()
+	address, err := shared.MetricsURL(sandbox.Manager)
+	require.NoError(w, err)
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, address, nil)
+	require.NoError(w, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(w, err)
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	require.NoError(w, err)
+	require.Contains(w, string(data), "controller_runtime_reconcile_total", "these are no metrics")
+	return string(data)
+}
+
+// awaitRecorded waits until the record has all that the tenant's objects say by now: a watch comes a little later than a
+// read.
+func (w *world) awaitRecorded() {
+	w.Helper()
+	var missing []string
+	for _, list := range []client.ObjectList{&infrav1.WorkspaceTemplateApplyList{}, &infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}} {
+		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.a)))
+		require.NoError(w, meta.EachListItem(list, func(item runtime.Object) error {
+			missing = append(missing, item.(client.Object).GetResourceVersion())
+			return nil
+		}))
+	}
+	require.NotEmpty(w, missing, "there is nobody who could tell anything")
+	require.Eventually(w, func() bool {
+		for _, entry := range told.of(w.a) {
+			missing = slices.DeleteFunc(missing, func(number string) bool { return number == entry.number })
+		}
+		return len(missing) == 0
+	}, patience, 25*time.Millisecond)
+}

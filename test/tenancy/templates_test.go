@@ -1,0 +1,247 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package tenancy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// echoModule gives a variable back, as an output that is shown. It is indented as deep as a Workspace's spec has it.
+const echoModule = `
+          variable "word" {
+            type = string
+          }
+          output "cluster_name" {
+            value = var.word
+          }
+`
+
+// wordAsVariable is how the echo learns its word, unless a test says otherwise.
+const wordAsVariable = "vars: [{key: word, value: '${word}'}]"
+
+// echo is a WorkspaceTemplate whose module gives a variable back. further are more lines of its spec.
+func echo(name, further string) string { return echoOf(name, further, wordAsVariable) }
+
+// echoOf is an echo that gets its word as inputs say.
+func echoOf(name, further, inputs string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata: {name: %s}
+spec:
+  %s
+  template:
+    spec:
+      providerConfigRef: {name: sandbox}
+      forProvider:
+        source: Inline
+        module: |%s
+        %s
+`, name, further, echoModule, inputs)
+}
+
+// allows names the namespaces that may use a template.
+func allows(namespaces string) string { return "allowedNamespaces: " + namespaces }
+
+// uses is a WorkspaceTemplateApply of a template. further are more lines of its spec.
+func uses(name, namespace, template, further string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplateApply
+metadata: {name: %s}
+spec:
+  templateRef: {name: %s, namespace: %s}
+  %s
+`, name, template, namespace, further)
+}
+
+// says gives the echo its word.
+func says(word string) string { return "variables: {word: " + word + "}" }
+
+func TestATemplateThatIsForbiddenCanNotBeToldFromOneThatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	w.apply(w.b,
+		echo("closed", ""),
+		echo("for-others", allows("{names: [somebody-else]}")),
+		echo("for-labels", allows("{selector: {matchLabels: {team: other}}}")))
+	templates := []string{"absent", "closed", "for-others", "for-labels"}
+	views := map[string]string{}
+	for _, template := range templates {
+		name := "user-of-" + template
+		w.apply(w.a, uses(name, w.b, template, says("hello")))
+		w.awaitRefused(name, infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+		apply := &infrav1.WorkspaceTemplateApply{}
+		w.await(apply, w.a, name, func() string { return "" })
+		views[template] = w.view(apply, name, template)
+	}
+	for _, template := range templates {
+		require.Equal(t, views["absent"], views[template], template)
+	}
+	for _, entry := range told.of(w.b) {
+		require.NotContains(t, entry.content, w.a, "%s names a namespace that it does not allow", entry.name)
+	}
+	w.requireNothingLeaked()
+}
+
+func TestWhoMayNotUseATemplateDoesNotHoldIt(t *testing.T) {
+	w := newWorld(t)
+	w.apply(w.b, echo("closed", ""))
+	w.apply(w.a, uses("user", w.b, "closed", says("hello")))
+	w.awaitRefused("user", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason)
+	template := &infrav1.WorkspaceTemplate{}
+	w.awaitCondition(template, w.b, "closed", infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
+
+	require.NoError(t, w.Delete(t.Context(), template))
+	w.awaitGone(template, w.b, "closed")
+}
+
+func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
+	for name, row := range map[string]struct {
+		allowed  string
+		withdraw func(w *world)
+	}{
+		"the namespace is taken off the list": {
+			"{names: [NAMESPACE, somebody-else]}",
+			func(w *world) { w.apply(w.b, echo("shared", allows("{names: [somebody-else]}"))) },
+		},
+		"allowedNamespaces is removed": {
+			"{names: [NAMESPACE]}",
+			func(w *world) { w.apply(w.b, echo("shared", "")) },
+		},
+		"the selector asks for another label": {
+			"{selector: {matchLabels: {team: tenant}}}",
+			func(w *world) { w.apply(w.b, echo("shared", allows("{selector: {matchLabels: {team: other}}}"))) },
+		},
+		"the namespace loses its label": {
+			"{selector: {matchLabels: {team: tenant}}}",
+			func(w *world) { w.label(w.a, "team", "former-tenant") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.label(w.a, "team", "tenant")
+			w.apply(w.b, echo("shared", allows(strings.ReplaceAll(row.allowed, "NAMESPACE", w.a))))
+			w.apply(w.a, uses("user", w.b, "shared", says("before")), uses("user-of-absent", w.b, "absent", says("before")))
+			made := w.workspace(w.awaitReady(w.a, "user"))
+
+			row.withdraw(w)
+			apply := &infrav1.WorkspaceTemplateApply{}
+			message := w.awaitCondition(apply, w.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+			require.Equal(t, w.awaitRefused("user-of-absent", infrav1.RenderedCondition, infrav1.TemplateNotFoundReason), message)
+
+			w.apply(w.a, uses("user", w.b, "shared", says("after")))
+			w.awaitCondition(apply, w.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+			require.Equal(t, made.GetGeneration(), w.workspace(apply).GetGeneration(), "the Workspace was changed")
+			require.False(t, meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition), "it says that the new variable was applied")
+
+			require.NoError(t, w.Delete(t.Context(), apply))
+			w.awaitGone(apply, w.a, "user")
+			w.awaitGone(made, made.GetNamespace(), made.GetName())
+		})
+	}
+}
+
+func TestWithoutPermissionAWorkspaceIsNotMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.apply(w.b, echo("shared", allows("{names: ["+w.a+"]}")))
+	w.apply(w.a, uses("user", w.b, "shared", says("hello")))
+	made := w.workspace(w.awaitReady(w.a, "user"))
+	w.apply(w.b, echo("shared", ""))
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.awaitCondition(apply, w.a, "user", infrav1.RenderedCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+
+	require.NoError(t, w.Delete(t.Context(), made))
+	w.awaitGone(made, made.GetNamespace(), made.GetName())
+	w.awaitCondition(apply, w.a, "user", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+	require.Empty(t, w.workspacesOf("user"))
+}
+
+func TestOwnersDoNotLearnWhetherATemplateIsForbiddenOrMissing(t *testing.T) {
+	w := newWorld(t)
+	w.apply(w.b, echo("closed", ""))
+	for _, template := range []string{"closed", "absent"} {
+		w.apply(w.a,
+			cluster("vpc-"+template), captCluster("vpc-"+template, fmt.Sprintf("{template: {ref: {name: %s, namespace: %s}}}", template, w.b)),
+			cluster("eks-"+template), captCluster("eks-"+template, "{existingID: vpc-0123}"), controlPlane("eks-"+template, template, w.b))
+	}
+	for _, row := range []struct {
+		owner func() engine.Object
+		name  string
+	}{
+		{func() engine.Object { return &infrav1.CAPTCluster{} }, "vpc-"},
+		{func() engine.Object { return &controlplanev1.CAPTControlPlane{} }, "eks-"},
+	} {
+		closed, absent := row.owner(), row.owner()
+		w.awaitCondition(closed, w.a, row.name+"closed", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+		w.awaitCondition(absent, w.a, row.name+"absent", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+		require.Equal(t, w.view(absent, "absent"), w.view(closed, "closed"))
+	}
+	w.requireNothingLeaked()
+}
+
+func (w *world) label(namespace, key, value string) {
+	w.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))
+	require.NoError(w, w.Patch(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch))
+}
+
+func cluster(name string) string {
+	return fmt.Sprintf(`
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: %[1]s}
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: %[1]s}
+`, name)
+}
+
+func captCluster(name, vpc string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata: {name: %s}
+spec:
+  region: eu-central-1
+  vpc: %s
+`, name, vpc)
+}
+
+// controlPlane takes its kubeconfig from Terraform and nowhere else.
+func controlPlane(name, template, namespace string) string {
+	return fmt.Sprintf(`
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata: {name: %s}
+spec:
+  version: v1.35.0
+  kubeconfig: {source: Output}
+  workspaceTemplateRef: {name: %s, namespace: %s}
+`, name, template, namespace)
+}

@@ -1,0 +1,225 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package tenancy_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// patience is how long a test waits for anything.
+const patience = 30 * time.Second
+
+// world is what one test has: the namespace of a tenant, that of another one, and what the other one keeps secret.
+type world struct {
+	*testing.T
+	client.Client
+	// a is the tenant's namespace, b is the one that is none of its business.
+	a, b string
+	// canary is a value that b has in a Secret and a ConfigMap called "canary", under the key "value". As a file of
+	// variables, it is under the key "tfvars". In a, objects of the same name and keys hold the word "harmless".
+	canary string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, err := newClient()
+	require.NoError(t, err)
+	w := &world{T: t, Client: c, canary: secretText("canary")}
+	w.a, w.b = w.namespace("tenant-"), w.namespace("other-")
+	for namespace, value := range map[string]string{w.a: "harmless", w.b: w.canary} {
+		for _, kind := range []string{"Secret", "ConfigMap"} {
+			field := "data"
+			if kind == "Secret" {
+				field = "stringData"
+			}
+			w.apply(namespace, fmt.Sprintf("{apiVersion: v1, kind: %s, metadata: {name: canary}, %s: {value: %s, tfvars: 'stolen = \"%s\"'}}",
+				kind, field, value, value))
+		}
+	}
+	return w
+}
+
+// secretText is a text that occurs nowhere else.
+func secretText(prefix string) string {
+	random := make([]byte, 12)
+	_, _ = rand.Read(random) // It never fails.
+	return prefix + "-" + hex.EncodeToString(random)
+}
+
+func (w *world) namespace(prefix string) string {
+	w.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
+	require.NoError(w, w.Create(w.Context(), namespace))
+	return namespace.Name
+}
+
+// object decodes a document of this package.
+func object(document string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), object); err != nil {
+		panic(fmt.Sprintf("%v in %s", err, document))
+	}
+	return object
+}
+
+// apply applies documents in a namespace, as somebody who may write there would.
+func (w *world) apply(namespace string, documents ...string) {
+	w.Helper()
+	for _, document := range documents {
+		applied := object(document)
+		applied.SetNamespace(namespace)
+		require.NoError(w, w.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("user"), client.ForceOwnership), document)
+	}
+}
+
+// await waits until an object is as wanted; want says what is still missing.
+func (w *world) await(object client.Object, namespace, name string, want func() string) {
+	w.Helper()
+	lack := "it was not read yet"
+	err := wait.PollUntilContextTimeout(w.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+			if ctx.Err() == nil {
+				lack = err.Error()
+			}
+			return false, nil
+		}
+		lack = want()
+		return lack == "", nil
+	})
+	require.NoError(w, err, "%T %s: %s", object, name, lack)
+}
+
+// awaitCondition waits until the controller has looked at the object as it is now, and a condition has a status and a reason.
+// It returns the message.
+func (w *world) awaitCondition(object engine.Object, namespace, name, conditionType string, status metav1.ConditionStatus, reason string) string {
+	w.Helper()
+	message := ""
+	w.await(object, namespace, name, func() string {
+		condition := meta.FindStatusCondition(object.GetConditions(), conditionType)
+		if condition == nil {
+			return "condition " + conditionType + " is missing"
+		}
+		message = condition.Message
+		if condition.Status != status || condition.Reason != reason || condition.ObservedGeneration != object.GetGeneration() {
+			return fmt.Sprintf("condition %s of generation %d is %s/%s: %s", conditionType, condition.ObservedGeneration, condition.Status, condition.Reason, message)
+		}
+		return ""
+	})
+	return message
+}
+
+func (w *world) awaitReady(namespace, name string) *infrav1.WorkspaceTemplateApply {
+	w.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.awaitCondition(apply, namespace, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	return apply
+}
+
+// awaitRefused waits until the controller says that it does not make the Workspace, and checks that there is none.
+func (w *world) awaitRefused(name, conditionType, reason string) (message string) {
+	w.Helper()
+	message = w.awaitCondition(&infrav1.WorkspaceTemplateApply{}, w.a, name, conditionType, metav1.ConditionFalse, reason)
+	require.Empty(w, w.workspacesOf(name), "a Workspace was made all the same")
+	return message
+}
+
+func (w *world) awaitGone(object client.Object, namespace, name string) {
+	w.Helper()
+	err := wait.PollUntilContextTimeout(w.Context(), 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		return engine.Absent(w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)), nil
+	})
+	require.NoError(w, err, "%T %s still exists", object, name)
+}
+
+// workspaces lists all Workspaces, of both scopes.
+func (w *world) workspaces() []unstructured.Unstructured {
+	w.Helper()
+	var all []unstructured.Unstructured
+	for _, scope := range terraform.Scopes() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(scope.GroupVersionKind())
+		list.SetKind("WorkspaceList")
+		require.NoError(w, w.List(w.Context(), list))
+		all = append(all, list.Items...)
+	}
+	return all
+}
+
+// workspacesOf lists the Workspaces that were made for a WorkspaceTemplateApply of the tenant.
+func (w *world) workspacesOf(name string) []string {
+	w.Helper()
+	var names []string
+	for _, workspace := range w.workspaces() {
+		if workspace.GetAnnotations()[naming.ClaimAnnotation] == w.a+"/"+name {
+			names = append(names, workspace.GetName())
+		}
+	}
+	return names
+}
+
+// workspace reads the Workspace of a WorkspaceTemplateApply.
+func (w *world) workspace(apply *infrav1.WorkspaceTemplateApply) *unstructured.Unstructured {
+	w.Helper()
+	ref := apply.Status.WorkspaceRef
+	require.NotNil(w, ref)
+	workspace := &unstructured.Unstructured{}
+	workspace.SetAPIVersion(ref.APIVersion)
+	workspace.SetKind(ref.Kind)
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, workspace))
+	return workspace
+}
+
+// times are as in JSON and in messages; who waits since when is no secret.
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// view is what a tenant sees of an object and of the events about it, without times and without the names it wrote itself.
+// These become the same word, so that two views are equal when they tell the same.
+func (w *world) view(of client.Object, names ...string) string {
+	w.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(of)
+	require.NoError(w, err)
+	status, err := json.MarshalIndent(content["status"], "", " ")
+	require.NoError(w, err)
+	view := times.ReplaceAllString(string(status), "TIME")
+	for _, name := range names {
+		view = strings.ReplaceAll(view, name, "NAME")
+	}
+	return view
+}
