@@ -29,6 +29,8 @@ const (
 	applyName    = "demo"
 	// legacyWorkspace is one that the naming scheme would not give.
 	legacyWorkspace = "of-an-older-capt"
+	// connectionSecret receives the outputs. That it is in the namespace is how an adopted Workspace is known to belong there.
+	connectionSecret = "outputs"
 )
 
 // template is a WorkspaceTemplate whose module makes one resource, and tells its range.
@@ -48,6 +50,7 @@ spec:
   template:
     spec:
       providerConfigRef: {kind: %s, name: sandbox}
+      writeConnectionSecretToRef: {name: %s}
       forProvider:
         source: Inline
         module: |
@@ -62,7 +65,7 @@ spec:
           }
         vars:
         - {key: cidr, value: '${cidr}'}
-`, templateName, scope, kind)
+`, templateName, scope, kind, connectionSecret)
 }
 
 // workspaceTemplateApply uses the template.

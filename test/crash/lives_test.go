@@ -23,6 +23,9 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/crash/proxy"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -202,5 +205,8 @@ func (w *world) everSeen() []string {
 	states, err := w.stage.terraform.States()
 	require.NoError(w, err)
 	require.Empty(w, states, "states are left")
+	// No garbage collector runs here, and the provider does not write to the Secret of another Workspace.
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: connectionSecret}}
+	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), secret)))
 	return w.sightings.take()
 }
