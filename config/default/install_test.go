@@ -44,6 +44,9 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 			group, _, _ := strings.Cut(definition.Spec.Group, ".")
 			provider := map[string]string{"infrastructure": "infrastructure-capt", "controlplane": "control-plane-capt"}[group]
 			want := map[string]string{"cluster.x-k8s.io/provider": provider}
+			if definition.Spec.Names.Kind == "WorkspaceTemplate" { // They belong to no Cluster, and yet move with it.
+				want["clusterctl.cluster.x-k8s.io/move"] = ""
+			}
 			for _, version := range definition.Spec.Versions {
 				want["cluster.x-k8s.io/"+version.Name] = version.Name
 				assert.True(t, version.Served)

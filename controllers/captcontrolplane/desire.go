@@ -73,8 +73,8 @@ func (f *Facts) variables(controlPlane *controlplanev1.CAPTControlPlane) (map[st
 		}
 		out[name] = string(text)
 	}
-	if f.Infrastructure != nil && f.Infrastructure.Status.VPC.ID != "" {
-		out[naming.VPCIDVariable] = f.Infrastructure.Status.VPC.ID
+	if id := f.vpcID(); id != "" {
+		out[naming.VPCIDVariable] = id
 	}
 	return out, nil
 }

@@ -81,7 +81,19 @@ func (f *Facts) infrastructureReady() bool {
 	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
 	}
-	return !f.hasCAPTCluster() || (f.Infrastructure != nil && f.Infrastructure.Status.VPC.ID != "")
+	return !f.hasCAPTCluster() || f.vpcID() != ""
+}
+
+// vpcID is the VPC of the CAPTCluster; empty while it is not known. A CAPTCluster that somebody else manages need not report
+// what its spec says already.
+func (f *Facts) vpcID() string {
+	switch {
+	case f.Infrastructure == nil:
+		return ""
+	case f.Infrastructure.Status.VPC.ID != "":
+		return f.Infrastructure.Status.VPC.ID
+	}
+	return f.Infrastructure.Spec.VPC.ExistingID
 }
 
 func (f *Facts) hasCAPTCluster() bool {

@@ -143,7 +143,7 @@ func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
 		return true // Nothing was changed since it was made.
 	}
 	if last != nil && last.Generation == generation {
-		return last.StatusHash != l.statusHash()
+		return last.StatusHash == "" || last.StatusHash != l.statusHash()
 	}
 	// Somebody else changed it, or nobody could note the change. Both times have whole seconds: what happened in the second of
 	// the change may have happened before it. The API server does not count fields that are only taken away, so this can be
@@ -155,6 +155,14 @@ func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
 // Update tells what the Workspace is, for status to remember after a change.
 func (l *Live) Update() *infrav1.WorkspaceUpdate {
 	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
+}
+
+// Seen is what to remember of the last change: once the provider has seen it, it has, whatever it shows later.
+func (l *Live) Seen(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
+	if last == nil || last.Generation != l.object.GetGeneration() || !l.reported(last) {
+		return last
+	}
+	return &infrav1.WorkspaceUpdate{Generation: last.Generation}
 }
 
 // statusHash is a hash of all that the provider shows.

@@ -160,6 +160,9 @@ func TestWithProviderV0AnyOtherStatusThanThatOfTheWriteTellsOfTheChange(t *testi
 	upToDate := func(live *Live) bool { return Observe(live, Circumstances{LastUpdate: written}).UpToDate }
 	assert.False(t, upToDate(v0(checksum)))
 	assert.True(t, upToDate(v0()), "the provider took the checksum away when it had applied")
+	assert.Equal(t, written, v0(checksum).Seen(written))
+	seen := v0().Seen(written)
+	assert.True(t, Observe(v0(checksum), Circumstances{LastUpdate: seen}).UpToDate, "a later look finds what it found before the change")
 	again := []builder.Option{builder.WithGeneration(3), statusChanged(builder.Created), specChanged(builder.Created.Add(time.Hour))}
 	assert.False(t, upToDate(v0(again...)), "somebody changed it again")
 }

@@ -54,8 +54,8 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if f.Rendered != nil && f.written() {
 		s.WrittenGeneration = apply.Generation
 	}
-	if s.LastUpdate = f.LastUpdate; observation.UpToDate {
-		s.LastUpdate = nil
+	if s.LastUpdate = f.LastUpdate; f.owned() {
+		s.LastUpdate = f.Live.Seen(f.LastUpdate)
 	}
 	revisions(s, f, observation)
 

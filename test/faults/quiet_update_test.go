@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
@@ -55,7 +56,15 @@ func TestAnUpdateThatChangesNoOutputIsToldWhenItIsApplied(t *testing.T) {
 		w.mend("demo")
 		last := w.awaitReady("demo", before)
 		require.NotEqual(w, first.Status.LastAppliedRevision, last.Status.LastAppliedRevision)
-		require.Nil(w, last.Status.LastUpdate)
+		// The next look of the provider shows again what it had shown before the update.
+		w.edit("demo", `{"metadata":{"annotations":{"example.com/touched":"yes"}}}`)
+		w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
+			if checksum, _, _ := unstructured.NestedString(workspace.Object, "status", "atProvider", "checksum"); checksum == "" {
+				return "the provider has not looked again"
+			}
+			return ""
+		})
+		require.Never(w, func() bool { return !w.ready("demo") }, 1500*time.Millisecond, tick, "what was told as applied stays so")
 		require.Len(w, w.writes("demo"), 2, "one to make it, and one to change it")
 		w.end("demo")
 	})

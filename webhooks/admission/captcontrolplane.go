@@ -38,6 +38,7 @@ func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.
 // referControlPlane writes down which WorkspaceTemplateApply a new CAPTControlPlane will have. One that names no template is
 // about to be refused.
 func referControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
+	completeVersion(controlPlane)
 	if controlPlane.Spec.WorkspaceTemplateApplyRef != nil || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
@@ -48,6 +49,7 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 // keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which nobody can connect is
 // put back as what it means, or left out for the controller to write.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
+	completeVersion(controlPlane)
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
 		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(old.Spec.ControlPlaneEndpoint)
@@ -59,6 +61,14 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	for i := range controlPlane.Spec.FargateProfiles {
 		profile := &controlPlane.Spec.FargateProfiles[i]
 		keepReference(references[profile.Name], &profile.WorkspaceTemplateApplyRef)
+	}
+}
+
+// completeVersion gives spec.version the form that Cluster API's contract asks for: a semantic version that begins with v. One
+// that is none is about to be refused.
+func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
+	if version, err := validation.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
+		controlPlane.Spec.Version = version.Semantic
 	}
 }
 

@@ -80,6 +80,20 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 }
 
 // A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
+// Cluster API's contract: the v is added, and what is stored is a semantic version.
+func TestAVersionIsStoredInFull(t *testing.T) {
+	version := func(text string) *controlplanev1.CAPTControlPlane {
+		return builder.CAPTControlPlane("demo", unborn, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = text }))
+	}
+	for given, want := range map[string]string{
+		"1.34": "v1.34.0", "v1.34": "v1.34.0", "1.34.2": "v1.34.2", "v1.34.2": "v1.34.2", "latest": "latest", "": "",
+	} {
+		defaults := captControlPlaneDefaults(newWorld(t))
+		assert.Equal(t, want, defaulted(t, defaults, nil, version(given)).Spec.Version, "created with %q", given)
+		assert.Equal(t, want, defaulted(t, defaults, version("v1.33.0"), version(given)).Spec.Version, "changed to %q", given)
+	}
+}
+
 func TestACAPTControlPlaneKeepsWhatCAPTWrote(t *testing.T) {
 	old := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), builder.WithEndpoint("1.2.3.4", 443), profiles("a", "of-a", "b", "of-b", "c", ""))
 	for name, row := range map[string]struct{ update, want []builder.Option }{

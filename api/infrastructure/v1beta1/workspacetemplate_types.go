@@ -38,7 +38,7 @@ type WorkspaceTemplateDefinition struct {
 	// +optional
 	Metadata *WorkspaceTemplateMetadata `json:"metadata,omitempty"`
 
-	// spec of the Workspace, with ${name} placeholders.
+	// spec of the Workspace, with placeholders (docs/templates.md).
 	// +required
 	Spec WorkspaceSpec `json:"spec"`
 }

@@ -30,7 +30,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// variables take the place of ${name} in the template.
+	// variables take the place of placeholders in the template (docs/templates.md).
 	// +optional
 	Variables map[string]string `json:"variables,omitzero"`
 

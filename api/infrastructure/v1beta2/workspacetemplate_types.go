@@ -59,7 +59,7 @@ type WorkspaceTemplateResource struct {
 	// +optional
 	Metadata WorkspaceTemplateMetadata `json:"metadata,omitempty,omitzero"`
 
-	// spec of the Workspace, with ${name} placeholders in its strings.
+	// spec of the Workspace, with placeholders in its strings (docs/templates.md).
 	// +required
 	Spec terraform.WorkspaceSpec `json:"spec"`
 }

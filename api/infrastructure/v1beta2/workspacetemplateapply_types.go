@@ -44,7 +44,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
-	// variables take the place of ${name} in the template.
+	// variables take the place of placeholders in the template (docs/templates.md).
 	// +optional
 	// +mapType=granular
 	// +kubebuilder:validation:MaxProperties=512
@@ -131,7 +131,7 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	WrittenGeneration int64 `json:"writtenGeneration,omitempty"`
 
-	// lastUpdate is the last change of the Workspace, until the provider has seen it.
+	// lastUpdate is the last change of the Workspace, and whether the provider has seen it.
 	// +optional
 	LastUpdate *WorkspaceUpdate `json:"lastUpdate,omitempty"`
 
@@ -233,9 +233,9 @@ type WorkspaceUpdate struct {
 	Generation int64 `json:"generation"`
 
 	// statusHash is a hash of the status that the Workspace had then. As soon as it has another one, the provider has seen
-	// the change.
-	// +required
-	StatusHash string `json:"statusHash"`
+	// the change; the hash is empty from then on, since the status may become what it was.
+	// +optional
+	StatusHash string `json:"statusHash,omitempty"`
 }
 
 // WorkspaceTemplateApply applies a WorkspaceTemplate: it owns one Workspace.
