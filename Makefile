@@ -15,9 +15,9 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 GO ?= go
 LINK_FLAGS := -s -w
 
-# How tests are run. Packages below test/ start servers, so they run one at a time: two processors are enough.
+# How tests are run. Packages below test/ start servers, and wait for them most of the time, so two run at a time.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
-SERVER_FLAGS ?= -count=1 -timeout 25m -p 1
+SERVER_FLAGS ?= -count=1 -timeout 25m -p 2
 FUZZ_TIME ?= 30s
 
 # Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so

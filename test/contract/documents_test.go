@@ -1,0 +1,250 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// vpcModule is the smallest module that a VPC template can have.
+const vpcModule = `
+variable "vpc_name" {
+  type = string
+}
+resource "terraform_data" "vpc" {
+  input = var.vpc_name
+}
+output "vpc_id" {
+  value = "vpc-0${substr(md5(terraform_data.vpc.output), 0, 8)}"
+}
+output "availability_zones" {
+  value = ["eu-central-1a", "eu-central-1b"]
+}
+`
+
+// module is that of control planes.
+var module string
+
+// clusterModule pretends to make a cluster, and says that it is the one of the sandbox: Cluster API connects to it.
+func clusterModule() (string, error) {
+	kubeconfig, err := os.ReadFile(shared.Kubeconfig())
+	if err != nil {
+		return "", err
+	}
+	config := shared.Config()
+	return fmt.Sprintf(`
+variable "cluster_name" {
+  type = string
+}
+variable "kubernetes_version" {
+  type = string
+}
+resource "terraform_data" "eks" {
+  input = { name = var.cluster_name, version = var.kubernetes_version }
+}
+output "cluster_name" {
+  value = terraform_data.eks.output.name
+}
+output "cluster_endpoint" {
+  value = "%s"
+}
+output "cluster_certificate_authority_data" {
+  value = "%s"
+}
+output "kubeconfig" {
+  sensitive = true
+  value     = base64decode("%s")
+}
+`, config.Host, base64.StdEncoding.EncodeToString(config.CAData), base64.StdEncoding.EncodeToString(kubeconfig)), nil
+}
+
+// template is a WorkspaceTemplate with a module, its variables, and a configuration of the provider.
+func template(name, module, configKind, config string, variables ...string) string {
+	var vars strings.Builder
+	for _, variable := range variables {
+		fmt.Fprintf(&vars, "\n        - {key: %s, value: '${%s}'}", variable, variable)
+	}
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplate
+metadata:
+  name: %s
+spec:
+  template:
+    spec:
+      providerConfigRef: {kind: %s, name: %s}
+      forProvider:
+        source: Inline
+        module: |%s
+        vars:%s
+`, name, configKind, config, strings.ReplaceAll(module, "\n", "\n          "), vars.String())
+}
+
+func vpcTemplate() string {
+	return template("vpc", vpcModule, "ClusterProviderConfig", sandbox.ProviderConfigName, "vpc_name")
+}
+
+// changedVPCTemplate is one that Terraform must apply anew.
+func changedVPCTemplate() string {
+	return template("vpc", vpcModule+"# changed\n", "ClusterProviderConfig", sandbox.ProviderConfigName, "vpc_name")
+}
+
+func controlPlaneTemplate() string {
+	return template("eks", module, "ClusterProviderConfig", sandbox.ProviderConfigName, "cluster_name", "kubernetes_version")
+}
+
+func cluster(name string) string {
+	return fmt.Sprintf(`
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata:
+  name: %[1]s
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: CAPTControlPlane, name: %[1]s}
+`, name)
+}
+
+// infrastructureOnly is a Cluster that brings its control plane itself.
+func infrastructureOnly(name string) string {
+	return fmt.Sprintf(`
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata:
+  name: %[1]s
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: %[1]s}
+`, name)
+}
+
+func newVPC(name string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata:
+  name: %s
+spec:
+  region: eu-central-1
+  vpc: {template: {ref: {name: vpc}}}
+`, name)
+}
+
+// existingVPC is a CAPTCluster that needs no Terraform.
+func existingVPC(name string) string {
+	return fmt.Sprintf(`
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata:
+  name: %s
+spec:
+  region: eu-central-1
+  vpc: {existingID: vpc-0123456789abcdef0}
+`, name)
+}
+
+func eks(name, version string) string {
+	return fmt.Sprintf(`
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlane
+metadata:
+  name: %s
+spec:
+  version: %s
+  workspaceTemplateRef: {name: eks}
+`, name, version)
+}
+
+// everything is all documents of a Cluster.
+func everything(name, version string) []string {
+	return append([]string{vpcTemplate(), newVPC(name)}, onlyControlPlane(name, version)...)
+}
+
+// inExistingVPC is all documents of a Cluster whose VPC is there already.
+func inExistingVPC(name, version string) []string {
+	return append([]string{existingVPC(name)}, onlyControlPlane(name, version)...)
+}
+
+func onlyControlPlane(name, version string) []string {
+	return []string{controlPlaneTemplate(), cluster(name), eks(name, version)}
+}
+
+// annotated adds an annotation to a document.
+func annotated(document, annotation, value string) string {
+	return strings.Replace(document, "metadata:\n", fmt.Sprintf("metadata:\n  annotations: {%s: %q}\n", annotation, value), 1)
+}
+
+// clusterClass makes clusters of one shape.
+const clusterClass = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata:
+  name: eks
+spec:
+  infrastructure:
+    templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTClusterTemplate, name: eks}
+  controlPlane:
+    templateRef: {apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: CAPTControlPlaneTemplate, name: eks}
+`
+
+const captClusterTemplate = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTClusterTemplate
+metadata:
+  name: eks
+spec:
+  template:
+    metadata:
+      labels: {cluster.x-k8s.io/watch-filter: first, team: network}
+      annotations: {example.com/cost-center: "7"}
+    spec:
+      region: eu-central-1
+      vpc: {existingID: vpc-0123456789abcdef0}
+`
+
+const captControlPlaneTemplate = `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: CAPTControlPlaneTemplate
+metadata:
+  name: eks
+spec:
+  template:
+    metadata:
+      labels: {cluster.x-k8s.io/watch-filter: first, team: platform}
+      annotations: {example.com/cost-center: "7"}
+    spec:
+      workspaceTemplateRef: {name: eks}
+      additionalTags: {team: platform}
+`
+
+// classyCluster is a Cluster of the ClusterClass.
+func classyCluster(name, version string) string {
+	return fmt.Sprintf(`
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata:
+  name: %s
+spec:
+  topology:
+    classRef: {name: eks}
+    version: %s
+`, name, version)
+}

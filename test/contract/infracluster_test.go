@@ -1,0 +1,219 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+// infraClusterContract is the contract of CAPTCluster.
+func infraClusterContract() book {
+	return book{file: "infra-cluster.md", rules: []rule{
+		{title: "All resources: scope", mandatory: true, test: each(isNamespaced, captClusterKind, captClusterTemplateKind)},
+		{title: "All resources: `TypeMeta` and `ObjectMeta`field", mandatory: true, test: func(t *testing.T) {
+			each(hasTypeMetaAndObjectMeta, captClusterKind, captClusterTemplateKind)(t)
+			aside(t, "every version", inEveryVersion(demo, captClusterKind))
+		}},
+		{title: "All resources: `APIVersion` field value", mandatory: true, test: each(followsTheContract, captClusterKind, captClusterTemplateKind)},
+		{title: "InfraCluster, InfraClusterList resource definition", mandatory: true, test: func(t *testing.T) {
+			isDefined(t, captClusterKind)
+			hasStatus(t, captClusterKind)
+		}},
+		{title: "InfraCluster: control plane endpoint", test: endpointIsNotOfTheInfrastructure,
+			reason: "EKS makes the endpoint, so the control plane has it. A VPC needs none, and EKS needs the VPC to have one: so CAPTCluster does not wait for the endpoint of the Cluster, as the rule asks of those that do not make it."},
+		{title: "InfraCluster: failure domains", test: failureDomainsSurface},
+		{title: "InfraCluster: initialization completed", mandatory: true, test: infrastructureIsInitializedOnce},
+		{title: "InfraCluster: conditions", test: infrastructureConditionsAreMirrored},
+		{title: "InfraCluster: terminal failures", test: infrastructureFailuresAreNotTerminal},
+		{title: "InfraClusterTemplate, InfraClusterTemplateList resource definition", test: func(t *testing.T) {
+			isTemplateOf(t, captClusterTemplateKind, captClusterKind, "workspaceTemplateApplyRef", "controlPlaneEndpoint")
+			aside(t, "ClusterClass", clusterClassMakesInfrastructure)
+		}},
+		{title: "Externally managed infrastructure", test: func(t *testing.T) {
+			aside(t, "CAPTCluster", infrastructureOfOthersIsLeftAlone)
+			aside(t, "CAPTControlPlane", controlPlaneOfOthersIsLeftAlone)
+			aside(t, "CAPTControlPlane on infrastructure of others", controlPlaneStandsOnInfrastructureOfOthers)
+		}},
+		{title: "Multi tenancy", test: func(t *testing.T) {
+			aside(t, "credentials", tenantsHaveTheirOwnCredentials)
+			aside(t, "instances", instancesShareInfrastructure)
+		}},
+		{title: "Clusterctl support", test: each(isLabelledForClusterctl("infrastructure-capt"), captClusterKind, captClusterTemplateKind)},
+		{title: "InfraCluster: pausing", test: func(t *testing.T) {
+			pauses(t, "paused-vpc", &infrav1.CAPTCluster{}, func(object engine.Object, note string) {
+				object.(*infrav1.CAPTCluster).Spec.VPC.Template.Variables = map[string]string{"note": note}
+			}, vpcTemplate(), newVPC("paused"), infrastructureOnly("paused"))
+		}},
+	}}
+}
+
+func endpointIsNotOfTheInfrastructure(t *testing.T) {
+	requireNoFields(t, captClusterKind, "spec.controlPlaneEndpoint")
+	w := newWorld(t)
+	w.apply(existingVPC("here"), infrastructureOnly("here"))
+	captCluster := &infrav1.CAPTCluster{}
+	w.awaitTrue(captCluster, "here", infrav1.ReadyCondition)
+	owner := w.awaitCluster("here", "the infrastructure is not provisioned", func(owner *clusterv1.Cluster) bool {
+		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
+	})
+	require.True(t, owner.Spec.ControlPlaneEndpoint.IsZero(), "nobody has given one")
+	require.Empty(t, captCluster.Status.Endpoint)
+
+	// Somebody else gives it, here the user. Cluster API is content, and CAPTCluster shows it.
+	w.change(owner, "here", func() { owner.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 443} })
+	w.awaitCluster("here", "it is not Provisioned", func(owner *clusterv1.Cluster) bool {
+		return owner.Status.Phase == string(clusterv1.ClusterPhaseProvisioned)
+	})
+	w.await(captCluster, "here", func() string {
+		if captCluster.Status.Endpoint == "api.example.com:443" {
+			return ""
+		}
+		return "status.endpoint is " + captCluster.Status.Endpoint
+	})
+}
+
+func failureDomainsSurface(t *testing.T) {
+	requireFields(t, captClusterKind, map[string]string{
+		"status.failureDomains": "array", "status.failureDomains.name": "string",
+		"status.failureDomains.controlPlane": "boolean", "status.failureDomains.attributes": "object",
+	})
+	w := demoWorld(t)
+	captCluster, owner := &infrav1.CAPTCluster{}, &clusterv1.Cluster{}
+	w.read(captCluster, demo)
+	want := []clusterv1.FailureDomain{
+		{Name: "eu-central-1a", ControlPlane: ptr.To(true)}, {Name: "eu-central-1b", ControlPlane: ptr.To(true)},
+	}
+	require.Equal(t, want, captCluster.Status.FailureDomains)
+	w.read(owner, demo)
+	require.Equal(t, want, owner.Status.FailureDomains)
+
+	zones, ok := field(w.in(older(captClusterKind), demo), "status.failureDomains").(map[string]any)
+	require.True(t, ok, "it is a map in the contract v1beta1")
+	require.Len(t, zones, 2)
+	require.Equal(t, map[string]any{"controlPlane": true}, zones["eu-central-1a"])
+}
+
+func infrastructureIsInitializedOnce(t *testing.T) {
+	requireFields(t, captClusterKind, map[string]string{"status.initialization": "object", "status.initialization.provisioned": "boolean"})
+	w := newWorld(t)
+	w.play("new-vpc", applyHangs)
+	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
+	w.awaitBegun("new-vpc", scripted.Apply)
+	captCluster := &infrav1.CAPTCluster{}
+	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProvisioningReason)
+	require.Nil(t, captCluster.Status.Initialization.Provisioned, "there is no VPC yet")
+	require.NotEqual(t, true, field(w.in(older(captClusterKind), "new"), "status.ready"))
+	owner := &clusterv1.Cluster{}
+	w.read(owner, "new")
+	require.False(t, ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false))
+	require.Empty(t, owner.Status.FailureDomains)
+
+	w.play("new-vpc", goesWell)
+	w.awaitCluster("new", "it is not provisioned", func(owner *clusterv1.Cluster) bool {
+		return ptr.Deref(owner.Status.Initialization.InfrastructureProvisioned, false)
+	})
+	w.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
+	require.True(t, *captCluster.Status.Initialization.Provisioned)
+	require.Equal(t, true, field(w.in(older(captClusterKind), "new"), "status.ready"), "what the contract v1beta1 reads")
+
+	// What is initialized stays initialized, whatever becomes of the VPC.
+	w.play("new-vpc", applyFails)
+	w.apply(changedVPCTemplate())
+	w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+	require.True(t, *captCluster.Status.Initialization.Provisioned)
+}
+
+// requireWellFormed requires what Cluster API reads of a condition.
+func requireWellFormed(t *testing.T, conditions []metav1.Condition) {
+	t.Helper()
+	require.NotEmpty(t, conditions)
+	seen := map[string]bool{}
+	for _, condition := range conditions {
+		require.False(t, seen[condition.Type], "two conditions %s", condition.Type)
+		seen[condition.Type] = true
+		require.Contains(t, []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}, condition.Status)
+		require.NotEmpty(t, condition.Reason, condition.Type)
+		require.False(t, condition.LastTransitionTime.IsZero(), condition.Type)
+		require.NotZero(t, condition.ObservedGeneration, condition.Type)
+	}
+}
+
+func infrastructureConditionsAreMirrored(t *testing.T) {
+	requireFields(t, captClusterKind, map[string]string{
+		"status.conditions": "array", "status.conditions.type": "string", "status.conditions.status": "string",
+		"status.conditions.reason": "string", "status.conditions.message": "string",
+		"status.conditions.lastTransitionTime": "string", "status.conditions.observedGeneration": "integer",
+	})
+	w := newWorld(t)
+	captCluster := &infrav1.CAPTCluster{}
+	mirrored := func(status metav1.ConditionStatus, reason string) {
+		t.Helper()
+		w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, status, reason)
+		requireWellFormed(t, captCluster.Status.Conditions)
+		w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
+	}
+	w.play("new-vpc", applyHangs)
+	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
+	w.awaitBegun("new-vpc", scripted.Apply)
+	mirrored(metav1.ConditionFalse, infrav1.ProvisioningReason)
+	w.play("new-vpc", destroyHangs)
+	mirrored(metav1.ConditionTrue, infrav1.ReadyReason)
+	w.delete(&clusterv1.Cluster{}, "new")
+	w.awaitBegun("new-vpc", scripted.Destroy)
+	mirrored(metav1.ConditionFalse, infrav1.DeletingReason)
+	w.play("new-vpc", goesWell)
+	w.awaitGone(&clusterv1.Cluster{}, "new")
+}
+
+func infrastructureFailuresAreNotTerminal(t *testing.T) {
+	for _, version := range definition(t, captClusterKind).Spec.Versions {
+		if version.Name == contractVersion {
+			require.Nil(t, property(&version, "status.failureReason"))
+			require.Nil(t, property(&version, "status.failureMessage"))
+		}
+	}
+	w := newWorld(t)
+	w.play("new-vpc", applyFails)
+	w.apply(vpcTemplate(), newVPC("new"), infrastructureOnly("new"))
+	captCluster := &infrav1.CAPTCluster{}
+	condition := w.awaitCondition(captCluster, "new", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason)
+	require.Contains(t, condition.Message, "VpcLimitExceeded", "a person learns what happened")
+	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
+	requireNotFailed(w, "new")
+
+	w.play("new-vpc", goesWell)
+	w.awaitTrue(captCluster, "new", infrav1.ReadyCondition)
+	w.awaitMirrored(captCluster, "new", infrav1.ReadyCondition, clusterv1.ClusterInfrastructureReadyCondition)
+}
+
+// requireNotFailed requires that Cluster API takes nothing for a failure of the deprecated kind, which had no way back.
+func requireNotFailed(w *world, name string) {
+	w.Helper()
+	owner := w.in(clusterv1.GroupVersion.WithKind("Cluster"), name)
+	require.Equal(w, string(clusterv1.ClusterPhaseProvisioning), field(owner, "status.phase"))
+	require.Nil(w, field(owner, "status.deprecated.v1beta1.failureReason"))
+	require.Nil(w, field(owner, "status.deprecated.v1beta1.failureMessage"))
+}

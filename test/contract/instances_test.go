@@ -1,0 +1,134 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/process"
+)
+
+const providerConfig = `
+apiVersion: tf.m.upbound.io/v1beta1
+kind: ProviderConfig
+metadata: {name: tenant}
+spec: {pluginCache: false, configuration: "# credentials of %s"}
+`
+
+// Credentials are in the configuration of the provider. Each tenant has one in a namespace of its own, and what CAPT makes
+// there uses it.
+func tenantsHaveTheirOwnCredentials(t *testing.T) {
+	for _, tenant := range []string{"one", "two"} {
+		t.Run(tenant, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.apply(fmt.Sprintf(providerConfig, tenant), template("vpc", vpcModule, "ProviderConfig", "tenant", "vpc_name"),
+				newVPC("mine"), infrastructureOnly("mine"))
+			w.awaitTrue(&infrav1.CAPTCluster{}, "mine", infrav1.ReadyCondition)
+			ref, _, err := unstructured.NestedStringMap(w.workspace("mine-vpc").Object, "spec", "providerConfigRef")
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"kind": "ProviderConfig", "name": "tenant"}, ref)
+		})
+	}
+}
+
+// second is the watch filter of another instance of the manager.
+const second = "second"
+
+// startSecond starts another instance of the manager, for one namespace and one value of the watch label.
+func startSecond(t *testing.T, namespace string) {
+	t.Helper()
+	port, err := process.FreePort()
+	require.NoError(t, err)
+	log := filepath.Join(t.TempDir(), "log")
+	manager, err := process.Start(process.Spec{
+		Name: "second manager", Path: shared.Binary(sandbox.Manager), Log: log,
+		Args: []string{
+			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
+			"--namespace=" + namespace, "--watch-filter=" + second,
+			"--health-addr=127.0.0.1:0", "--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics=true",
+			fmt.Sprintf("--webhook-port=%d", port), "--webhook-cert-dir=" + shared.WebhookCertDir(),
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		manager.Kill()
+		if t.Failed() {
+			t.Log(process.Tail(log, 30))
+		}
+	})
+}
+
+// instancesShareACluster holds the manager to a label and a namespace. The one that all tests share is an instance of its
+// own: it takes what has its label, and nothing else. documents make a Cluster, apply is the end of the name of what CAPT
+// makes for the object.
+func instancesShareACluster(t *testing.T, object engine.Object, template, apply string, documents func(name string) []string) {
+	w, other := newWorld(t), newWorld(t)
+	give := func(w *world, name, filter string) {
+		for _, document := range documents(name) {
+			w.apply(strings.Replace(document, "metadata:\n", fmt.Sprintf("metadata:\n  labels: {%s: %s}\n", clusterv1.WatchLabel, filter), 1))
+		}
+	}
+	w.apply(template)
+	other.apply(template)
+	give(other, "elsewhere", second)
+	give(w, "nobodys", "third")
+	give(w, "seconds", second)
+	give(w, "firsts", instance)
+
+	w.awaitTrue(object, "firsts", infrav1.ReadyCondition)
+	w.read(object, "seconds")
+	require.Empty(t, object.GetConditions(), "it is not for the first instance")
+
+	startSecond(t, w.namespace)
+	w.awaitTrue(object, "seconds", infrav1.ReadyCondition)
+	made := &infrav1.WorkspaceTemplateApply{}
+	w.read(made, "seconds"+apply)
+	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "who has the owner has what it owns")
+
+	w.read(object, "nobodys")
+	require.Empty(t, object.GetConditions(), "nobody has this label")
+	require.Empty(t, object.GetFinalizers())
+	other.read(object, "elsewhere")
+	require.Empty(t, object.GetConditions(), "nobody looks into this namespace for this label")
+	require.Empty(t, object.GetFinalizers())
+	require.Len(t, w.workspaces(), 2)
+	require.Empty(t, other.workspaces())
+}
+
+func instancesShareInfrastructure(t *testing.T) {
+	instancesShareACluster(t, &infrav1.CAPTCluster{}, vpcTemplate(), "-vpc", func(name string) []string {
+		return []string{newVPC(name), infrastructureOnly(name)}
+	})
+}
+
+func instancesShareControlPlanes(t *testing.T) {
+	instancesShareACluster(t, &controlplanev1.CAPTControlPlane{}, controlPlaneTemplate(), "-eks-controlplane-apply", func(name string) []string {
+		return []string{existingVPC(name), cluster(name), eks(name, "v1.34.0")}
+	})
+}

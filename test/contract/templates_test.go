@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// classyWorld has a ClusterClass and a Cluster of it, whose objects Cluster API has made.
+func classyWorld(t *testing.T, version string) (*world, *clusterv1.Cluster) {
+	t.Helper()
+	w := newWorld(t)
+	w.apply(controlPlaneTemplate(), captClusterTemplate, captControlPlaneTemplate, clusterClass)
+	w.awaitTrue(&clusterv1.ClusterClass{}, "eks", clusterv1.ClusterClassVariablesReadyCondition)
+	w.apply(classyCluster("classy", version))
+	owner := &clusterv1.Cluster{}
+	w.awaitTrue(owner, "classy", clusterv1.ClusterTopologyReconciledCondition)
+	return w, owner
+}
+
+func clusterClassMakesInfrastructure(t *testing.T) {
+	w, owner := classyWorld(t, "v1.34.0")
+	require.Equal(t, "CAPTCluster", owner.Spec.InfrastructureRef.Kind)
+	captCluster := &infrav1.CAPTCluster{}
+	w.awaitTrue(captCluster, owner.Spec.InfrastructureRef.Name, infrav1.ReadyCondition)
+	require.Equal(t, "network", captCluster.Labels["team"], "the metadata of the template")
+	require.Equal(t, "7", captCluster.Annotations["example.com/cost-center"])
+	require.Equal(t, "eu-central-1", captCluster.Spec.Region)
+	require.Equal(t, "vpc-0123456789abcdef0", captCluster.Spec.VPC.ExistingID)
+	require.Equal(t, ptr.To(true), captCluster.Status.Initialization.Provisioned)
+
+	w.delete(&clusterv1.Cluster{}, "classy")
+	w.awaitGone(&clusterv1.Cluster{}, "classy")
+	w.awaitGone(captCluster, captCluster.Name)
+	require.Empty(t, w.workspaces())
+}
+
+func clusterClassMakesControlPlanes(t *testing.T) {
+	w, owner := classyWorld(t, "v1.34.0")
+	require.Equal(t, "CAPTControlPlane", owner.Spec.ControlPlaneRef.Kind)
+	controlPlane, name := &controlplanev1.CAPTControlPlane{}, owner.Spec.ControlPlaneRef.Name
+	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
+	require.Equal(t, "platform", controlPlane.Labels["team"], "the metadata of the template")
+	require.Equal(t, "7", controlPlane.Annotations["example.com/cost-center"])
+	require.EqualValues(t, "platform", controlPlane.Spec.AdditionalTags["team"])
+	require.Equal(t, "v1.34.0", controlPlane.Spec.Version, "Cluster API adds it")
+
+	// What CAPT wrote into the spec is not taken away when the topology changes.
+	before := controlPlane.DeepCopy()
+	w.apply(classyCluster("classy", "v1.35.0"))
+	w.await(controlPlane, name, func() string {
+		if controlPlane.Status.Version == "v1.35.0" {
+			return ""
+		}
+		return "status.version is " + controlPlane.Status.Version
+	})
+	require.Equal(t, before.Spec.WorkspaceTemplateApplyRef, controlPlane.Spec.WorkspaceTemplateApplyRef)
+	require.Equal(t, before.Spec.ControlPlaneEndpoint, controlPlane.Spec.ControlPlaneEndpoint)
+	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
+	w.await(owner, "classy", func() string {
+		for _, condition := range owner.Status.Conditions {
+			if condition.Type == clusterv1.ClusterTopologyReconciledCondition && condition.Status == "True" && condition.ObservedGeneration == owner.Generation {
+				return ""
+			}
+		}
+		return "Cluster API waits for the upgrade"
+	})
+	require.Len(t, w.workspaces(), 1)
+	w.awaitAvailable("classy")
+}
