@@ -157,12 +157,17 @@ func (l *Live) Update() *infrav1.WorkspaceUpdate {
 	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
 }
 
-// Seen is what to remember of the last change: once the provider has seen it, it has, whatever it shows later.
+// Seen is what to remember of the last change: once the provider has seen it, it has, whatever it shows later. Nothing needs
+// to be remembered where the provider tells by itself.
 func (l *Live) Seen(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
-	if last == nil || last.Generation != l.object.GetGeneration() || !l.reported(last) {
+	synced := l.condition(conditionSynced)
+	switch {
+	case !l.reported(last):
 		return last
+	case synced == nil || synced.ObservedGeneration != 0 || l.object.GetGeneration() <= 1:
+		return nil
 	}
-	return &infrav1.WorkspaceUpdate{Generation: last.Generation}
+	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration()}
 }
 
 // statusHash is a hash of all that the provider shows.
