@@ -135,7 +135,9 @@ func managerMayHoldItsLease(t *testing.T, s *sandbox.Sandbox) {
 		{"", "events", "create", "default", "", false},
 		{"events.k8s.io", "events", "create", "default", "", true},
 		{"", "pods", "create", sandbox.ManagerNamespace, "", false},
-		{"", "secrets", "delete", sandbox.ManagerNamespace, "", false},
+		{"", "secrets", "delete", sandbox.ManagerNamespace, "", true}, // For the owner reference of a kubeconfig that lost it.
+		{"", "secrets", "deletecollection", sandbox.ManagerNamespace, "", false},
+		{"", "secrets", "update", sandbox.ManagerNamespace, "", false},
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: sandbox.ManagerUser,
