@@ -70,7 +70,7 @@ type Circumstances struct {
 	Watched time.Duration
 	// Differs says that the Workspace is not yet as it was rendered.
 	Differs bool
-	// LastUpdate is the last change of the Workspace as status has it; nil when none is under way.
+	// LastUpdate is the last change of the Workspace as status has it; nil when nobody noted one.
 	LastUpdate *infrav1.WorkspaceUpdate
 	// Published are the names of the outputs that may be shown.
 	Published []string
@@ -108,8 +108,8 @@ func (l *Live) condition(conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(l.typed.Status.Conditions, conditionType)
 }
 
-// Error is a hash of the error that the Workspace shows, of whatever generation; empty when it shows none.
-func (l *Live) Error() string {
+// ErrorHash is a hash of the error that the Workspace shows, of whatever generation; empty when it shows none.
+func (l *Live) ErrorHash() string {
 	if !l.failed() {
 		return ""
 	}
@@ -181,18 +181,19 @@ func (l *Live) statusHash() string {
 
 // lastChange is when anybody last changed the spec of the Workspace; zero if nobody ever did.
 func lastChange(live *Live) (changed time.Time) {
-	return newest(live, func(entry metav1.ManagedFieldsEntry) bool {
+	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
 	})
 }
 
 // lastStatus is when the provider last changed what it shows.
 func lastStatus(live *Live) time.Time {
-	return newest(live, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
+	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
 }
 
-func newest(live *Live, counts func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
-	for _, entry := range live.object.GetManagedFields() {
+// newest is when the latest of the writes that count was made; zero if there was none.
+func newest(object metav1.Object, counts func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
+	for _, entry := range object.GetManagedFields() {
 		if entry.Time != nil && entry.Time.After(last) && counts(entry) {
 			last = entry.Time.Time
 		}

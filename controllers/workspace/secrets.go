@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -85,11 +86,9 @@ func (c *Client) secrets(ctx context.Context, live *Live) secrets {
 
 // changed is when a Secret was made, or last changed.
 func changed(secret *corev1.Secret) time.Time {
-	last := secret.CreationTimestamp.Time
-	for _, entry := range secret.ManagedFields {
-		if entry.Time != nil && entry.Time.After(last) {
-			last = entry.Time.Time
-		}
+	last := newest(secret, func(metav1.ManagedFieldsEntry) bool { return true })
+	if secret.CreationTimestamp.After(last) {
+		return secret.CreationTimestamp.Time
 	}
 	return last
 }

@@ -59,8 +59,8 @@ type refusal struct {
 
 // told is an error in words.
 type told struct {
-	// error is a hash of it.
-	error string
+	// hash of the error.
+	hash string
 	failure.Told
 }
 
@@ -68,12 +68,12 @@ type told struct {
 // have been changed since, and their old values could not be recognised.
 func (r *Reconciler) tell(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, live *workspace.Live) failure.Told {
 	key := client.ObjectKeyFromObject(apply)
-	now := told{error: live.Error()}
-	if now.error == "" {
+	now := told{hash: live.ErrorHash()}
+	if now.hash == "" {
 		r.told.Delete(key)
 		return failure.Told{}
 	}
-	if before, ok := r.told.Load(key); ok && before.(told).error == now.error {
+	if before, ok := r.told.Load(key); ok && before.(told).hash == now.hash {
 		return before.(told).Told
 	}
 	words, complete := r.Workspaces.Tell(ctx, live)
