@@ -123,6 +123,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	controlPlanes := &captcontrolplane.Reconciler{
 		Engine:   engineFor("captcontrolplane-controller"),
 		Uncached: mgr.GetAPIReader(),
+		Clock:    clock.RealClock{},
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)

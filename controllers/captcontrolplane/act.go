@@ -33,6 +33,13 @@ import (
 )
 
 func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	if err := r.carryOut(ctx, controlPlane, f); err != nil || f.again == 0 {
+		return err
+	}
+	return engine.Wait("what no watch can tell", f.again)
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	switch decide(controlPlane, f) {
 	case Provision:
 		return r.provision(ctx, controlPlane, f)

@@ -21,6 +21,7 @@ package captcontrolplane
 import (
 	"context"
 
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +34,8 @@ type Reconciler struct {
 	engine.Engine
 	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
 	Uncached client.Reader
+	// Clock is the real one but in tests.
+	Clock clock.PassiveClock
 }
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch;patch

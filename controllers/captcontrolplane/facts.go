@@ -17,6 +17,8 @@ limitations under the License.
 package captcontrolplane
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -49,6 +51,15 @@ type Facts struct {
 	Connection *corev1.Secret
 	// Kubeconfig and UserKubeconfig are what should be published, with what stands in the way of it.
 	Kubeconfig, UserKubeconfig Published
+	// again is when to look again although nothing will wake us; zero is never.
+	again time.Duration
+}
+
+// lookAgain asks for another look after a while, for what no watch can tell. The soonest counts.
+func (f *Facts) lookAgain(after time.Duration) {
+	if f.again == 0 || after < f.again {
+		f.again = after
+	}
 }
 
 // Published is a kubeconfig Secret.
