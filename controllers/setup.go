@@ -121,9 +121,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
 	}
 	controlPlanes := &captcontrolplane.Reconciler{
-		Engine:   engineFor("captcontrolplane-controller"),
-		Uncached: mgr.GetAPIReader(),
-		Clock:    clock.RealClock{},
+		Engine:    engineFor("captcontrolplane-controller"),
+		Uncached:  mgr.GetAPIReader(),
+		Stopwatch: engine.Stopwatch{Clock: clock.RealClock{}},
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)

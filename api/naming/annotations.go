@@ -37,6 +37,10 @@ const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 // own deletion does not need it.
 const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 
+// RetryAnnotation on a CAPTControlPlane asks for another try: each new value ends the state Failed, and timeouts are counted
+// anew.
+const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
+
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 

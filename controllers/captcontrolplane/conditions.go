@@ -34,6 +34,8 @@ type parts struct {
 	dependencies, workspace, endpoint, kubeconfig engine.Condition
 	// working is true while Terraform is at work and nothing is wrong.
 	working bool
+	// failed is true when a timeout has passed, or something is wrong that does not heal by itself.
+	failed bool
 	// idle is true while nothing was begun, because the object is paused.
 	idle bool
 }
@@ -49,7 +51,9 @@ func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
 	if blocked := blocked(controlPlane, f); blocked != nil {
 		c.dependencies = *blocked
 	}
-	c.working = c.workspace.Status != metav1.ConditionTrue && f.Apply.Working() && c.dependencies.Status == metav1.ConditionTrue
+	c.failed = infrav1.Stands(c.worst().Reason)
+	c.expire(controlPlane, f)
+	c.working = !c.failed && c.workspace.Status != metav1.ConditionTrue && f.Apply.Working() && c.dependencies.Status == metav1.ConditionTrue
 	return c
 }
 
@@ -126,6 +130,7 @@ func warning(condition metav1.Condition) bool {
 	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
+		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,
 		controlplanev1.DegradedReason:
 		return true
 	}

@@ -21,7 +21,6 @@ package captcontrolplane
 import (
 	"context"
 
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,8 +33,8 @@ type Reconciler struct {
 	engine.Engine
 	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
 	Uncached client.Reader
-	// Clock is the real one but in tests.
-	Clock clock.PassiveClock
+	// Stopwatch has the clock; it is the real one but in tests.
+	engine.Stopwatch
 }
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch;patch
@@ -55,5 +54,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Status:   status,
 		Told:     []string{controlplanev1.ReadyCondition, controlplanev1.InitializedCondition, controlplanev1.DeletingCondition, controlplanev1.DegradedCondition},
 		Warnings: warning,
+		Gone:     func(key client.ObjectKey) { r.Forget(key, vpcStep, controlPlaneStep, secretStep) },
 	})
 }

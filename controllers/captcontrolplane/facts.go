@@ -36,6 +36,7 @@ const manager = naming.CAPTControlPlaneFieldManager
 
 // Facts are everything a decision about a CAPTControlPlane rests on.
 type Facts struct {
+	Now time.Time
 	// Cluster is nil until Cluster API made it the owner.
 	Cluster *clusterv1.Cluster
 	// Paused says why the object is paused; empty when it is not.
@@ -51,6 +52,8 @@ type Facts struct {
 	Connection *corev1.Secret
 	// Kubeconfig and UserKubeconfig are what should be published, with what stands in the way of it.
 	Kubeconfig, UserKubeconfig Published
+	// Running is for how long the steps go on that have a timeout.
+	Running Running
 	// again is when to look again although nothing will wake us; zero is never.
 	again time.Duration
 }

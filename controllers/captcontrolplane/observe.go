@@ -39,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	f := &Facts{Cluster: cluster, Paused: engine.Paused(cluster, controlPlane)}
+	f := &Facts{Now: r.Clock.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane)}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
 	want := expectation(controlPlane, cluster)
@@ -62,7 +62,11 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 			return nil, err
 		}
 	}
-	return f, r.observeSecrets(ctx, controlPlane, f)
+	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
+		return nil, err
+	}
+	r.observeTimeouts(controlPlane, f)
+	return f, nil
 }
 
 // expectation is what the control plane would make. A Cluster that is gone already has left its name in a label.

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,13 +44,16 @@ import (
 type world struct {
 	*testing.T
 	*Reconciler
+	clock *builder.Clock
+	// again is after how long the last reconcile wanted another one.
+	again time.Duration
 	// writes in their order; fail is asked before each.
 	writes []string
 	fail   func(write string) error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	w := &world{T: t}
+	w := &world{T: t, clock: builder.NewClock()}
 	write := func(what string) error {
 		w.writes = append(w.writes, what)
 		if w.fail != nil {
@@ -81,13 +85,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}).Build()
 	w.Reconciler = &Reconciler{
 		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c,
+		Stopwatch: engine.Stopwatch{Clock: w.clock},
 	}
 	return w
 }
 
 func (w *world) reconcile() error {
 	w.writes = nil
-	_, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	result, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	w.again = result.RequeueAfter
 	return err
 }
 

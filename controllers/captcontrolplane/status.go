@@ -22,6 +22,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -39,6 +40,9 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		return
 	}
 	s.WorkspaceTemplateApply = summary(f)
+	if value := controlPlane.Annotations[naming.RetryAnnotation]; value != "" && value != s.Recovery.Retry {
+		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
+	}
 
 	c := conditions(controlPlane, f)
 	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
@@ -48,7 +52,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	s.State = state(s, c)
+	s.State = advance(s.State, state(s, c))
 	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
 
 	engine.Set(controlPlane,
@@ -60,7 +64,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		ready(s.State, c),
 		creating(s.Phase),
 		degraded(s.State, c),
-		engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, ""),
+		failed(s.State, c),
 		engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, ""),
 	)
 }
@@ -98,6 +102,8 @@ func state(s *controlplanev1.CAPTControlPlaneStatus, c parts) controlplanev1.Sta
 		return controlplanev1.StateReady
 	case initialized && !c.working:
 		return controlplanev1.StateDegraded
+	case !initialized && c.failed:
+		return controlplanev1.StateFailed
 	case c.dependencies.Status != metav1.ConditionTrue && !initialized:
 		return controlplanev1.StateValidating
 	case c.workspace.Status != metav1.ConditionTrue:
@@ -152,6 +158,15 @@ func creating(phase controlplanev1.Phase) engine.Condition {
 		return engine.False(controlplanev1.CreatingCondition, controlplanev1.NotCreatingReason, "")
 	}
 	return engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "")
+}
+
+// failed has the reason and the message that v1beta1 shows as failureReason and failureMessage.
+func failed(state controlplanev1.State, c parts) engine.Condition {
+	if state != controlplanev1.StateFailed {
+		return engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, "")
+	}
+	worst := c.worst()
+	return engine.True(controlplanev1.FailedCondition, worst.Reason, worst.Message)
 }
 
 func degraded(state controlplanev1.State, c parts) engine.Condition {

@@ -42,7 +42,7 @@ func (f *Facts) Summary(manager string) *infrav1.WorkspaceTemplateApplySummary {
 	}
 	s := f.Apply.Status
 	return &infrav1.WorkspaceTemplateApplySummary{
-		Name: f.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: ptr.To(f.Ready(manager)),
+		Name: f.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: ptr.To(f.Ready(manager)), StartedTime: s.StartedTime,
 		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
 		LastFailureMessage: s.LastFailureMessage, LastAppliedTime: s.LastAppliedTime,
 	}

@@ -179,6 +179,26 @@ func (l *Live) statusHash() string {
 	return hash(data)
 }
 
+// createPending is the annotation with which the provider notes, before it applies for the first time, when it begins.
+const createPending = "crossplane.io/external-create-pending"
+
+// Started is when Terraform began to apply the Workspace as it is now; zero if it has not begun. Of a Workspace that was applied
+// before, only the time of its change is known. known is what was found earlier: the provider notes the time anew when it
+// tries again, but the work is the same until somebody changes the Workspace.
+func (l *Live) Started(known time.Time) time.Time {
+	changed := lastChange(l)
+	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // None, or none that can be read: not begun.
+	switch {
+	case !known.IsZero() && !known.Before(changed):
+		return known
+	case began.IsZero() && l.condition(conditionReady) == nil:
+		return time.Time{}
+	case began.After(changed):
+		return began
+	}
+	return changed
+}
+
 // lastChange is when anybody last changed the spec of the Workspace; zero if nobody ever did.
 func lastChange(live *Live) (changed time.Time) {
 	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool {

@@ -57,6 +57,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if s.LastUpdate = f.LastUpdate; f.owned() {
 		s.LastUpdate = f.Live.Seen(f.LastUpdate)
 	}
+	s.StartedTime = started(s, f, observation)
 	revisions(s, f, observation)
 
 	engine.Set(apply,
@@ -68,6 +69,22 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		ready(f, observation),
 		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 	)
+}
+
+// started is when the work began that Terraform has not ended yet. When what was applied once must be applied again, because
+// somebody changed it in AWS, that is when it is seen first.
+func started(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) *metav1.Time {
+	known := ptr.Deref(s.StartedTime, metav1.Time{})
+	switch {
+	case !f.owned(), o.UpToDate:
+		return nil
+	case known.IsZero() && f.Rendered != nil && s.LastAppliedRevision == f.Rendered.Revision:
+		return ptr.To(metav1.NewTime(f.Now))
+	}
+	if at := f.Live.Started(known.Time); !at.IsZero() {
+		return ptr.To(metav1.NewTime(at))
+	}
+	return nil
 }
 
 func revisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) {

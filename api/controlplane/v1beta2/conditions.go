@@ -75,6 +75,14 @@ const (
 	WaitingForOwnerReason = "WaitingForOwner"
 	// WaitingForInfrastructureReason: the VPC is not ready yet.
 	WaitingForInfrastructureReason = "WaitingForInfrastructure"
+	// VPCReadyTimeoutReason: the VPC is not ready in spec.timeouts.vpcReadySeconds after Terraform began with it.
+	VPCReadyTimeoutReason = "VPCReadyTimeout"
+	// ControlPlaneTimeoutReason: Terraform has not made, or changed, the control plane in spec.timeouts.controlPlaneSeconds after
+	// it began.
+	ControlPlaneTimeoutReason = "ControlPlaneTimeout"
+	// SecretTimeoutReason: a Secret that is waited for, or what the connection Secret should hold, is not there in
+	// spec.timeouts.secretSeconds.
+	SecretTimeoutReason = "SecretTimeout"
 	// RegionConflictReason: the control plane and its CAPTCluster name different regions, or neither names one.
 	RegionConflictReason = "RegionConflict"
 	// InvalidVersionReason: spec.version is not a Kubernetes version.

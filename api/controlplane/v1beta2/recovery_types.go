@@ -125,4 +125,12 @@ type RecoveryStatus struct {
 	// lastOutcome says how the last action ended.
 	// +optional
 	LastOutcome string `json:"lastOutcome,omitempty"`
+
+	// retry is the last value of the annotation capt.cluster.x-k8s.io/retry that was seen.
+	// +optional
+	Retry string `json:"retry,omitempty"`
+
+	// retryTime is when it was seen. Timeouts are counted from then.
+	// +optional
+	RetryTime *metav1.Time `json:"retryTime,omitempty"`
 }

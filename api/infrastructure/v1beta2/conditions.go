@@ -158,3 +158,13 @@ func NeedsPerson(reason string) bool {
 	}
 	return false
 }
+
+// Stands tells whether a reason of this group says that nothing will change by itself: neither the provider nor CAPT tries
+// again before a person has done something to the Workspace or to the object that names it.
+func Stands(reason string) bool {
+	switch reason {
+	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ReferenceConflictReason:
+		return true
+	}
+	return false
+}

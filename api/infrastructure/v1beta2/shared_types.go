@@ -88,6 +88,10 @@ type WorkspaceTemplateApplySummary struct {
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
+	// startedTime is when Terraform began to apply what it applies now; absent while it has not begun, and when it is done.
+	// +optional
+	StartedTime *metav1.Time `json:"startedTime,omitempty"`
+
 	// lastAppliedRevision is the hash of the rendered Workspace that was last applied by Terraform.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`

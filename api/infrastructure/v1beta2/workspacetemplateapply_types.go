@@ -135,6 +135,10 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	LastUpdate *WorkspaceUpdate `json:"lastUpdate,omitempty"`
 
+	// startedTime is when Terraform began to apply what it applies now; absent while it has not begun, and when it is done.
+	// +optional
+	StartedTime *metav1.Time `json:"startedTime,omitempty"`
+
 	// applied is true once Terraform has applied the Workspace.
 	// +optional
 	Applied *bool `json:"applied,omitempty"`

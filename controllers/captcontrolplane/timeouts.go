@@ -1,0 +1,170 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Defaults of spec.timeouts, for objects that were stored without them.
+const (
+	defaultVPCReadySeconds     = 900
+	defaultControlPlaneSeconds = 1800
+	defaultSecretSeconds       = 300
+)
+
+// Steps of making a control plane that have a timeout, as the stopwatch knows them.
+const (
+	vpcStep          = "vpc"
+	controlPlaneStep = "control plane"
+	secretStep       = "secret"
+)
+
+// notRunning is the time of a step that does not go on.
+const notRunning time.Duration = -1
+
+// Running is for how long the steps go on that have a timeout; notRunning for those that do not.
+type Running struct {
+	VPC, ControlPlane, Secret time.Duration
+}
+
+// observeTimeouts measures the steps that go on. Each is counted from when its work really began, not from the creation of an
+// object: what waits in a queue is not late.
+func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	key := client.ObjectKeyFromObject(controlPlane)
+	retried := f.retryTime(controlPlane)
+	elapsed := func(step string, began *metav1.Time) time.Duration {
+		if began == nil {
+			return notRunning
+		}
+		if retried.After(began.Time) {
+			began = &retried
+		}
+		return r.Elapsed(key, step, began.Time)
+	}
+	f.Running = Running{
+		VPC: elapsed(vpcStep, f.vpcBegan()), ControlPlane: elapsed(controlPlaneStep, f.controlPlaneBegan()), Secret: elapsed(secretStep, f.secretBegan(controlPlane)),
+	}
+	for _, timeout := range f.timeouts(controlPlane) {
+		if timeout.running >= 0 && timeout.running < timeout.limit {
+			f.lookAgain(timeout.limit - timeout.running)
+		}
+	}
+}
+
+// retryTime is when a person last asked for another try: now, if the annotation has a value that is new.
+func (f *Facts) retryTime(controlPlane *controlplanev1.CAPTControlPlane) metav1.Time {
+	known := controlPlane.Status.Recovery
+	if value := controlPlane.Annotations[naming.RetryAnnotation]; value != "" && value != known.Retry {
+		return metav1.NewTime(f.Now)
+	}
+	return ptr.Deref(known.RetryTime, metav1.Time{})
+}
+
+func (f *Facts) vpcBegan() *metav1.Time {
+	if f.Cluster == nil || f.infrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
+		return nil
+	}
+	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime
+}
+
+func (f *Facts) controlPlaneBegan() *metav1.Time {
+	if f.Apply.Apply == nil {
+		return nil
+	}
+	return f.Apply.Apply.Status.StartedTime
+}
+
+// secretBegan is since when a Secret is missing that the control plane waits for, or since when Terraform has made everything,
+// so that the connection Secret should be there and endpoint and kubeconfig with it. What is missing in a cluster that was used
+// already is told at once.
+func (f *Facts) secretBegan(controlPlane *controlplanev1.CAPTControlPlane) (began *metav1.Time) {
+	if f.Apply.Apply == nil || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		return nil
+	}
+	if f.Apply.Ready(manager) {
+		return &meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
+	}
+	for i := range f.Apply.Apply.Status.MissingDependencies {
+		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (began == nil || missing.Since.Before(began)) {
+			began = &missing.Since
+		}
+	}
+	return began
+}
+
+// timeout is one of spec.timeouts.
+type timeout struct {
+	field, reason  string
+	limit, running time.Duration
+}
+
+func (t *timeout) passed() bool { return t.running >= t.limit }
+
+// timeouts of the VPC, of the control plane, and of Secrets.
+func (f *Facts) timeouts(controlPlane *controlplanev1.CAPTControlPlane) [3]timeout {
+	seconds := func(set *int32, otherwise int32) time.Duration {
+		return time.Duration(ptr.Deref(set, otherwise)) * time.Second
+	}
+	spec := controlPlane.Spec.Timeouts
+	return [3]timeout{
+		{"vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, seconds(spec.VPCReadySeconds, defaultVPCReadySeconds), f.Running.VPC},
+		{"controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, seconds(spec.ControlPlaneSeconds, defaultControlPlaneSeconds), f.Running.ControlPlane},
+		{"secretSeconds", controlplanev1.SecretTimeoutReason, seconds(spec.SecretSeconds, defaultSecretSeconds), f.Running.Secret},
+	}
+}
+
+// expire puts a timeout that has passed in the place of the reason of the condition that waits, and keeps what the condition
+// said. Nobody is told of a timeout while nothing may be done about it.
+func (c *parts) expire(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	if f.Paused != "" {
+		return
+	}
+	all := f.timeouts(controlPlane)
+	vpc, made, secret := &all[0], &all[1], &all[2]
+	switch {
+	case vpc.passed() && c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason:
+		c.late(&c.dependencies, vpc)
+	case c.dependencies.Status != metav1.ConditionTrue:
+	case c.workspace.Status != metav1.ConditionTrue && made.passed():
+		c.late(&c.workspace, made)
+	case c.workspace.Status != metav1.ConditionTrue && c.workspace.Reason == infrav1.WaitingForDependenciesReason && secret.passed():
+		c.late(&c.workspace, secret)
+	case c.workspace.Status == metav1.ConditionTrue && c.endpoint.Status != metav1.ConditionTrue && secret.passed():
+		c.late(&c.endpoint, secret)
+	case c.workspace.Status == metav1.ConditionTrue && c.kubeconfig.Status != metav1.ConditionTrue && secret.passed():
+		c.late(&c.kubeconfig, secret)
+	}
+}
+
+func (c *parts) late(condition *engine.Condition, t *timeout) {
+	c.failed = true
+	*condition = engine.False(condition.Type, t.reason, fmt.Sprintf(
+		"not there after %s (spec.timeouts.%s): %s. It is still waited for; correct the cause, raise the timeout, or give the annotation %s a new value to count anew",
+		t.limit, t.field, condition.Message, naming.RetryAnnotation))
+}

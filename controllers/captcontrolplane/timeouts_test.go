@@ -1,0 +1,288 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package captcontrolplane
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// late is a step that does not end.
+type late struct {
+	// begin makes the step begin now.
+	begin func(w *world)
+	// end ends it.
+	end    func(w *world)
+	limit  time.Duration
+	reason string
+	// shown is the condition that tells.
+	shown string
+	// raise gives it more time.
+	raise func(timeouts *controlplanev1.Timeouts)
+}
+
+// change writes an object as somebody else does.
+func change[O client.Object](w *world, name string, object O, change func(O)) {
+	w.Helper()
+	found := read(w, name, object)
+	change(found)
+	require.NoError(w, w.Client.Update(context.Background(), found))
+}
+
+func changeApply(w *world, option builder.Option) {
+	change(w, applyName, &infrav1.WorkspaceTemplateApply{}, func(apply *infrav1.WorkspaceTemplateApply) { option(apply) })
+}
+
+func started(at time.Time) builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.StartedTime = ptr.To(metav1.NewTime(at)) })
+}
+
+func lates() map[string]late {
+	return map[string]late{
+		"the VPC": {
+			begin: func(w *world) {
+				at := w.clock.Now()
+				change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) {
+					c.Status.VPC.ID, c.Status.WorkspaceTemplateApply.StartedTime = "", ptr.To(metav1.NewTime(at))
+				})
+			},
+			end: func(w *world) {
+				change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })
+			},
+			limit: 15 * time.Minute, reason: "VPCReadyTimeout", shown: "DependenciesReady",
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.VPCReadySeconds = ptr.To(int32(7200)) },
+		},
+		"the control plane": {
+			begin: func(w *world) {
+				require.NoError(w, w.reconcile())
+				changeApply(w, builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
+				changeApply(w, started(w.clock.Now()))
+			},
+			end:   func(w *world) { w.terraformMade() },
+			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady",
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.ControlPlaneSeconds = ptr.To(int32(7200)) },
+		},
+		"a Secret that it waits for": {
+			begin: func(w *world) {
+				require.NoError(w, w.reconcile())
+				changeApply(w, builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret network is missing"))
+				at := metav1.NewTime(w.clock.Now())
+				changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+					apply.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Secret", Name: "network", Message: "is missing", Since: at}}
+				}))
+			},
+			end:   func(w *world) { w.terraformMade() },
+			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "WorkspaceReady",
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = ptr.To(int32(7200)) },
+		},
+		"the connection Secret": {
+			begin: func(w *world) {
+				require.NoError(w, w.reconcile())
+				at := metav1.NewTime(w.clock.Now())
+				changeApply(w, builder.UpToDate(outputs()))
+				changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions[0].LastTransitionTime = at }))
+			},
+			end:   func(w *world) { w.terraformMade() },
+			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "KubeconfigReady",
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = ptr.To(int32(7200)) },
+		},
+	}
+}
+
+func (w *world) story() map[string]string { return builder.Story(w.get().Status.Conditions) }
+
+// reach lets the time of a step pass, with the wake-up that the reconciler asked for, and reconciles.
+func (w *world) reach(l late) {
+	w.Helper()
+	l.begin(w)
+	require.NoError(w, w.reconcile())
+	require.NotEqual(w, controlplanev1.StateFailed, w.get().Status.State)
+	require.NotZero(w, w.again, "nothing else wakes it")
+	require.LessOrEqual(w, w.again, l.limit)
+	w.clock.Pass(w.again)
+	require.NoError(w, w.reconcile())
+	require.Equal(w, controlplanev1.StateFailed, w.get().Status.State)
+}
+
+func TestATimeoutIsReachedAndTold(t *testing.T) {
+	for name, l := range lates() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, prepared()...)
+			l.begin(w)
+			require.NoError(t, w.reconcile())
+			w.clock.Pass(l.limit - time.Second)
+			require.NoError(t, w.reconcile())
+			assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State, "a second before")
+			assert.Equal(t, time.Second, w.again)
+
+			w.clock.Pass(time.Second)
+			require.NoError(t, w.reconcile())
+			got := w.get().Status
+			assert.Equal(t, controlplanev1.StateFailed, got.State)
+			assert.Equal(t, controlplanev1.PhaseFailed, got.Phase)
+			story := builder.Story(got.Conditions)
+			assert.Equal(t, "True "+l.reason, story["Failed"])
+			assert.Equal(t, "False "+l.reason, story[l.shown])
+			assert.Equal(t, "False "+l.reason, story["Ready"])
+			message := meta.FindStatusCondition(got.Conditions, "Failed").Message
+			assert.Contains(t, message, "not there after "+l.limit.String())
+			assert.Contains(t, message, naming.RetryAnnotation)
+
+			require.NoError(t, w.reconcile())
+			assert.Empty(t, w.writes, "it is told once")
+			assert.Zero(t, w.again, "nothing changes with time any more")
+		})
+	}
+}
+
+func TestATimeoutIsLeftByARetry(t *testing.T) {
+	for name, l := range lates() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, prepared()...)
+			w.reach(l)
+			for _, value := range []string{"1", "2"} {
+				change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+					c.Annotations = map[string]string{naming.RetryAnnotation: value}
+				})
+				require.NoError(t, w.reconcile())
+				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
+				assert.Equal(t, controlplanev1.PhaseCreating, w.get().Status.Phase)
+				assert.Equal(t, "False NotFailed", w.story()["Failed"])
+				assert.Equal(t, value, w.get().Status.Recovery.Retry)
+				require.NoError(t, w.reconcile())
+				assert.Empty(t, w.writes, "a retry is noted once")
+
+				w.clock.Pass(l.limit)
+				require.NoError(t, w.reconcile())
+				assert.Equal(t, "True "+l.reason, w.story()["Failed"], "it is counted anew")
+			}
+		})
+	}
+}
+
+func TestATimeoutIsLeftByAChangeOfSpec(t *testing.T) {
+	for name, l := range lates() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, prepared()...)
+			w.reach(l)
+			change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts) })
+			require.NoError(t, w.reconcile())
+			assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
+			assert.Equal(t, 2*time.Hour-l.limit, w.again)
+		})
+	}
+}
+
+func TestATimeoutIsLeftWhenTerraformComesThroughAfterAll(t *testing.T) {
+	for name, l := range lates() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, prepared()...)
+			w.reach(l)
+			l.end(w)
+			for range 2 {
+				require.NoError(t, w.reconcile())
+			}
+			assert.Contains(t, []controlplanev1.State{controlplanev1.StateReady, controlplanev1.StateProvisioning}, w.get().Status.State)
+			assert.Equal(t, "False NotFailed", w.story()["Failed"])
+		})
+	}
+}
+
+// What is written anew begins anew: a spec that changes the Workspace is a new try.
+func TestAChangeOfTheWorkspaceIsCountedFromThen(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	w.reach(lates()["the control plane"])
+	changeApply(w, started(w.clock.Now()))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
+	assert.Equal(t, 30*time.Minute, w.again)
+}
+
+func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
+	for name, l := range lates() {
+		for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+			t.Run(name+" "+jump.String(), func(t *testing.T) {
+				w := newWorld(t, prepared()...)
+				l.begin(w)
+				require.NoError(t, w.reconcile())
+				w.clock.Pass(time.Minute)
+				w.clock.Jump(jump)
+				require.NoError(t, w.reconcile())
+				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
+
+				w.Stopwatch = engine.Stopwatch{Clock: w.clock} // The manager restarts, and knows the wrong clock only.
+				require.NoError(t, w.reconcile())
+				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State, "after a restart")
+				w.clock.Pass(l.limit)
+				require.NoError(t, w.reconcile())
+				assert.Equal(t, controlplanev1.StateFailed, w.get().Status.State, "a timeout is only late")
+			})
+		}
+	}
+}
+
+// A queue is not late: provider-terraform applies one Workspace at a time.
+func TestWhatHasNotBegunHasNoTimeout(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	changeApply(w, builder.NotUpToDate(infrav1.WorkspaceUnclaimedReason, "not yet claimed"))
+	w.clock.Pass(24 * time.Hour)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
+	assert.Zero(t, w.again)
+}
+
+func TestNobodyIsToldOfATimeoutWhilePaused(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	w.reach(lates()["the control plane"])
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, "False NotFailed", w.story()["Failed"])
+	assert.Equal(t, "True Paused", w.story()["Paused"])
+}
+
+// A cluster that answers is degraded, whatever its update does.
+func TestAnUpdateThatTakesTooLongDegrades(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	require.NoError(t, w.reconcile())
+	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+	changeApply(w, builder.NotUpToDate(infrav1.ProvisioningReason, "Terraform applies"))
+	changeApply(w, started(w.clock.Now()))
+	require.NoError(t, w.reconcile())
+	require.Equal(t, controlplanev1.StateProvisioning, w.get().Status.State)
+	w.clock.Pass(w.again)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
+	assert.Equal(t, "True Available", w.story()["Available"])
+	assert.Equal(t, "False ControlPlaneTimeout", w.story()["Ready"])
+	assert.Equal(t, "False NotFailed", w.story()["Failed"])
+}

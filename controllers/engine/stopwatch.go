@@ -1,0 +1,69 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// clockTolerance is how far the clocks of machines may be apart, or one may jump, without a false timeout.
+const clockTolerance = 10 * time.Minute
+
+// Stopwatch tells for how long something goes on that began at a time which stands in an object: the clock of the API server,
+// or of the provider, told it. That clock and ours may differ, and either may be set. So what went on before this process first
+// saw it counts only as far as it exceeds clockTolerance, and from then on the monotonic clock counts. A time that is told
+// is never too long by a clock that is wrong by less; after a restart it is too short by that much at most.
+type Stopwatch struct {
+	// Clock must measure Since with the monotonic clock, as the real one does.
+	Clock clock.PassiveClock
+	runs  sync.Map // runKey to run
+}
+
+type runKey struct {
+	object client.ObjectKey
+	what   string
+}
+
+type run struct {
+	began, seen time.Time
+	// before is what counts of the time until seen.
+	before time.Duration
+}
+
+// Elapsed is for how long something that an object tells about goes on. what names it among those of the object.
+func (s *Stopwatch) Elapsed(object client.ObjectKey, what string, began time.Time) time.Duration {
+	key := runKey{object, what}
+	found, ok := s.runs.Load(key)
+	if !ok || !found.(run).began.Equal(began) {
+		now := s.Clock.Now()
+		// Without Round the monotonic clock would count, if began had a reading of it.
+		found = run{began: began, seen: now, before: max(0, now.Round(0).Sub(began)-clockTolerance)}
+		s.runs.Store(key, found)
+	}
+	return found.(run).before + s.Clock.Since(found.(run).seen)
+}
+
+// Forget drops what is known of an object that is gone.
+func (s *Stopwatch) Forget(object client.ObjectKey, what ...string) {
+	for _, name := range what {
+		s.runs.Delete(runKey{object, name})
+	}
+}

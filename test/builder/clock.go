@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package builder
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Clock is a clock for tests. Like that of a machine it has a time of day, which somebody may set, and a monotonic clock,
+// which only goes on.
+type Clock struct {
+	mu        sync.Mutex
+	monotonic time.Duration
+	offset    time.Duration
+	// told are the readings of the monotonic clock with which the times of day were told.
+	told map[time.Time]time.Duration
+}
+
+var _ clock.PassiveClock = &Clock{}
+
+// NewClock begins a minute after Created.
+func NewClock() *Clock { return &Clock{offset: time.Minute, told: map[time.Time]time.Duration{}} }
+
+// Now is the time of day.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := Created.Add(c.offset + c.monotonic)
+	c.told[now] = c.monotonic
+	return now
+}
+
+// Since is how much the monotonic clock went on since a time that this clock told.
+func (c *Clock) Since(told time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.monotonic - c.told[told]
+}
+
+// Pass lets time pass.
+func (c *Clock) Pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.monotonic += d
+}
+
+// Jump sets the time of day to another one.
+func (c *Clock) Jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
