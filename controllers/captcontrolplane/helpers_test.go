@@ -82,9 +82,10 @@ func (s *scene) with(change func(f *Facts)) *scene {
 	return s
 }
 
-// apply replaces the WorkspaceTemplateApply.
+// apply replaces the WorkspaceTemplateApply. That of a control plane that was Ready was applied once.
 func (s *scene) apply(options ...builder.Option) *scene {
 	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
+	s.Apply.Apply.Status.Applied = s.controlPlane.Status.Initialization.ControlPlaneInitialized
 	return s
 }
 

@@ -60,7 +60,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
 		f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition),
 		initialized(s),
-		available(s, c),
+		available(s, f, c),
 		ready(s.State, c),
 		creating(s.Phase),
 		degraded(s.State, c),
@@ -136,8 +136,11 @@ func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
 	return engine.False(controlplanev1.InitializedCondition, controlplanev1.NotInitializedReason, "")
 }
 
-// available stays True while the API server can be used, whatever Terraform does.
-func available(s *controlplanev1.CAPTControlPlaneStatus, c parts) engine.Condition {
+// available stays True while the API server can be used, whatever Terraform does, but destroy it.
+func available(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c parts) engine.Condition {
+	if f.Apply.Destroyed() {
+		return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.workspace.Message)
+	}
 	if ptr.Deref(s.Initialization.ControlPlaneInitialized, false) {
 		return engine.True(controlplanev1.AvailableCondition, controlplanev1.AvailableReason, "")
 	}

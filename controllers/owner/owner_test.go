@@ -293,7 +293,7 @@ func TestConditionOfTheOwner(t *testing.T) {
 		"waiting": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret s is empty")),
 			"False WaitingForDependencies", "WorkspaceTemplateApply demo-vpc: Secret s is empty", false},
 		"being deleted": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil), builder.Deleting()),
-			"False Deleting", "WorkspaceTemplateApply demo-vpc is being deleted", true},
+			"False Deleting", "WorkspaceTemplateApply demo-vpc is being deleted", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &Facts{Apply: row.apply}

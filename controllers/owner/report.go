@@ -80,11 +80,31 @@ func (f *Facts) Working() bool {
 	if f.Apply == nil {
 		return true
 	}
+	if !f.Apply.DeletionTimestamp.IsZero() {
+		return false
+	}
 	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
 	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.UpToDateReason:
 		return true
 	}
 	return false
+}
+
+// Destroyed tells whether what Terraform made is certainly not there, or soon will not be: somebody deleted it, or it is being
+// made for the first time. That nobody knows is no reason to say so.
+func (f *Facts) Destroyed() bool {
+	if f.Apply == nil {
+		return false
+	}
+	switch s := f.Apply.Status; conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
+	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
+		return true
+	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
+		if !ptr.Deref(s.Applied, false) && s.LastAppliedRevision == "" {
+			return true
+		}
+	}
+	return !f.Apply.DeletionTimestamp.IsZero() && f.Apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain
 }
 
 // AdoptionCondition says whether a person must decide which WorkspaceTemplateApply belongs to the owner.

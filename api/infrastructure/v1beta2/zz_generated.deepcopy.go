@@ -600,6 +600,10 @@ func (in *WorkspaceTemplateApplyStatus) DeepCopyInto(out *WorkspaceTemplateApply
 		*out = new(WorkspaceUpdate)
 		**out = **in
 	}
+	if in.StartedTime != nil {
+		in, out := &in.StartedTime, &out.StartedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Applied != nil {
 		in, out := &in.Applied, &out.Applied
 		*out = new(bool)
@@ -642,6 +646,10 @@ func (in *WorkspaceTemplateApplySummary) DeepCopyInto(out *WorkspaceTemplateAppl
 		in, out := &in.Ready, &out.Ready
 		*out = new(bool)
 		**out = **in
+	}
+	if in.StartedTime != nil {
+		in, out := &in.StartedTime, &out.StartedTime
+		*out = (*in).DeepCopy()
 	}
 	if in.LastAppliedTime != nil {
 		in, out := &in.LastAppliedTime, &out.LastAppliedTime

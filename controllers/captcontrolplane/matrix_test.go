@@ -1,0 +1,293 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package captcontrolplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// fact is one of the things that can be the case, with its name in the golden table.
+type fact struct {
+	name string
+	is   func(s *scene)
+}
+
+// row is a combination of facts that can happen.
+type row struct {
+	name string
+	is   []func(s *scene)
+}
+
+// scene of the row, of a control plane that was Ready before or never.
+func (r row) scene(t *testing.T, before bool) *scene {
+	t.Helper()
+	s := configured(t)
+	if before {
+		status(s.controlPlane, s.Facts)
+		require.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+	}
+	s.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
+	for _, is := range r.is {
+		is(s)
+	}
+	return s
+}
+
+// rows are what can happen. Where something is missing, what comes after it does not differ.
+func rows() (all []row) {
+	add := func(name string, facts ...func(s *scene)) { all = append(all, row{name, facts}) }
+	none := func(s *scene) { s.Apply.Apply = nil }
+	for _, apply := range append([]fact{{"no WorkspaceTemplateApply", none}}, applies()...) {
+		add("no Cluster; "+apply.name, func(s *scene) { s.Cluster, s.Infrastructure = nil, nil }, apply.is)
+		for _, lack := range lacks() {
+			add(lack.name+"; "+apply.name, lack.is, apply.is)
+		}
+		add("everything there; "+apply.name, apply.is)
+	}
+	for _, result := range results() {
+		add("everything there; up to date; "+result.name, result.is)
+	}
+	for _, r := range slices.Clone(all) {
+		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
+	}
+	for _, apply := range append([]fact{{"no WorkspaceTemplateApply", none}}, applies()...) {
+		add("deleted; "+apply.name, apply.is, func(s *scene) { builder.Deleting()(s.controlPlane) })
+		add("deleted, paused; "+apply.name, apply.is, func(s *scene) { builder.Deleting()(s.controlPlane); s.Paused = "annotation" })
+	}
+	return all
+}
+
+// lacks are the dependencies that can be missing.
+func lacks() []fact {
+	return []fact{
+		{"no CAPTCluster", func(s *scene) {
+			s.Infrastructure = nil
+			s.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+		}},
+		{"VPC in the making", func(s *scene) { s.Infrastructure.Status.VPC.ID = "" }},
+		{"VPC late", func(s *scene) { s.Infrastructure.Status.VPC.ID = ""; s.Running.VPC = 15 * time.Minute }},
+		{"VPC not seen by Cluster API", func(s *scene) { s.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
+		{"regions differ", func(s *scene) { s.Infrastructure.Spec.Region = "us-east-1"; s.controlPlane.Spec.Region = "eu-west-1" }},
+		{"version is none", func(s *scene) { s.VersionError = assert.AnError }},
+		{"a person must decide", func(s *scene) { s.Apply.Candidates = []string{"by-hand"} }},
+		{"reference is somebody else's", func(s *scene) { s.Apply.Claimed = "it belongs to CAPTControlPlane other" }},
+	}
+}
+
+// applies are what can be the case with the WorkspaceTemplateApply, up to date aside.
+func applies() []fact {
+	shows := func(reason string) func(s *scene) {
+		return func(s *scene) { s.apply(builder.NotUpToDate(reason, "why")) }
+	}
+	late := func(reason string, running Running) func(s *scene) {
+		return func(s *scene) {
+			shows(reason)(s)
+			s.Running.ControlPlane, s.Running.Secret = running.ControlPlane, running.Secret
+		}
+	}
+	return []fact{
+		{"refused by the API server", func(s *scene) { s.Apply.Apply, s.Apply.Refused = nil, assert.AnError }},
+		{"not seen by its controller", func(s *scene) { s.apply() }},
+		{"Terraform at work", shows(infrav1.ProvisioningReason)},
+		{"Terraform at work for long", late(infrav1.ProvisioningReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
+		{"template missing", shows(infrav1.TemplateNotFoundReason)},
+		{"waits for a Secret", shows(infrav1.WaitingForDependenciesReason)},
+		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, Running{ControlPlane: notRunning, Secret: 5 * time.Minute})},
+		{"provider down", shows(infrav1.WorkspaceUnclaimedReason)},
+		{"apply fails", shows(infrav1.ApplyFailedReason)},
+		{"apply fails for long", late(infrav1.ApplyFailedReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
+		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
+		{"Workspace is somebody else's", shows(infrav1.WorkspaceConflictReason)},
+		{"Workspace destroyed by somebody", shows(infrav1.WorkspaceDeletingReason)},
+		{"made once more", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = nil }},
+		{"being deleted by somebody", func(s *scene) { s.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
+	}
+}
+
+// results are what Terraform can have made.
+func results() []fact {
+	kubeconfig := func(reason, problem string) func(s *scene) {
+		return func(s *scene) { s.Kubeconfig = Published{Reason: reason, Problem: problem} }
+	}
+	output := func(endpoint string) func(s *scene) {
+		return func(s *scene) { s.apply(builder.UpToDate(map[string]string{"cluster_endpoint": endpoint})) }
+	}
+	unwritten := func(s *scene) { s.controlPlane.Spec.ControlPlaneEndpoint.Host = "" }
+	return []fact{
+		{"all", func(*scene) {}},
+		{"no outputs", func(s *scene) { unwritten(s); s.Connection = nil; output("")(s) }},
+		{"no outputs for long", func(s *scene) { unwritten(s); s.Connection = nil; output("")(s); s.Running.Secret = 5 * time.Minute }},
+		{"an empty connection Secret", func(s *scene) { unwritten(s); s.Connection = &corev1.Secret{}; output("")(s) }},
+		{"endpoint not written yet", unwritten},
+		{"endpoint is none", func(s *scene) { unwritten(s); output("http://x/y")(s) }},
+		{"endpoint changed", output("https://other.example.com")},
+		{"no kubeconfig", kubeconfig("KubeconfigMissing", "no output")},
+		{"no kubeconfig for long", func(s *scene) { kubeconfig("KubeconfigMissing", "no output")(s); s.Running.Secret = 5 * time.Minute }},
+		{"kubeconfig is none", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
+		{"kubeconfig Secret is somebody else's", kubeconfig("KubeconfigConflict", "it belongs to other")},
+		{"kubeconfig not written yet", func(s *scene) { s.Kubeconfig.Written = false }},
+		{"no kubeconfig for people", func(s *scene) { s.UserKubeconfig = Published{Problem: "conflict"} }},
+	}
+}
+
+// told is what a row of the golden table says about a control plane.
+func told(s *scene) string {
+	got := s.status()
+	story := builder.Story(got.Conditions)
+	contract := []string{}
+	if ptr.Deref(got.Initialization.ControlPlaneInitialized, false) {
+		contract = append(contract, "initialized")
+	}
+	if got.Version != "" {
+		contract = append(contract, got.Version)
+	}
+	bad := []string{}
+	for _, condition := range []string{"Failed", "Degraded", "AdoptionRequired", "Deleting"} {
+		if strings.HasPrefix(story[condition], "True") {
+			bad = append(bad, condition+" "+story[condition])
+		}
+	}
+	return fmt.Sprintf("%s, %s; Ready %s; Available %s; %s; %s", got.State, got.Phase, story["Ready"], story["Available"],
+		strings.Join(contract, " "), strings.Join(bad, ", "))
+}
+
+// TestGoldenTable: rows are facts, columns are status, of a control plane that was never Ready and of one that was.
+// UPDATE_GOLDEN=1 writes it anew; read the difference.
+func TestGoldenTable(t *testing.T) {
+	var table strings.Builder
+	for _, r := range rows() {
+		fmt.Fprintf(&table, "%s\n  new:    %s\n  before: %s\n", r.name, told(r.scene(t, false)), told(r.scene(t, true)))
+	}
+	path := filepath.Join("testdata", "status.golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(table.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), table.String())
+}
+
+// What must be true of every row, whatever the table says.
+func TestEveryRowIsTruthful(t *testing.T) {
+	for _, r := range rows() {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprint(r.name, " before=", before), func(t *testing.T) {
+				s := r.scene(t, before)
+				got := s.status()
+				story := builder.Story(got.Conditions)
+				ready := strings.HasPrefix(story["Ready"], "True")
+				initialized := ptr.Deref(got.Initialization.ControlPlaneInitialized, false)
+				deleting := !s.controlPlane.DeletionTimestamp.IsZero()
+
+				if before {
+					assert.True(t, initialized, "never revoked")
+				}
+				if ready {
+					assert.True(t, s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.Kubeconfig.Written, "Ready has an endpoint and a kubeconfig")
+					assert.True(t, initialized)
+				}
+				if !deleting {
+					assert.Equal(t, initialized && !s.Apply.Destroyed(), strings.HasPrefix(story["Available"], "True"), "it can be used as soon as it could be once")
+					assert.Equal(t, got.State == controlplanev1.StateReady, ready)
+					assert.Equal(t, phase(got.State, initialized), got.Phase)
+					assert.Equal(t, got.Phase == controlplanev1.PhaseCreating, strings.HasPrefix(story["Creating"], "True"))
+				}
+				if !deleting && !ready {
+					assert.NotEmpty(t, meta.FindStatusCondition(got.Conditions, "Ready").Message, "whoever is not ready says why")
+				}
+			})
+		}
+	}
+}
+
+// edge is a move from one state to another.
+type edge struct{ from, to controlplanev1.State }
+
+// outcome is what a row makes of a control plane.
+type outcome struct {
+	row         string
+	state       controlplanev1.State
+	initialized bool
+}
+
+// outcomes of all rows for a control plane that was Ready before or never.
+func outcomes(t *testing.T, before bool) (all []outcome) {
+	t.Helper()
+	for _, r := range rows() {
+		s := r.scene(t, before)
+		s.controlPlane.Status.State = ""
+		if got := s.status(); s.controlPlane.DeletionTimestamp.IsZero() { // The state of what is deleted stands still.
+			all = append(all, outcome{r.name, got.State, ptr.Deref(got.Initialization.ControlPlaneInitialized, false)})
+		}
+	}
+	return all
+}
+
+// TestTransitions takes every pair of rows, as the world can go from any to any: the table holds exactly the edges that
+// happen. Recovering is not reported yet.
+func TestTransitions(t *testing.T) {
+	of := map[bool][]outcome{false: outcomes(t, false), true: outcomes(t, true)}
+	happen := map[edge]string{}
+	for _, from := range append(of[false], of[true]...) {
+		for _, to := range of[from.initialized] {
+			if from.state != to.state {
+				happen[edge{from.state, to.state}] = from.row + " -> " + to.row
+			}
+		}
+	}
+	for e, how := range happen {
+		assert.Contains(t, transitions[e.from], e.to, "%s -> %s happens: %s", e.from, e.to, how)
+	}
+	for from, all := range transitions {
+		for _, to := range all {
+			if from != controlplanev1.StateRecovering && to != controlplanev1.StateRecovering {
+				assert.Contains(t, happen, edge{from, to}, "it stands in the table and never happens")
+			}
+		}
+	}
+}
+
+func TestAnEdgeThatIsNotInTheTableIsNotTaken(t *testing.T) {
+	states := []controlplanev1.State{"Pending", "Validating", "Provisioning", "Configuring", "Ready", "Degraded", "Recovering", "Failed"}
+	for _, from := range states {
+		assert.Equal(t, from, advance("", from), "lost status may become anything")
+		for _, to := range states {
+			want := from
+			if from == to || slices.Contains(transitions[from], to) {
+				want = to
+			}
+			assert.Equal(t, want, advance(from, to), "%s -> %s", from, to)
+		}
+	}
+	assert.Equal(t, controlplanev1.StateReady, advance("Ready", "Failed"), "a cluster that answers never fails")
+	assert.Equal(t, controlplanev1.StateDegraded, advance("Degraded", "Pending"))
+}
