@@ -20,6 +20,8 @@ package terraform
 const (
 	// OutputVPCID is the id of the VPC, "vpc-…".
 	OutputVPCID = "vpc_id"
+	// OutputVPCConfig is the network as JSON, in a Secret; what is in it is between the templates.
+	OutputVPCConfig = "vpc_config"
 	// OutputAvailabilityZones is a list of zones, or a comma-separated string of them.
 	OutputAvailabilityZones = "availability_zones"
 	// OutputClusterEndpoint is the URL or host[:port] of the EKS API server.

@@ -27,6 +27,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
@@ -41,6 +42,7 @@ func (f *Facts) desire(c client.Client, controlPlane *controlplanev1.CAPTControl
 		Variables:         variables,
 		ConnectionSecret:  naming.ControlPlaneConnectionSecret(controlPlane.Name),
 		WaitForWorkspaces: f.vpcWorkspace(),
+		WaitForSecrets:    f.vpcSecret(),
 	})
 }
 
@@ -102,5 +104,16 @@ func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
 	return []infrav1.WorkspaceDependency{{
 		Name:      f.Infrastructure.Status.WorkspaceTemplateApply.WorkspaceName,
 		Namespace: f.Infrastructure.Namespace,
+	}}
+}
+
+// vpcSecret is the Secret from which the template learns of the subnets of an existing VPC. It may come later than the
+// CAPTCluster, and Terraform would fail without it.
+func (f *Facts) vpcSecret() []infrav1.SecretDependency {
+	if f.Infrastructure == nil || f.Infrastructure.Spec.VPC.ConnectionSecretRef == nil {
+		return nil
+	}
+	return []infrav1.SecretDependency{{
+		Name: f.Infrastructure.Spec.VPC.ConnectionSecretRef.Name, Namespace: f.Infrastructure.Namespace, Keys: []string{terraform.OutputVPCConfig},
 	}}
 }

@@ -112,6 +112,16 @@ func TestTheControlPlaneWaitsForTheWorkspaceOfItsVPC(t *testing.T) {
 	assert.Nil(t, s.with(foreignInfrastructure).vpcWorkspace())
 }
 
+func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
+	s := newScene(t)
+	assert.Nil(t, s.vpcSecret())
+	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecret())
+	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: &infrav1.LocalSecretReference{Name: "network"}}
+	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecret())
+	require.NoError(t, s.desire(fake.NewClientBuilder().WithScheme(builder.Scheme()).Build(), s.controlPlane, applyName))
+	assert.Contains(t, s.Apply.Desired.Object["spec"], "waitForSecrets")
+}
+
 func TestTheApplyOfTheControlPlane(t *testing.T) {
 	s := newScene(t)
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()

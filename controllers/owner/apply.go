@@ -138,6 +138,7 @@ type Want struct {
 	Variables         map[string]string
 	ConnectionSecret  string
 	WaitForWorkspaces []infrav1.WorkspaceDependency
+	WaitForSecrets    []infrav1.SecretDependency
 	DeletionPolicy    infrav1.DeletionPolicy
 }
 
@@ -155,6 +156,7 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 			TemplateRef:       want.Template,
 			Variables:         maps.Clone(want.Variables),
 			WaitForWorkspaces: want.WaitForWorkspaces,
+			WaitForSecrets:    want.WaitForSecrets,
 			DeletionPolicy:    want.DeletionPolicy,
 		},
 	}
