@@ -75,6 +75,8 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
 	case len(f.Apply.Candidates) > 0:
 		adoption := f.Apply.AdoptionCondition(infrav1.VPCReadyCondition)
 		return engine.False(infrav1.VPCReadyCondition, adoption.Reason, adoption.Message)
+	case f.Paused != "" && f.Apply.Apply == nil && f.Apply.Claimed == "":
+		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, "nothing is made while the object is paused: "+f.Paused)
 	}
 	condition := f.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, naming.CAPTClusterFieldManager)
 	if condition.Status == metav1.ConditionTrue && vpcID(captCluster, f) == "" {

@@ -20,6 +20,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -51,35 +53,30 @@ func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
 	if blocked := blocked(controlPlane, f); blocked != nil {
 		c.dependencies = *blocked
 	}
+	if c.idle && f.Apply.Claimed == "" {
+		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, "nothing is made while the object is paused: "+f.Paused)
+	}
 	c.failed = infrav1.Stands(c.worst().Reason)
 	c.expire(controlPlane, f)
 	c.working = !c.failed && c.workspace.Status != metav1.ConditionTrue && f.Apply.Working() && c.dependencies.Status == metav1.ConditionTrue
 	return c
 }
 
-// inOrder lists the conditions from the first that must be met to the last.
-func (c parts) inOrder() []engine.Condition {
-	return []engine.Condition{c.dependencies, c.workspace, c.endpoint, c.kubeconfig}
-}
-
-func (c parts) all() bool {
-	for _, condition := range c.inOrder() {
-		if condition.Status != metav1.ConditionTrue {
-			return false
-		}
-	}
-	return true
-}
-
-// worst is the first condition that is not met: what a person must look at.
-func (c parts) worst() engine.Condition {
-	for _, condition := range c.inOrder() {
+// first is the first condition that is not met, from the one that must be met first to the last: what a person must look at.
+// It is nil when all are.
+func (c *parts) first() *engine.Condition {
+	for _, condition := range []*engine.Condition{&c.dependencies, &c.workspace, &c.endpoint, &c.kubeconfig} {
 		if condition.Status != metav1.ConditionTrue {
 			return condition
 		}
 	}
-	return engine.Condition{}
+	return nil
 }
+
+func (c *parts) all() bool { return c.first() == nil }
+
+// worst is the first condition that is not met, or none.
+func (c *parts) worst() engine.Condition { return ptr.Deref(c.first(), engine.Condition{}) }
 
 func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
 	conditionType := controlplanev1.EndpointAvailableCondition

@@ -142,24 +142,34 @@ func (f *Facts) timeouts(controlPlane *controlplanev1.CAPTControlPlane) [3]timeo
 // expire puts a timeout that has passed in the place of the reason of the condition that waits, and keeps what the condition
 // said. Nobody is told of a timeout while nothing may be done about it.
 func (c *parts) expire(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	if f.Paused != "" {
+	first := c.first()
+	if first == nil || f.Paused != "" {
 		return
 	}
-	all := f.timeouts(controlPlane)
-	vpc, made, secret := &all[0], &all[1], &all[2]
-	switch {
-	case vpc.passed() && c.dependencies.Reason == controlplanev1.WaitingForInfrastructureReason:
-		c.late(&c.dependencies, vpc)
-	case c.dependencies.Status != metav1.ConditionTrue:
-	case c.workspace.Status != metav1.ConditionTrue && made.passed():
-		c.late(&c.workspace, made)
-	case c.workspace.Status != metav1.ConditionTrue && c.workspace.Reason == infrav1.WaitingForDependenciesReason && secret.passed():
-		c.late(&c.workspace, secret)
-	case c.workspace.Status == metav1.ConditionTrue && c.endpoint.Status != metav1.ConditionTrue && secret.passed():
-		c.late(&c.endpoint, secret)
-	case c.workspace.Status == metav1.ConditionTrue && c.kubeconfig.Status != metav1.ConditionTrue && secret.passed():
-		c.late(&c.kubeconfig, secret)
+	for _, timeout := range applicable(first, f.timeouts(controlPlane)) {
+		if timeout.passed() {
+			c.late(first, &timeout)
+			return
+		}
 	}
+}
+
+// applicable are the timeouts that say how long a condition may wait.
+func applicable(condition *engine.Condition, all [3]timeout) []timeout {
+	vpc, controlPlane, secret := all[0:1], all[1:2], all[2:3]
+	switch condition.Type {
+	case controlplanev1.DependenciesReadyCondition:
+		if condition.Reason == controlplanev1.WaitingForInfrastructureReason {
+			return vpc
+		}
+		return nil
+	case controlplanev1.WorkspaceReadyCondition:
+		if condition.Reason == infrav1.WaitingForDependenciesReason {
+			return secret
+		}
+		return controlPlane
+	}
+	return secret
 }
 
 func (c *parts) late(condition *engine.Condition, t *timeout) {
