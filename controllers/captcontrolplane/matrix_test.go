@@ -277,6 +277,19 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+// The manual has the same table.
+func TestTransitionsAreDocumented(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
+	require.NoError(t, err)
+	for from, all := range transitions {
+		line := fmt.Sprintf("| `%s` |", from)
+		for _, to := range all {
+			line += fmt.Sprintf(" `%s`", to)
+		}
+		assert.Contains(t, string(manual), "\n"+line+" |\n")
+	}
+}
+
 func TestAnEdgeThatIsNotInTheTableIsNotTaken(t *testing.T) {
 	states := []controlplanev1.State{"Pending", "Validating", "Provisioning", "Configuring", "Ready", "Degraded", "Recovering", "Failed"}
 	for _, from := range states {

@@ -262,3 +262,31 @@ func TestOutputsAreTextOrJSON(t *testing.T) {
 func TestAWorkspaceWithoutOutputsPublishesNone(t *testing.T) {
 	assert.Nil(t, Observe(mustLive(t, builder.Workspace("demo-vpc", builder.FirstApplyDone)), Circumstances{Published: terraform.PublishedOutputs()}).Outputs)
 }
+
+// Times in objects have whole seconds.
+func TestWhenTerraformBegan(t *testing.T) {
+	changed := builder.Created.Add(time.Hour)
+	known := builder.Created.Add(30 * time.Minute)
+	for name, row := range map[string]struct {
+		row     builder.Row
+		options []builder.Option
+		known   time.Time
+		want    time.Time
+	}{
+		"in the queue":                       {row: builder.Queued},
+		"planning":                           {row: builder.Planning},
+		"its ProviderConfig is missing":      {row: builder.ProviderConfigMissing},
+		"applying for the first time":        {row: builder.FirstApplyRunning, want: builder.Created},
+		"trying once more":                   {row: builder.FirstApplyFailed, options: []builder.Option{builder.WithAnnotation(createPending, known.Format(time.RFC3339))}, known: builder.Created, want: builder.Created},
+		"trying once more, status was lost":  {row: builder.FirstApplyFailed, options: []builder.Option{builder.WithAnnotation(createPending, known.Format(time.RFC3339))}, want: known},
+		"changed after that":                 {row: builder.FirstApplyFailed, options: []builder.Option{specChanged(changed)}, known: known, want: changed},
+		"an update":                          {row: builder.Updating, options: []builder.Option{specChanged(changed)}, want: changed},
+		"an update that was seen before":     {row: builder.UpdateFailed, options: []builder.Option{specChanged(changed)}, known: changed, want: changed},
+		"a note of the provider that is odd": {row: builder.FirstApplyRunning, options: []builder.Option{builder.WithAnnotation(createPending, "yesterday")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := mustLive(t, builder.Workspace("demo-vpc", row.row, row.options...)).Started(row.known)
+			assert.True(t, row.want.Equal(got), "%s, not %s", got, row.want)
+		})
+	}
+}

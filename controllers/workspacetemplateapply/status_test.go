@@ -187,6 +187,19 @@ func TestTheTimeOfTheLastApplyMovesWithTheRevisionOnly(t *testing.T) {
 	assert.Equal(t, metav1.NewTime(s.Now), *s.status().LastAppliedTime)
 }
 
+func TestTheTimeAtWhichTheWorkBegan(t *testing.T) {
+	s := newScene(t)
+	assert.Nil(t, s.status().StartedTime, "there is no Workspace")
+	assert.Nil(t, s.shows(builder.Planning).status().StartedTime, "nothing is applied yet")
+	assert.Equal(t, builder.Created, s.shows(builder.FirstApplyRunning).status().StartedTime.UTC())
+	s.Now = now.Add(time.Hour)
+	assert.Equal(t, builder.Created, s.shows(builder.FirstApplyFailed).status().StartedTime.UTC(), "it is the same work")
+	assert.Nil(t, s.shows(builder.AtRest).status().StartedTime, "it is done")
+	assert.Equal(t, s.Now, s.shows(builder.UpdateFailed).status().StartedTime.Time, "drift that can not be mended: it was up to date until now")
+	s.Now = now.Add(2 * time.Hour)
+	assert.Equal(t, now.Add(time.Hour), s.shows(builder.UpdateFailed).status().StartedTime.Time)
+}
+
 func TestAFailureIsRememberedUntilAnApplySucceeds(t *testing.T) {
 	s := newScene(t).shows(builder.UpdateFailed)
 	got := s.status()
