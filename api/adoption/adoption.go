@@ -40,30 +40,75 @@ type Expectation struct {
 	Variables map[string]string
 }
 
-// Candidates returns the names of those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which
-// refers to none: the one that bears the name the naming scheme would give, the one that the owner's status records, and
-// those that it owns and that are made from its template. They are sorted.
+// Candidate is a WorkspaceTemplateApply that may belong to an owner which refers to none.
+type Candidate struct {
+	Name string
+	// Evidence is what speaks for it; never empty.
+	Evidence []Evidence
+}
+
+// Evidence is why a WorkspaceTemplateApply may belong to an owner, in words.
+type Evidence string
+
+const (
+	// Recorded: the owner had it before.
+	Recorded Evidence = "status records it"
+	// Owned: it goes when the owner goes, so that must not go before a person has decided.
+	Owned Evidence = "this object owns it"
+	// Named: the owner would make one of that name.
+	Named Evidence = "it has the name that the naming scheme gives"
+)
+
+// String tells the name and the evidence.
+func (c Candidate) String() string {
+	words := make([]string, len(c.Evidence))
+	for i, evidence := range c.Evidence {
+		words[i] = string(evidence)
+	}
+	return fmt.Sprintf("%s (%s)", c.Name, strings.Join(words, ", "))
+}
+
+// Candidates returns those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which refers to none: the
+// one that bears the name the naming scheme would give, the one that the owner's status records, and those that it owns and
+// that are made from its template. They are sorted by name.
 //
 // An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
 // one would be a second EKS cluster or VPC. What it owns of another template is a helper of the older CAPT, for example
 // <name>-kubeconfig-apply; to refer to that would make an EKS cluster of it.
-//
-// Those it owns are returned once more: they go when the owner goes, so it must not go before a person has decided.
-func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) (names, ownedNames []string) {
+func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
+	var candidates []Candidate
 	for i := range applies {
-		apply := &applies[i]
-		named := apply.Name == want.SchemeName || apply.Name == want.Recorded
-		owned := owns(owner, apply) && (named || want.Template.Name == "" || want.sameTemplate(apply))
-		if owned {
-			ownedNames = append(ownedNames, apply.Name)
-		}
-		if owned || named {
-			names = append(names, apply.Name)
+		if evidence := want.evidence(owner, &applies[i]); len(evidence) > 0 {
+			candidates = append(candidates, Candidate{Name: applies[i].Name, Evidence: evidence})
 		}
 	}
-	slices.SortFunc(names, strings.Compare)
-	slices.SortFunc(ownedNames, strings.Compare)
-	return names, ownedNames
+	slices.SortFunc(candidates, func(a, b Candidate) int { return strings.Compare(a.Name, b.Name) })
+	return candidates
+}
+
+// evidence that a WorkspaceTemplateApply belongs to an owner, the strongest first.
+func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) (found []Evidence) {
+	recorded, named := apply.Name == want.Recorded, apply.Name == want.SchemeName
+	if recorded {
+		found = append(found, Recorded)
+	}
+	if owns(owner, apply) && (named || recorded || want.Template.Name == "" || want.sameTemplate(apply)) {
+		found = append(found, Owned)
+	}
+	if named {
+		found = append(found, Named)
+	}
+	return found
+}
+
+// Names of the candidates for which there is a piece of evidence; of all of them if it is empty.
+func Names(candidates []Candidate, evidence Evidence) (names []string) {
+	for _, candidate := range candidates {
+		if evidence == "" || slices.Contains(candidate.Evidence, evidence) {
+			names = append(names, candidate.Name)
+		}
+	}
+	return names
 }
 
 func owns(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {

@@ -73,7 +73,8 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("z", owned), apply("demo-vpc"), apply("stranger"), apply("a", owned)}, []string{"a", "demo-vpc", "z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, ownedNames := want.Candidates(owner, row.applies)
+			candidates := want.Candidates(owner, row.applies)
+			names, ownedNames := adoption.Names(candidates, ""), adoption.Names(candidates, adoption.Owned)
 			assert.Equal(t, row.want, names)
 			assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 				return !slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {
@@ -86,8 +87,15 @@ func TestCandidates(t *testing.T) {
 
 func TestWithoutATemplateEverythingThatIsOwnedIsACandidate(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
-	names, _ := adoption.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
-	assert.Equal(t, []string{"by-hand"}, names)
+	candidates := adoption.Expectation{SchemeName: "demo-vpc"}.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("by-hand", eks, builder.OwnedBy(owner))})
+	assert.Equal(t, []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}}, candidates)
+}
+
+func TestACandidateTellsTheEvidence(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	want := adoption.Expectation{SchemeName: "demo-vpc", Recorded: "demo-vpc"}
+	candidates := want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner))})
+	assert.Equal(t, "demo-vpc (status records it, this object owns it, it has the name that the naming scheme gives)", candidates[0].String())
 }
 
 func TestWhatAnOwnerMayTake(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -52,7 +53,7 @@ func rows() (all []row) {
 	}
 	living := []row{
 		{"no WorkspaceTemplateApply", nil, with(owner.Facts{})},
-		{"a person must decide", nil, with(owner.Facts{Candidates: []string{"by-hand"}})},
+		{"a person must decide", nil, with(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand"}}})},
 		{"reference is somebody else's", nil, with(owner.Facts{Claimed: "it belongs to CAPTCluster other"})},
 		{"refused by the API server", nil, with(owner.Facts{Refused: assert.AnError})},
 		{"not seen by its controller", nil, func() *Facts { return withApply() }},

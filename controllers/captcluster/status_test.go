@@ -27,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -51,7 +52,7 @@ func TestDecide(t *testing.T) {
 		"with a Cluster":                      {living, &Facts{Cluster: cluster}, Provision},
 		"paused":                              {living, &Facts{Cluster: cluster, Paused: "annotation"}, Observe},
 		"an existing VPC":                     {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, Hold},
-		"a person must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []string{"demo-vpc"}}}, Observe},
+		"a person must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, Observe},
 		"the VPC is there":                    {living, made(nil), Provision},
 		"deleted, nothing there":              {deleted, &Facts{Cluster: cluster}, Release},
 		"deleted, the VPC is there":           {deleted, made(nil), Destroy},
@@ -83,7 +84,7 @@ func TestConditions(t *testing.T) {
 		"made, but its id is not known": {nil, made(nil), map[string]string{"Ready": "False VPCIDMissing", "VPCReady": "False VPCIDMissing"}, false},
 		"existing":                      {[]builder.Option{existing}, &Facts{Cluster: builder.Cluster("demo")}, map[string]string{"VPCReady": "True ExistingVPC"}, true},
 		"existing, no Cluster yet":      {[]builder.Option{existing}, &Facts{}, map[string]string{"Ready": "False WaitingForOwner", "VPCReady": "False WaitingForOwner"}, false},
-		"a person must decide": {nil, &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []string{"demo-vpc"}}}, map[string]string{
+		"a person must decide": {nil, &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, map[string]string{
 			"Ready": "False AdoptionRequired", "VPCReady": "False AdoptionRequired", "AdoptionRequired": "True AdoptionRequired"}, false},
 		"paused": {nil, &Facts{Cluster: builder.Cluster("demo"), Paused: "annotation", Apply: made(map[string]string{"vpc_id": "vpc-1"}).Apply},
 			map[string]string{"Paused": "True Paused"}, true},

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/capt-provider/capt/api/adoption"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -64,7 +65,7 @@ func TestWhatBlocks(t *testing.T) {
 		"nothing":                           {newScene(t), ""},
 		"no Cluster":                        {newScene(t).with(func(f *Facts) { f.Cluster = nil }), "WaitingForOwner"},
 		"a version that is none":            {newScene(t).with(func(f *Facts) { f.VersionError = errors.New("latest is no version") }), "InvalidVersion"},
-		"a person must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []string{"x"} }), "AdoptionRequired"},
+		"a person must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []adoption.Candidate{{Name: "x"}} }), "AdoptionRequired"},
 		"two regions":                       {newScene(t, builder.WithRegion("us-east-1")), "RegionConflict"},
 		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
 		"Cluster API has not seen the VPC":  {newScene(t).with(func(f *Facts) { f.Cluster = builder.Cluster("demo") }), "WaitingForInfrastructure"},

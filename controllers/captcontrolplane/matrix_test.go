@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -99,7 +100,7 @@ func lacks() []fact {
 		{"VPC not seen by Cluster API", func(s *scene) { s.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
 		{"regions differ", func(s *scene) { s.Infrastructure.Spec.Region = "us-east-1"; s.controlPlane.Spec.Region = "eu-west-1" }},
 		{"version is none", func(s *scene) { s.VersionError = assert.AnError }},
-		{"a person must decide", func(s *scene) { s.Apply.Candidates = []string{"by-hand"} }},
+		{"a person must decide", func(s *scene) { s.Apply.Candidates = []adoption.Candidate{{Name: "by-hand"}} }},
 		{"reference is somebody else's", func(s *scene) { s.Apply.Claimed = "it belongs to CAPTControlPlane other" }},
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -112,7 +113,7 @@ func TestConditions(t *testing.T) {
 			"DependenciesReady": "False WaitingForInfrastructure", "Ready": "False WaitingForInfrastructure", "WorkspaceReady": "False Provisioning"})},
 		"being made":        {newScene(t).apply(working), and(creating, map[string]string{"Ready": "False Provisioning", "WorkspaceReady": "False Provisioning"})},
 		"could not be made": {newScene(t).apply(failing), and(creating, map[string]string{"Ready": "False ApplyFailed", "WorkspaceReady": "False ApplyFailed"})},
-		"a person must decide": {newScene(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Candidates = nil, []string{"x"} }), and(creating, map[string]string{
+		"a person must decide": {newScene(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Candidates = nil, []adoption.Candidate{{Name: "x"}} }), and(creating, map[string]string{
 			"DependenciesReady": "False AdoptionRequired", "AdoptionRequired": "True AdoptionRequired", "Ready": "False AdoptionRequired",
 			"WorkspaceReady": "False Provisioning"})},
 		"updating: still available": {onceReady(t).apply(working), map[string]string{

@@ -46,7 +46,7 @@ type Facts struct {
 	// Apply is nil when it does not exist.
 	Apply *infrav1.WorkspaceTemplateApply
 	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none.
-	Candidates []string
+	Candidates []adoption.Candidate
 	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
 	Owned []string
 	// Unadopted is the Workspace that the older CAPT made for the one candidate that the owner does refer to; empty when there
@@ -70,8 +70,8 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 		if err := uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 			return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 		}
-		names, owned := want.Candidates(object, applies.Items)
-		return Facts{Candidates: names, Owned: owned}, nil
+		candidates := want.Candidates(object, applies.Items)
+		return Facts{Candidates: candidates, Owned: adoption.Names(candidates, adoption.Owned)}, nil
 	}
 	readers := []client.Reader{cached, uncached}
 	if !object.GetDeletionTimestamp().IsZero() {
@@ -97,8 +97,7 @@ func taken(object client.Object, want adoption.Expectation, apply *infrav1.Works
 		return Facts{Claimed: conflict}
 	}
 	if workspace := adoption.Unadopted(apply); workspace != "" {
-		names := []string{apply.Name}
-		return Facts{Candidates: names, Owned: names, Unadopted: workspace}
+		return Facts{Candidates: []adoption.Candidate{{Name: apply.Name}}, Owned: []string{apply.Name}, Unadopted: workspace}
 	}
 	return Facts{Apply: apply}
 }

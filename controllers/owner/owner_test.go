@@ -138,7 +138,7 @@ func TestObserve(t *testing.T) {
 	f, err = Observe(ctx, c, c, owner, nil, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
-	assert.Equal(t, []string{"by-hand", "demo-vpc"}, f.Candidates)
+	assert.Equal(t, []string{"by-hand", "demo-vpc"}, adoption.Names(f.Candidates, ""))
 }
 
 // Defaulting sets the reference when nothing of the name exists. What is made under it afterwards may not be in the cache.
@@ -306,9 +306,11 @@ func TestConditionOfTheOwner(t *testing.T) {
 }
 
 func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
-	condition := (&Facts{Candidates: []string{"a", "b"}}).AdoptionCondition("AdoptionRequired")
+	condition := (&Facts{Candidates: []adoption.Candidate{
+		{Name: "a", Evidence: []adoption.Evidence{adoption.Named}}, {Name: "b", Evidence: []adoption.Evidence{adoption.Recorded, adoption.Owned}},
+	}}).AdoptionCondition("AdoptionRequired")
 	assert.Equal(t, metav1.ConditionTrue, condition.Status)
-	assert.Contains(t, condition.Message, "a, b may belong to this object")
+	assert.Contains(t, condition.Message, "a (it has the name that the naming scheme gives), b (status records it, this object owns it) may belong to this object")
 	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
 }
 

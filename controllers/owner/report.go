@@ -115,14 +115,18 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 	if f.Unadopted != "" {
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadopted())
 	}
+	told := make([]string, len(f.Candidates))
+	for i, candidate := range f.Candidates {
+		told[i] = candidate.String()
+	}
 	return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
-		"spec.workspaceTemplateApplyRef is empty, but %s may belong to this object. Set the reference to the right one; nothing is created before that",
-		strings.Join(f.Candidates, ", ")))
+		"spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object. Set the reference to the right one; nothing is created before that",
+		strings.Join(told, ", ")))
 }
 
 func (f *Facts) unadopted() string {
 	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which an older CAPT made and nobody has adopted yet; nothing is written or deleted. Adopt it with captctl migrate, or set its spec.workspaceName to %s",
-		f.Candidates[0], f.Unadopted, f.Unadopted)
+		f.Candidates[0].Name, f.Unadopted, f.Unadopted)
 }
 
 // DeletingCondition says what of the WorkspaceTemplateApply is waited for.
