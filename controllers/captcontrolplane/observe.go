@@ -82,30 +82,43 @@ func expectation(controlPlane *controlplanev1.CAPTControlPlane, cluster *cluster
 	return want
 }
 
-// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane.
+// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane. Before,
+// and while Terraform changes it, they matter only to a token that must be renewed.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	if !f.Apply.Ready(manager) || !controlPlane.DeletionTimestamp.IsZero() {
+	ready := f.Apply.Ready(manager)
+	if f.Apply.Apply == nil || !controlPlane.DeletionTimestamp.IsZero() || !ready && r.Tokens == nil {
 		return nil
 	}
-	secret := func(name string) (*corev1.Secret, error) {
-		key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: name}
-		found, err := engine.Get(ctx, r.Uncached, key, &corev1.Secret{})
-		if err != nil {
-			return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-		}
-		return found, nil
+	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+		return err
+	}
+	if !ready && !holdsToken(f.Kubeconfig.value()) {
+		return nil
 	}
 	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		if f.Connection, err = secret(ref.Name); err != nil {
+		if f.Connection, err = r.secret(ctx, controlPlane.Namespace, ref.Name); err != nil {
 			return err
 		}
 	}
-	if f.Kubeconfig.Live, err = secret(naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if err := r.observeTokens(ctx, controlPlane, f); err != nil {
 		return err
 	}
-	if f.UserKubeconfig.Live, err = secret(naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+	if !ready {
+		f.renew(controlPlane)
+		return nil
+	}
+	if f.UserKubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	f.publish(controlPlane)
 	return nil
+}
+
+// secret reads a Secret past the cache, which does not hold values; nil when it does not exist.
+func (r *Reconciler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return found, nil
 }

@@ -21,12 +21,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,10 +48,13 @@ type world struct {
 	// writes in their order; fail is asked before each.
 	writes []string
 	fail   func(write string) error
+	// now is what the reconciler takes for the time; again is in how long it wants to look again.
+	now   *clocktesting.FakePassiveClock
+	again time.Duration
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	w := &world{T: t}
+	w := &world{T: t, now: clocktesting.NewFakePassiveClock(builder.Created)}
 	write := func(what string) error {
 		w.writes = append(w.writes, what)
 		if w.fail != nil {
@@ -58,6 +63,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		return nil
 	}
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			named, _ := obj.(interface{ GetName() string })
@@ -80,14 +86,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c,
+		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c, Clock: w.now,
 	}
 	return w
 }
 
 func (w *world) reconcile() error {
 	w.writes = nil
-	_, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	result, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	w.again = result.RequeueAfter
 	return err
 }
 
