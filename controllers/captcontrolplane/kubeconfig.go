@@ -48,18 +48,20 @@ func (f *Facts) anyKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([]
 	if unusable == nil {
 		return output, "", nil
 	}
-	if from, _, err := f.tokenSource(controlPlane); err == nil {
-		data, reason, err := f.mint(from)
-		if data != nil || !f.withoutTokens(err) {
-			return data, reason, err
-		}
+	data, reason, withoutToken := f.tokenKubeconfig(controlPlane)
+	if data != nil || f.waitsForToken(withoutToken) {
+		return data, reason, withoutToken
 	}
 	if errors.Is(unusable, kubeconfig.ErrShortLived) {
 		if data, _, err := f.outputKubeconfig(); err == nil {
 			return data, "", nil
 		}
 	}
-	return f.execKubeconfig(controlPlane)
+	data, reason, err := f.execKubeconfig(controlPlane)
+	if err == nil && f.tokens.kubeconfig != nil {
+		err = fmt.Errorf("the kubeconfig runs \"aws eks get-token\", since %w", withoutToken)
+	}
+	return data, reason, err
 }
 
 // outputKubeconfig is the one that Terraform made, if Cluster API or people can use it.

@@ -18,6 +18,7 @@ package captcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +87,7 @@ func expectation(controlPlane *controlplanev1.CAPTControlPlane, cluster *cluster
 // and while Terraform changes it, they matter only to a token that must be renewed.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
 	ready := f.Apply.Ready(manager)
-	if f.Apply.Apply == nil || !controlPlane.DeletionTimestamp.IsZero() || !ready && r.Tokens == nil {
+	if !controlPlane.DeletionTimestamp.IsZero() || !ready && (r.Tokens == nil || f.Apply.Apply == nil) {
 		return nil
 	}
 	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
@@ -95,12 +96,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 	if !ready && !holdsToken(f.Kubeconfig.value()) {
 		return nil
 	}
-	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		if f.Connection, err = r.secret(ctx, controlPlane.Namespace, ref.Name); err != nil {
-			return err
-		}
-	}
-	if err := r.observeTokens(ctx, controlPlane, f); err != nil {
+	if err := errors.Join(r.observeConnection(ctx, controlPlane, f), r.observeTokens(ctx, controlPlane, f)); err != nil {
 		return err
 	}
 	if !ready {
@@ -112,6 +108,13 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 	}
 	f.publish(controlPlane)
 	return nil
+}
+
+func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
+		f.Connection, err = r.secret(ctx, controlPlane.Namespace, ref.Name)
+	}
+	return err
 }
 
 // secret reads a Secret past the cache, which does not hold values; nil when it does not exist.

@@ -22,14 +22,9 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
@@ -75,15 +70,6 @@ func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlpla
 	return err
 }
 
-// tokenKubeconfig is one with a token of EKS, which the manager renews.
-func (f *Facts) tokenKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([]byte, string, error) {
-	from, reason, err := f.tokenSource(controlPlane)
-	if err != nil {
-		return nil, reason, err
-	}
-	return f.mint(from)
-}
-
 // tokenSource says which cluster a token would be for. A token lets its bearer act as this manager in the cluster that it
 // is for, and what Terraform returns is up to the author of the template. So the name is the one that CAPT gave to
 // Terraform, and nobody gets a token for the cluster of another namespace by naming it in an output or by naming his alike.
@@ -120,8 +106,13 @@ func (f *Facts) told(output string) string {
 	return "is another one, which is not told because it is sensitive"
 }
 
-// mint keeps the published kubeconfig or makes one with a new token, and says when to look at it again.
-func (f *Facts) mint(from kubeconfig.Source) ([]byte, string, error) {
+// tokenKubeconfig is one with a token of EKS: the published one as long as that can stay, else one with a new token. It
+// says when to look again.
+func (f *Facts) tokenKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([]byte, string, error) {
+	from, reason, err := f.tokenSource(controlPlane)
+	if err != nil {
+		return nil, reason, err
+	}
 	data, next, err := f.tokens.kubeconfig(from, f.Kubeconfig.value())
 	after := next.Sub(f.tokens.now)
 	switch {
@@ -138,71 +129,24 @@ func (f *Facts) mint(from kubeconfig.Source) ([]byte, string, error) {
 		if errors.Is(err, kubeconfig.ErrNoCredentials) {
 			after = credentialsAfter
 		}
-		err = fmt.Errorf("no token can be made: %w", err)
+		err = &mintError{err}
 	}
 	f.lookAgain(after)
 	return data, controlplanev1.KubeconfigMissingReason, err
 }
 
-// withoutTokens tells whether Auto does without a token, rather than to wait for one.
-func (f *Facts) withoutTokens(err error) bool {
-	return errors.Is(err, kubeconfig.ErrNoCredentials) || errors.Is(err, errPaused) && !holdsToken(f.Kubeconfig.value())
-}
+// mintError is why a token that may be made could not be made.
+type mintError struct{ error }
 
-// eksIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they make.
-const eksIndex = "eksCluster"
+func (e *mintError) Error() string { return "no token can be made: " + e.error.Error() }
+func (e *mintError) Unwrap() error { return e.error }
 
-// eksCluster is the region and the name of the EKS cluster that a WorkspaceTemplateApply of a control plane makes.
-func eksCluster(object client.Object) []string {
-	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
-	if !ok {
-		return nil
+// waitsForToken tells whether Auto waits for a token rather than to do without one: the next attempt may give one, and
+// what is published would change to and fro.
+func (f *Facts) waitsForToken(err error) bool {
+	if errors.Is(err, errPaused) {
+		return holdsToken(f.Kubeconfig.value())
 	}
-	region, name := apply.Spec.Variables[naming.RegionVariable], apply.Spec.Variables[naming.ClusterVariable]
-	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" || region == "" || name == "" {
-		return nil
-	}
-	return []string{region + "/" + name}
-}
-
-// nameTaken tells whether an older CAPTControlPlane of another namespace makes an EKS cluster of the same region and name.
-func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	others, err := r.sameCluster(ctx, apply)
-	if err != nil {
-		return false, fmt.Errorf("looking for EKS clusters of the same name: %w", err)
-	}
-	for i := range others {
-		if others[i].Namespace == controlPlane.Namespace {
-			continue
-		}
-		owner := metav1.GetControllerOf(&others[i])
-		other, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: others[i].Namespace, Name: owner.Name}, &controlplanev1.CAPTControlPlane{})
-		if err != nil {
-			return false, fmt.Errorf("reading the CAPTControlPlane of an EKS cluster of the same name: %w", err)
-		}
-		if other != nil && other.UID == owner.UID && older(other, controlPlane) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// sameCluster lists the WorkspaceTemplateApplies of control planes that make the same EKS cluster.
-func (r *Reconciler) sameCluster(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]infrav1.WorkspaceTemplateApply, error) {
-	var list infrav1.WorkspaceTemplateApplyList
-	for _, key := range eksCluster(apply) {
-		if err := r.Client.List(ctx, &list, client.MatchingFields{eksIndex: key}); err != nil {
-			return nil, err
-		}
-	}
-	return list.Items, nil
-}
-
-// older tells which of two objects of different namespaces was there first; those of one second have an order, too.
-func older(one, other client.Object) bool {
-	first, second := one.GetCreationTimestamp(), other.GetCreationTimestamp()
-	if first.Equal(&second) {
-		return one.GetNamespace() < other.GetNamespace()
-	}
-	return first.Before(&second)
+	failed := (*mintError)(nil)
+	return errors.As(err, &failed) && !errors.Is(err, kubeconfig.ErrNoCredentials)
 }

@@ -142,23 +142,3 @@ func (r *Reconciler) withoutReference(ctx context.Context, object client.Object)
 	}
 	return requests
 }
-
-// ofSameCluster reconciles those that make an EKS cluster of the same name: one may have waited for the name to be free.
-func (r *Reconciler) ofSameCluster(ctx context.Context, object client.Object) []ctrl.Request {
-	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
-	if !ok {
-		return nil
-	}
-	others, err := r.sameCluster(ctx, apply)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(others))
-	for i := range others {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
-			Namespace: others[i].Namespace, Name: metav1.GetControllerOf(&others[i]).Name,
-		}})
-	}
-	return requests
-}
