@@ -40,15 +40,17 @@ func eksCluster(object client.Object) []string {
 		return nil
 	}
 	region, name := apply.Spec.Variables[naming.RegionVariable], apply.Spec.Variables[naming.ClusterVariable]
-	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" || region == "" || name == "" {
+	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
 		return nil
 	}
-	return []string{region + "/" + name}
+	return []string{eksKey(region, name)}
 }
 
+func eksKey(region, name string) string { return region + "/" + name }
+
 // nameTaken tells whether an older CAPTControlPlane of another namespace makes an EKS cluster of the same region and name.
-func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-	others, err := r.sameCluster(ctx, apply)
+func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, region, name string) (bool, error) {
+	others, err := r.sameCluster(ctx, eksKey(region, name))
 	if err != nil {
 		return false, fmt.Errorf("looking for EKS clusters of the same name: %w", err)
 	}
@@ -69,14 +71,10 @@ func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1
 }
 
 // sameCluster lists the WorkspaceTemplateApplies of control planes that make the same EKS cluster.
-func (r *Reconciler) sameCluster(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]infrav1.WorkspaceTemplateApply, error) {
+func (r *Reconciler) sameCluster(ctx context.Context, key string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
-	for _, key := range eksCluster(apply) {
-		if err := r.Client.List(ctx, &list, client.MatchingFields{eksIndex: key}); err != nil {
-			return nil, err
-		}
-	}
-	return list.Items, nil
+	err := r.Client.List(ctx, &list, client.MatchingFields{eksIndex: key})
+	return list.Items, err
 }
 
 // older tells which of two objects of different namespaces was there first; those of one second have an order, too.
@@ -90,20 +88,17 @@ func older(one, other client.Object) bool {
 
 // ofSameCluster reconciles those that make an EKS cluster of the same name: one may have waited for the name to be free.
 func (r *Reconciler) ofSameCluster(ctx context.Context, object client.Object) []ctrl.Request {
-	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
-	if !ok {
-		return nil
-	}
-	others, err := r.sameCluster(ctx, apply)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(others))
-	for i := range others {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
-			Namespace: others[i].Namespace, Name: metav1.GetControllerOf(&others[i]).Name,
-		}})
+	var requests []ctrl.Request
+	for _, key := range eksCluster(object) {
+		others, err := r.sameCluster(ctx, key)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
+			return nil
+		}
+		for i := range others {
+			owner := client.ObjectKey{Namespace: others[i].Namespace, Name: metav1.GetControllerOf(&others[i]).Name}
+			requests = append(requests, ctrl.Request{NamespacedName: owner})
+		}
 	}
 	return requests
 }

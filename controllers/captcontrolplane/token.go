@@ -66,7 +66,7 @@ func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlpla
 	f.tokens.kubeconfig = func(from kubeconfig.Source, published []byte) ([]byte, time.Time, error) {
 		return from.Kubeconfig(ctx, tokens, published, f.tokens.now)
 	}
-	f.tokens.taken, err = r.nameTaken(ctx, controlPlane, f.Apply.Apply)
+	f.tokens.taken, err = r.nameTaken(ctx, controlPlane, f.runningRegion(controlPlane), f.Apply.Apply.Spec.Variables[naming.ClusterVariable])
 	return err
 }
 
