@@ -112,10 +112,17 @@ func (o *options) validate() error {
 	if o.concurrency < 1 {
 		return errors.New("--concurrency must be at least 1")
 	}
+	if err := o.validateTokens(); err != nil {
+		return err
+	}
+	return logsv1.ValidateAndApply(o.logOptions, nil)
+}
+
+func (o *options) validateTokens() error {
 	if o.eksTokensIMDS && !o.eksTokens {
 		return errors.New("--eks-tokens-instance-metadata needs --eks-tokens")
 	}
-	return logsv1.ValidateAndApply(o.logOptions, nil)
+	return nil
 }
 
 // tokens is nil unless the manager shall make tokens.

@@ -243,6 +243,45 @@ func TestWhatIsPausedWithoutATokenStaysAsItIsWhenTheManagerLearnsToMakeThem(t *t
 	assert.Contains(t, w.kubeconfigReady(), "True KubeconfigReady")
 }
 
+// What Terraform made stays for it to renew; the manager's identity was not asked for.
+func TestATokenOfTerraformIsLeftToIt(t *testing.T) {
+	objects := prepared()
+	withSource("Output")(objects[2])
+	w := newWorld(t, objects...)
+	tokens := identityAt(w.now)
+	w.Tokens = tokens
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	w.output(tokenOf(t, w.now.Now()))
+	require.NoError(t, w.reconcile())
+	require.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+
+	w.terraform(working)
+	w.pass(14 * time.Minute)
+	require.NoError(t, w.reconcile())
+	assert.NotContains(t, w.writes, "apply demo-kubeconfig", "while Terraform works")
+
+	w.terraform(builder.UpToDate(outputs()))
+	w.output(tokenOf(t, w.now.Now()))
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	require.NoError(t, w.reconcile())
+	assert.NotContains(t, w.writes, "apply demo-kubeconfig", "while paused")
+
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	require.NoError(t, w.reconcile())
+	assert.Contains(t, w.writes, "apply demo-kubeconfig")
+	assert.Equal(t, tokenOf(t, w.now.Now()), string(w.published()))
+	assert.Zero(t, tokens.made)
+}
+
+// output gives the connection Secret another kubeconfig.
+func (w *world) output(kubeconfig string) {
+	w.Helper()
+	secret := read(w, "demo-eks-connection", &corev1.Secret{})
+	secret.Data["kubeconfig"] = []byte(kubeconfig)
+	require.NoError(w, w.Client.Update(context.Background(), secret))
+}
+
 func TestNoTokenIsMadeWhileTheControlPlaneIsDeleted(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	w.terraform(builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))

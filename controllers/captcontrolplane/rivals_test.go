@@ -101,6 +101,7 @@ func TestWhatIsNoControlPlanesDoesNotTakeAName(t *testing.T) {
 		builder.WorkspaceTemplateApply("vpc", builder.WithNamespace("other"), variables, builder.OwnedBy(builder.CAPTCluster("demo", builder.WithNamespace("other")))),
 	} {
 		require.NoError(t, w.Client.Create(context.Background(), apply))
+		assert.Empty(t, eksCluster(apply))
 	}
 	w.pass(10 * time.Minute)
 	require.NoError(t, w.reconcile())

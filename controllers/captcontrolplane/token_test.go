@@ -207,6 +207,14 @@ func TestWithoutTokensNothingIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+func TestCredentialsThatNobodyGaveAreLookedForLessOften(t *testing.T) {
+	for problem, again := range map[error]time.Duration{kubeconfig.ErrNoCredentials: 5 * time.Minute, errors.New("AWS is down"): 30 * time.Second} {
+		s := newScene(t, withSource("Token")).withTokens(&identity{problem: problem})
+		s.publish(s.controlPlane)
+		assert.Equal(t, again, s.again)
+	}
+}
+
 // The author of a template decides what it returns, and a token for another cluster would let him into that one.
 func TestATokenIsForTheClusterThatTerraformWasToldToMake(t *testing.T) {
 	s := newScene(t, withSource("Token")).withTokens(identityAt(clocktesting.NewFakePassiveClock(builder.Created)))
