@@ -39,6 +39,7 @@ import (
 	"github.com/capt-provider/capt/controllers/captcluster"
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -83,6 +84,8 @@ type Options struct {
 	Namespace string
 	// Concurrency is the number of objects of a kind that are reconciled at the same time.
 	Concurrency int
+	// Tokens makes the tokens in kubeconfigs; nil when this manager makes none.
+	Tokens kubeconfig.Tokens
 }
 
 // Served metrics ask the API server who may read them.
@@ -124,6 +127,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Engine:    engineFor("captcontrolplane-controller"),
 		Uncached:  mgr.GetAPIReader(),
 		Stopwatch: engine.Stopwatch{Clock: clock.RealClock{}},
+		Tokens:    options.Tokens,
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)

@@ -29,6 +29,7 @@ import (
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
 // leaderElectionID is the name of the Lease that the active manager holds.
@@ -59,6 +61,8 @@ type options struct {
 	profiler       string
 	webhookPort    int
 	webhookCertDir string
+	eksTokens      bool
+	eksTokensIMDS  bool
 	managerOptions flags.ManagerOptions
 	logOptions     *logs.Options
 }
@@ -95,6 +99,9 @@ func (o *options) command() *cobra.Command {
 	fs.StringVar(&o.profiler, "profiler-address", "", "Address of pprof, for example localhost:6060; off by default.")
 	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhooks.")
 	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Folder with the certificate of the webhooks: tls.crt and tls.key.")
+	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Make tokens for the kubeconfigs of clusters, with the AWS identity of this manager, which is one for all "+
+		"clusters: whoever may write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster of a name, can act as that identity in the EKS cluster of that name.")
+	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, use the credentials of the EC2 instance, too, that this manager runs on.")
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
@@ -105,7 +112,25 @@ func (o *options) validate() error {
 	if o.concurrency < 1 {
 		return errors.New("--concurrency must be at least 1")
 	}
+	if err := o.validateTokens(); err != nil {
+		return err
+	}
 	return logsv1.ValidateAndApply(o.logOptions, nil)
+}
+
+func (o *options) validateTokens() error {
+	if o.eksTokensIMDS && !o.eksTokens {
+		return errors.New("--eks-tokens-instance-metadata needs --eks-tokens")
+	}
+	return nil
+}
+
+// tokens is nil unless the manager shall make tokens.
+func (o *options) tokens() kubeconfig.Tokens {
+	if !o.eksTokens {
+		return nil
+	}
+	return kubeconfig.NewAWS(clock.RealClock{}, o.eksTokensIMDS)
 }
 
 func (o *options) webhookServer(tlsOptions []func(*tls.Config)) webhook.Server {
@@ -162,7 +187,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency,
+		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(),
 	}); err != nil {
 		return err
 	}

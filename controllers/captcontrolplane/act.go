@@ -18,6 +18,7 @@ package captcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/klog/v2"
@@ -33,8 +34,12 @@ import (
 )
 
 func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	if err := r.carryOut(ctx, controlPlane, f); err != nil || f.again == 0 {
+	// A token is renewed whatever else can be done, or goes wrong.
+	if err := errors.Join(r.renew(ctx, controlPlane, f), r.carryOut(ctx, controlPlane, f)); err != nil {
 		return err
+	}
+	if f.awaitTimeouts(controlPlane); f.again == 0 {
+		return nil
 	}
 	return engine.Wait("what no watch can tell", f.again)
 }
@@ -94,6 +99,14 @@ func (r *Reconciler) configure(ctx context.Context, controlPlane *controlplanev1
 		}
 	}
 	return engine.Patch(ctx, r.Client, controlPlane, func() { controlPlane.Spec.ControlPlaneEndpoint = endpoint })
+}
+
+// renew writes a new token in place of one that is published.
+func (r *Reconciler) renew(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	if f.Paused != "" || !f.Kubeconfig.renewal() {
+		return nil
+	}
+	return r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, naming.KubeconfigSecret(f.Cluster.Name), &f.Kubeconfig)
 }
 
 func (r *Reconciler) writeKubeconfig(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, cluster, name string, published *Published) error {

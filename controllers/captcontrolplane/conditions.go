@@ -108,12 +108,15 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) 
 func kubeconfigReady(f *Facts) engine.Condition {
 	conditionType := controlplanev1.KubeconfigReadyCondition
 	switch {
-	case f.Cluster == nil, !f.Apply.Ready(manager):
+	case f.Cluster == nil, !f.Apply.Ready(manager) && f.Kubeconfig.Problem == "":
 		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the kubeconfig is made when Terraform has made the control plane")
 	case f.Kubeconfig.Problem != "":
 		return engine.False(conditionType, f.Kubeconfig.Reason, f.Kubeconfig.Problem)
 	case !f.Kubeconfig.Written:
 		return engine.False(conditionType, controlplanev1.KubeconfigMissingReason, fmt.Sprintf("Secret %s is about to be written", naming.KubeconfigSecret(f.Cluster.Name)))
+	}
+	if f.Kubeconfig.Note != "" {
+		return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, f.Kubeconfig.Note)
 	}
 	if f.UserKubeconfig.Problem != "" {
 		return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "there is no kubeconfig for people: "+f.UserKubeconfig.Problem)

@@ -26,6 +26,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
 // Reconciler of CAPTControlPlanes.
@@ -35,6 +36,8 @@ type Reconciler struct {
 	Uncached client.Reader
 	// Stopwatch has the clock; it is the real one but in tests.
 	engine.Stopwatch
+	// Tokens makes tokens for the kubeconfigs of clusters; nil when this manager makes none.
+	Tokens kubeconfig.Tokens
 }
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch;patch

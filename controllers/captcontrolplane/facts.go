@@ -56,6 +56,8 @@ type Facts struct {
 	Running Running
 	// again is when to look again although nothing will wake us; zero is never.
 	again time.Duration
+	// tokens is what a kubeconfig with a token rests on.
+	tokens tokenFacts
 }
 
 // lookAgain asks for another look after a while, for what no watch can tell. The soonest counts.
@@ -71,6 +73,8 @@ type Published struct {
 	Data []byte
 	// Reason and Problem say why there is none.
 	Reason, Problem string
+	// Note is what a person should know about Data although it can be used.
+	Note string
 	// Live is the Secret as it is; nil when it does not exist.
 	Live *corev1.Secret
 	// Written is true once the Secret holds Data.

@@ -18,6 +18,7 @@ package captcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,10 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	f := &Facts{Now: r.Clock.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane)}
+	f := &Facts{
+		Now: r.Clock.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane),
+		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning},
+	}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
 	want := expectation(controlPlane, cluster)
@@ -86,30 +90,45 @@ func expectation(controlPlane *controlplanev1.CAPTControlPlane, cluster *cluster
 	return want
 }
 
-// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane.
+// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane. Before,
+// and while Terraform changes it, they matter only to a token that must be renewed.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	if !f.Apply.Ready(manager) || !controlPlane.DeletionTimestamp.IsZero() {
+	ready := f.Apply.Ready(manager)
+	if !controlPlane.DeletionTimestamp.IsZero() || !ready && (r.Tokens == nil || f.Apply.Apply == nil) {
 		return nil
 	}
-	secret := func(name string) (*corev1.Secret, error) {
-		key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: name}
-		found, err := engine.Get(ctx, r.Uncached, key, &corev1.Secret{})
-		if err != nil {
-			return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-		}
-		return found, nil
-	}
-	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		if f.Connection, err = secret(ref.Name); err != nil {
-			return err
-		}
-	}
-	if f.Kubeconfig.Live, err = secret(naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
+	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
-	if f.UserKubeconfig.Live, err = secret(naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+	if !ready && !holdsToken(f.Kubeconfig.value()) {
+		return nil
+	}
+	if err := errors.Join(r.observeConnection(ctx, controlPlane, f), r.observeTokens(ctx, controlPlane, f)); err != nil {
+		return err
+	}
+	if !ready {
+		f.renew(controlPlane)
+		return nil
+	}
+	if f.UserKubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
 	f.publish(controlPlane)
 	return nil
+}
+
+func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	if ref := f.Apply.Apply.Spec.WriteConnectionSecretToRef; ref != nil {
+		f.Connection, err = r.secret(ctx, controlPlane.Namespace, ref.Name)
+	}
+	return err
+}
+
+// secret reads a Secret past the cache, which does not hold values; nil when it does not exist.
+func (r *Reconciler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return found, nil
 }

@@ -26,89 +26,83 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
+// source gives a kubeconfig, or says why there is none, in a reason and in words. One with an error is to be published,
+// and the error to be told.
+type source func() (data []byte, reason string, err error)
+
 // publish works out the kubeconfigs: the one of Cluster API's contract, and the one for people.
 func (f *Facts) publish(controlPlane *controlplanev1.CAPTControlPlane) {
-	f.Kubeconfig.resolve(func() ([]byte, string, error) { return f.contractKubeconfig(controlPlane) })
-	f.UserKubeconfig.resolve(func() ([]byte, string, error) { return f.execKubeconfig(controlPlane) })
-	f.Kubeconfig.guard(controlPlane, f.Cluster.Name)
-	f.UserKubeconfig.guard(controlPlane, f.Cluster.Name)
+	f.Kubeconfig.resolve(controlPlane, f.Cluster.Name, func() ([]byte, string, error) { return f.contractKubeconfig(controlPlane) })
+	f.UserKubeconfig.resolve(controlPlane, f.Cluster.Name, func() ([]byte, string, error) { return f.execKubeconfig(controlPlane) })
 }
 
-func (p *Published) resolve(source func() ([]byte, string, error)) {
-	data, reason, err := source()
-	if err != nil {
-		p.Reason, p.Problem = reason, err.Error()
+// renew keeps a token alive that was published before, whatever Terraform does at the moment: an upgrade takes longer than
+// a token lives, and one that failed may stay so for days. Nothing else is changed before Terraform is done.
+func (f *Facts) renew(controlPlane *controlplanev1.CAPTControlPlane) {
+	wanted := controlPlane.Spec.Kubeconfig.Source
+	if wanted == controlplanev1.KubeconfigOutput || wanted == controlplanev1.KubeconfigExec || !holdsToken(f.Kubeconfig.value()) {
 		return
 	}
+	f.Kubeconfig.resolve(controlPlane, f.Cluster.Name, func() ([]byte, string, error) { return f.tokenKubeconfig(controlPlane) })
+	if wanted != controlplanev1.KubeconfigToken && f.Kubeconfig.Data == nil {
+		f.Kubeconfig = Published{Live: f.Kubeconfig.Live} // Auto has something else, but not before Terraform is done.
+	}
+}
+
+// resolve asks the source, unless the Secret is another control plane's: nothing is made that could not be published.
+func (p *Published) resolve(controlPlane *controlplanev1.CAPTControlPlane, cluster string, from source) {
+	*p = Published{Live: p.Live}
+	if owner := p.otherOwner(controlPlane); owner != "" {
+		p.Reason = controlplanev1.KubeconfigConflictReason
+		p.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten; delete it, or rename the Cluster", p.Live.Name, owner)
+		return
+	}
+	data, reason, err := from()
 	p.Data = data
+	switch {
+	case err != nil && data != nil:
+		p.Note = err.Error()
+	case err != nil:
+		p.Reason, p.Problem = reason, err.Error()
+	}
+	// The label and the owner are part of the contract, so a Secret that lost them is written anew.
+	p.Written = p.Live != nil && data != nil && bytes.Equal(p.value(), data) &&
+		p.Live.Labels[clusterv1.ClusterNameLabel] == cluster && metav1.IsControlledBy(p.Live, controlPlane)
 }
 
-// guard refuses to overwrite the kubeconfig Secret of another control plane, and tells whether ours needs to be written.
-func (p *Published) guard(controlPlane *controlplanev1.CAPTControlPlane, cluster string) {
-	if p.Live == nil || p.Data == nil {
-		return
+// otherOwner names whose the Secret is when it is somebody else's; else it is empty.
+func (p *Published) otherOwner(controlPlane *controlplanev1.CAPTControlPlane) string {
+	if p.Live == nil {
+		return ""
 	}
-	owner := ""
 	switch controller := metav1.GetControllerOf(p.Live); {
 	case controller != nil && controller.UID != controlPlane.UID:
-		owner = controller.Kind + " " + controller.Name
+		return controller.Kind + " " + controller.Name
 	case controller == nil && p.Live.Type != clusterv1.ClusterSecretType:
-		owner = "somebody else"
-	default:
-		// The label and the owner are part of the contract, so a Secret that lost them is written anew.
-		p.Written = bytes.Equal(p.Live.Data[secret.KubeconfigDataName], p.Data) &&
-			p.Live.Labels[clusterv1.ClusterNameLabel] == cluster && metav1.IsControlledBy(p.Live, controlPlane)
-		return
+		return "somebody else"
 	}
-	p.Data, p.Written = nil, false
-	p.Reason = controlplanev1.KubeconfigConflictReason
-	p.Problem = fmt.Sprintf("Secret %s belongs to %s and is not overwritten; delete it, or rename the Cluster", p.Live.Name, owner)
+	return ""
 }
 
-// contractKubeconfig is the Terraform output when it can be used, else one that asks AWS for credentials.
-func (f *Facts) contractKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([]byte, string, error) {
-	output := []byte(nil)
-	if f.Connection != nil {
-		output = f.Connection.Data[terraform.OutputKubeconfig]
+// value is the kubeconfig that the Secret holds.
+func (p *Published) value() []byte {
+	if p.Live == nil {
+		return nil
 	}
-	source := controlPlane.Spec.Kubeconfig.Source
-	unusable := kubeconfig.Check(output)
-	switch {
-	case source == controlplanev1.KubeconfigToken:
-		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("spec.kubeconfig.source is Token, but this manager has no AWS credentials to make tokens with; use Output or Exec")
-	case source == controlplanev1.KubeconfigExec, source != controlplanev1.KubeconfigOutput && unusable != nil:
-		return f.execKubeconfig(controlPlane)
-	case len(output) == 0:
-		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
-	case unusable != nil:
-		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q can not be used: %w", terraform.OutputKubeconfig, unusable)
-	}
-	return output, "", nil
+	return p.Live.Data[secret.KubeconfigDataName]
 }
 
-func (f *Facts) execKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) ([]byte, string, error) {
-	endpoint, err := f.endpoint()
-	if err != nil || endpoint.IsZero() {
-		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the endpoint of the API server is not known")
-	}
-	ca := f.output(terraform.OutputClusterCA)
-	if ca == "" {
-		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module", terraform.OutputClusterCA)
-	}
-	name := f.output(terraform.OutputClusterName)
-	if name == "" {
-		name = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
-	}
-	data, err := kubeconfig.ForExec(name, f.runningRegion(controlPlane), "https://"+endpoint.String(), ca)
-	if err != nil {
-		return nil, controlplanev1.KubeconfigInvalidReason, err
-	}
-	return data, "", nil
+// renewal tells whether a token is to take the place of another one, which can wait for nothing.
+func (p *Published) renewal() bool {
+	return !p.Written && holdsToken(p.value()) && holdsToken(p.Data)
+}
+
+func holdsToken(data []byte) bool {
+	_, holds := kubeconfig.Expiry(data)
+	return holds
 }
 
 // kubeconfigSecret is the Secret of a kubeconfig in the form of Cluster API's contract.

@@ -62,6 +62,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		return nil
 	}
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			named, _ := obj.(interface{ GetName() string })

@@ -70,8 +70,17 @@ func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPla
 	f.Running = Running{
 		VPC: elapsed(vpcStep, f.vpcBegan()), ControlPlane: elapsed(controlPlaneStep, f.controlPlaneBegan()), Secret: elapsed(secretStep, f.secretBegan(controlPlane)),
 	}
-	for _, timeout := range f.timeouts(controlPlane) {
-		if timeout.running >= 0 && timeout.running < timeout.limit {
+}
+
+// awaitTimeouts asks for a look at the time when what is waited for now would be late.
+func (f *Facts) awaitTimeouts(controlPlane *controlplanev1.CAPTControlPlane) {
+	c := conditions(controlPlane, f)
+	first := c.first()
+	if first == nil || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
+		return
+	}
+	for _, timeout := range applicable(first, f.timeouts(controlPlane)) {
+		if timeout.running != notRunning && !timeout.passed() {
 			f.lookAgain(timeout.limit - timeout.running)
 		}
 	}

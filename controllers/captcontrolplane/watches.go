@@ -18,9 +18,11 @@ package captcontrolplane
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -40,12 +42,25 @@ import (
 // secretIndex finds CAPTControlPlanes by the Secrets their kubeconfig is made from and written to.
 const secretIndex = "kubeconfigSecrets"
 
+// How long after an error another attempt is made, at first and at most, where the manager makes tokens. They are renewed
+// 5.5 minutes before they end at the latest, and an error of another kind must not keep them from it.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 2 * time.Minute
+)
+
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	scheme := mgr.GetScheme()
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys); err != nil {
 		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster); err != nil {
+		return err
+	}
+	if r.Tokens != nil {
+		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 	}
 	secrets := &metav1.PartialObjectMetadata{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -59,6 +74,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofSameCluster), builder.WithPredicates(owner.Deleted())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).

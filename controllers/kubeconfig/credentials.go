@@ -182,6 +182,7 @@ func problemWith(err error) error {
 		profile config.SharedConfigProfileNotExistError
 		file    *fs.PathError
 		network *net.OpError
+		lookup  *net.DNSError
 		told    = what
 	)
 	if errors.As(err, &operation) {
@@ -196,6 +197,8 @@ func problemWith(err error) error {
 		return fmt.Errorf("%s: the profile that AWS_PROFILE names does not exist", told)
 	case errors.As(err, &file):
 		return fmt.Errorf("%s: %s %s: %w", told, file.Op, file.Path, file.Err)
+	case errors.As(err, &lookup):
+		return fmt.Errorf("%s: the address of %s can not be looked up", told, lookup.Name) // The rest differs each time.
 	case errors.As(err, &network):
 		return fmt.Errorf("%s: %s: %w", told, network.Op, network.Err)
 	}

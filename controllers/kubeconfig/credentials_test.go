@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -359,4 +360,14 @@ func TestAProblemWithCredentialsTellsNoSecret(t *testing.T) {
 			requireProblem(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t)), row.want)
 		})
 	}
+}
+
+// Its text names the port that the question was sent from, and a condition with it would be written at each attempt.
+func TestANameThatCanNotBeLookedUpIsToldInTheSameWordsEachTime(t *testing.T) {
+	withWebIdentity(t)
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+	requireProblem(t, kubeconfig.NewAWS(clock.RealClock{}, false, over(func(request *http.Request) (*http.Response, error) {
+		lookup := &net.DNSError{Name: request.URL.Host, Server: "10.0.0.10:53", Err: "read udp 10.0.0.1:41972->10.0.0.10:53: i/o timeout", IsTimeout: true}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: lookup}
+	})), "STS AssumeRoleWithWebIdentity: the address of sts.us-east-1.amazonaws.com can not be looked up")
 }

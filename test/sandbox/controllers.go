@@ -95,6 +95,7 @@ func (s *Sandbox) clusterAPI() *component {
 func (s *Sandbox) manager() *component {
 	extra := append([]string{"-v=2"}, s.options.ManagerArgs...)
 	c := s.controller(Manager, binaries.Manager, extra...)
+	c.env = s.options.ManagerEnv
 	c.moved = s.installCAPT
 	return c
 }

@@ -60,6 +60,8 @@ type Options struct {
 	ClusterAPIArgs []string
 	ProviderArgs   []string
 	ManagerArgs    []string
+	// ManagerEnv is added to the environment of CAPT's manager: NAME=value.
+	ManagerEnv []string
 }
 
 func (o *Options) complete() {

@@ -43,6 +43,8 @@ type component struct {
 	binary string
 	// args are computed at each start, because ports may have changed.
 	args func() ([]string, error)
+	// env is added to the environment.
+	env []string
 	// health is the URL that answers 200 when the component is ready, and client the one that can ask.
 	health func() (string, error)
 	client *http.Client
@@ -113,6 +115,7 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 		Name: c.name,
 		Path: s.Binary(c.binary),
 		Args: args,
+		Env:  c.env,
 		Dir:  s.dir,
 		Log:  log,
 	})

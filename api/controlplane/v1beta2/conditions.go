@@ -103,11 +103,11 @@ const (
 	WaitingForWorkspaceReason = "WaitingForWorkspace"
 	// KubeconfigReadyReason: the kubeconfig Secret is there.
 	KubeconfigReadyReason = "KubeconfigReady"
-	// KubeconfigMissingReason: the connection Secret holds no kubeconfig.
+	// KubeconfigMissingReason: something is missing that the kubeconfig is made of: an output, or a token.
 	KubeconfigMissingReason = "KubeconfigMissing"
-	// KubeconfigInvalidReason: what the connection Secret holds is no kubeconfig.
+	// KubeconfigInvalidReason: an output that the kubeconfig is made of can not be used.
 	KubeconfigInvalidReason = "KubeconfigInvalid"
-	// KubeconfigConflictReason: the kubeconfig Secret belongs to somebody else.
+	// KubeconfigConflictReason: the kubeconfig Secret, or the cluster that a token would be for, belongs to somebody else.
 	KubeconfigConflictReason = "KubeconfigConflict"
 	// AdoptionRequiredReason: a person must say which WorkspaceTemplateApply belongs to the control plane.
 	AdoptionRequiredReason = "AdoptionRequired"

@@ -1,0 +1,47 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+// A manager that merely has credentials, for whatever purpose, gives nobody a token that acts as it.
+func TestTokensAreMadeOnlyWhenSomebodyAskedForThem(t *testing.T) {
+	container := decode[appsv1.Deployment](t, installed(t), "Deployment").Spec.Template.Spec.Containers[0]
+	assert.Equal(t, "false", setting(t, container, "eks-tokens"))
+
+	for _, row := range []struct {
+		args  []string
+		made  bool
+		valid bool
+	}{
+		{nil, false, true},
+		{[]string{"--eks-tokens"}, true, true},
+		{[]string{"--eks-tokens", "--eks-tokens-instance-metadata"}, true, true},
+		{[]string{"--eks-tokens-instance-metadata"}, false, false},
+	} {
+		o := newOptions()
+		require.NoError(t, o.command().ParseFlags(row.args))
+		assert.Equal(t, row.made, o.tokens() != nil, row.args)
+		assert.Equal(t, row.valid, o.validateTokens() == nil, row.args)
+	}
+}

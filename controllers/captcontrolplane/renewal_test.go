@@ -1,0 +1,351 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// withToken is a world in which a control plane is Ready, with a token in its kubeconfig, and whose manager makes them.
+func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *identity) {
+	t.Helper()
+	objects := prepared()
+	withSource(source)(objects[2])
+	w := newWorld(t, objects...)
+	tokens := identityAt(w.clock)
+	w.Tokens = tokens
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	require.NoError(t, w.reconcile())
+	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+	require.Equal(t, 1, tokens.made)
+	return w, tokens
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) { w.clock.Pass(d) }
+
+// left is for how long the published token still works.
+func (w *world) left() time.Duration {
+	w.Helper()
+	ends, ok := kubeconfig.Expiry(w.published())
+	require.True(w, ok)
+	return ends.Sub(w.clock.Now())
+}
+
+func (w *world) published() []byte {
+	w.Helper()
+	return read(w, "demo-kubeconfig", &corev1.Secret{}).Data["value"]
+}
+
+// kubeconfigReady is the condition in words.
+func (w *world) kubeconfigReady() string {
+	w.Helper()
+	c := meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.KubeconfigReadyCondition)
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message))
+}
+
+// terraform lets the WorkspaceTemplateApply be something else.
+func (w *world) terraform(change builder.Option) {
+	w.Helper()
+	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
+	change(apply)
+	require.NoError(w, w.Client.Update(context.Background(), apply))
+}
+
+// spec changes the control plane as a user does.
+func (w *world) spec(change func(*controlplanev1.CAPTControlPlane)) {
+	w.Helper()
+	controlPlane := w.get()
+	change(controlPlane)
+	require.NoError(w, w.Client.Update(context.Background(), controlPlane))
+}
+
+func TestDefect19ATokenIsRenewedWhateverTerraformDoes(t *testing.T) {
+	for name, happens := range map[string]func(w *world){
+		"at rest":              func(*world) {},
+		"an update runs":       func(w *world) { w.terraform(working) },
+		"an update has failed": func(w *world) { w.terraform(failing) },
+		"an update is refused": func(w *world) {
+			w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.40.0" })
+		},
+	} {
+		for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
+			t.Run(name+", source "+string(source), func(t *testing.T) {
+				w, tokens := withToken(t, source)
+				happens(w)
+				require.NoError(t, w.reconcile())
+				began := w.clock.Now()
+				for w.clock.Now().Before(began.Add(3 * time.Hour)) {
+					require.Positive(t, w.again)
+					w.pass(w.again - time.Second)
+					require.NoError(t, w.reconcile())
+					require.Empty(t, w.writes, "not before it is due")
+
+					w.pass(w.again)
+					require.Greater(t, w.left(), 5*time.Minute)
+					require.NoError(t, w.reconcile())
+					require.Equal(t, []string{"apply demo-kubeconfig"}, w.writes, "one write, and none of status")
+					require.Greater(t, w.left(), 15*time.Minute-time.Second)
+
+					require.NoError(t, w.reconcile(), "the write wakes us")
+					require.Empty(t, w.writes)
+				}
+				assert.InDelta(t, 3*60/8.5, tokens.made, 4, "as many tokens as renewals")
+			})
+		}
+	}
+}
+
+// The work queue waits ever longer after errors; a token can not.
+func TestATokenIsRenewedAlthoughSomethingElseFailsAgainAndAgain(t *testing.T) {
+	w, _ := withToken(t, "Token")
+	w.fail = func(write string) error {
+		if write == "apply "+applyName {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.32.0" })
+	for range 60 {
+		require.ErrorContains(t, w.reconcile(), "refused")
+		require.Greater(t, w.left(), 3*time.Minute)
+		w.pass(lastRetry)
+	}
+}
+
+func TestAnotherManagerGoesOnWithTheTokenThatIsThere(t *testing.T) {
+	for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
+		w, tokens := withToken(t, source)
+		again := w.again
+		w.pass(3 * time.Minute)
+		w.Reconciler = &Reconciler{
+			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}},
+			Uncached: w.Client, Stopwatch: engine.Stopwatch{Clock: w.clock}, Tokens: identityAt(w.clock),
+		}
+		require.NoError(t, w.reconcile())
+		assert.Empty(t, w.writes)
+		assert.Equal(t, again-3*time.Minute, w.again)
+		assert.Equal(t, 1, tokens.made)
+	}
+}
+
+func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
+	w, tokens := withToken(t, "Token")
+	tokens.problem = errors.New("AWS answered AccessDenied")
+	before := w.published()
+
+	w.pass(w.again)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig still works, but can not be renewed: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+	for w.left() > w.again {
+		require.Equal(t, 30*time.Second, w.again)
+		w.pass(w.again)
+		require.NoError(t, w.reconcile())
+		require.Empty(t, w.writes, "it is told once")
+	}
+	assert.Equal(t, string(before), string(w.published()))
+
+	w.pass(w.again)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "False KubeconfigMissing no token can be made: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
+
+	tokens.problem = nil
+	w.pass(w.again)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.writes)
+	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+}
+
+func TestATokenThatEndedDuringAnUpdateIsTold(t *testing.T) {
+	w, tokens := withToken(t, "Token")
+	tokens.problem = errors.New("AWS answered AccessDenied")
+	w.terraform(working)
+	w.pass(15 * time.Minute)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, "False KubeconfigMissing no token can be made: AWS answered AccessDenied", w.kubeconfigReady())
+}
+
+func TestNoTokenIsMadeWhilePaused(t *testing.T) {
+	w, tokens := withToken(t, "Token")
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	require.NoError(t, w.reconcile())
+	w.pass(w.again)
+	require.NoError(t, w.reconcile())
+	assert.Empty(t, w.writes, "it is due, and works")
+	assert.Equal(t, w.left(), w.again, "its end is what can be told next")
+
+	w.pass(w.again)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "False KubeconfigMissing no token is made while the object is paused", w.kubeconfigReady())
+	assert.Zero(t, w.again)
+	assert.Equal(t, 1, tokens.made)
+
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"apply demo-kubeconfig", "status"}, w.writes)
+	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+}
+
+func TestWhatIsPausedWithoutATokenStaysAsItIsWhenTheManagerLearnsToMakeThem(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	require.NoError(t, w.reconcile())
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	require.NoError(t, w.reconcile())
+
+	w.Tokens = identityAt(w.clock)
+	require.NoError(t, w.reconcile())
+	assert.NotContains(t, w.writes, "apply demo-kubeconfig")
+	assert.Contains(t, w.kubeconfigReady(), "True KubeconfigReady")
+}
+
+// What Terraform made stays for it to renew; the manager's identity was not asked for.
+func TestATokenOfTerraformIsLeftToIt(t *testing.T) {
+	objects := prepared()
+	withSource("Output")(objects[2])
+	w := newWorld(t, objects...)
+	tokens := identityAt(w.clock)
+	w.Tokens = tokens
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	w.output(tokenOf(t, w.clock.Now()))
+	require.NoError(t, w.reconcile())
+	require.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+
+	w.terraform(working)
+	w.pass(14 * time.Minute)
+	require.NoError(t, w.reconcile())
+	assert.NotContains(t, w.writes, "apply demo-kubeconfig", "while Terraform works")
+
+	w.terraform(builder.UpToDate(outputs()))
+	w.output(tokenOf(t, w.clock.Now()))
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
+	require.NoError(t, w.reconcile())
+	assert.NotContains(t, w.writes, "apply demo-kubeconfig", "while paused")
+
+	w.spec(func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	require.NoError(t, w.reconcile())
+	assert.Contains(t, w.writes, "apply demo-kubeconfig")
+	assert.Equal(t, tokenOf(t, w.clock.Now()), string(w.published()))
+	assert.Zero(t, tokens.made)
+}
+
+// output gives the connection Secret another kubeconfig.
+func (w *world) output(kubeconfig string) {
+	w.Helper()
+	secret := read(w, "demo-eks-connection", &corev1.Secret{})
+	secret.Data["kubeconfig"] = []byte(kubeconfig)
+	require.NoError(w, w.Client.Update(context.Background(), secret))
+}
+
+func TestNoTokenIsMadeWhileTheControlPlaneIsDeleted(t *testing.T) {
+	w, tokens := withToken(t, "Token")
+	w.terraform(builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
+	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
+	for range 5 {
+		w.pass(5 * time.Minute)
+		require.NoError(t, w.reconcile())
+		assert.NotContains(t, w.writes, "apply demo-kubeconfig")
+	}
+	assert.Equal(t, 1, tokens.made)
+}
+
+func TestAutoTakesATokenOnceTheManagerMakesThem(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	require.NoError(t, w.reconcile())
+	require.False(t, holdsToken(w.published()))
+
+	w.Tokens = identityAt(w.clock)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"apply demo-kubeconfig"}, w.writes)
+	assert.True(t, holdsToken(w.published()))
+
+	w.Tokens = nil
+	require.NoError(t, w.reconcile())
+	assert.False(t, holdsToken(w.published()), "and does without when it makes none any more")
+}
+
+func TestNoTokenIsToldAnywhere(t *testing.T) {
+	w, tokens := withToken(t, "Token")
+	told := &strings.Builder{}
+	log := funcr.New(func(prefix, args string) { fmt.Fprintln(told, prefix, args) }, funcr.Options{Verbosity: 10})
+	recorder := events.NewFakeRecorder(100)
+	w.Recorder = recorder
+	secrets := []string{secretKey, base64.StdEncoding.EncodeToString([]byte(secretKey)), "k8s-aws-v1", "X-Amz-", "-----BEGIN", builder.CA()}
+	look := func() {
+		made, err := clientcmd.RESTConfigFromKubeConfig(w.published())
+		require.NoError(t, err)
+		secrets = append(secrets, made.BearerToken, base64.StdEncoding.EncodeToString(w.published()))
+		_, err = w.Reconcile(ctrl.LoggerInto(context.Background(), log), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
+		status, encodeErr := json.Marshal(w.get())
+		require.NoError(t, encodeErr)
+		fmt.Fprintln(told, err, string(status))
+	}
+	w.pass(10 * time.Minute)
+	look() // A renewal.
+	w.fail = func(string) error { return errors.New("no") }
+	w.pass(10 * time.Minute)
+	look() // One that can not be written.
+	w.fail, tokens.problem = nil, errors.New("AWS answered AccessDenied")
+	look() // One that fails.
+	w.pass(10 * time.Minute)
+	look() // And has ended.
+	w.terraform(failing)
+	look()
+
+	close(recorder.Events)
+	for event := range recorder.Events {
+		fmt.Fprintln(told, event)
+	}
+	require.Contains(t, told.String(), "Writing kubeconfig")
+	require.Contains(t, told.String(), "AWS answered AccessDenied")
+	for _, secret := range secrets {
+		assert.NotContains(t, told.String(), secret)
+	}
+}

@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// eksIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they make.
+const eksIndex = "eksCluster"
+
+// eksCluster is the region and the name of the EKS cluster that a WorkspaceTemplateApply of a control plane makes.
+func eksCluster(object client.Object) []string {
+	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
+	if !ok {
+		return nil
+	}
+	region, name := apply.Spec.Variables[naming.RegionVariable], apply.Spec.Variables[naming.ClusterVariable]
+	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
+		return nil
+	}
+	return []string{eksKey(region, name)}
+}
+
+func eksKey(region, name string) string { return region + "/" + name }
+
+// nameTaken tells whether an older CAPTControlPlane of another namespace makes an EKS cluster of the same region and name.
+func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, region, name string) (bool, error) {
+	others, err := r.sameCluster(ctx, eksKey(region, name))
+	if err != nil {
+		return false, fmt.Errorf("looking for EKS clusters of the same name: %w", err)
+	}
+	for i := range others {
+		if others[i].Namespace == controlPlane.Namespace {
+			continue
+		}
+		owner := metav1.GetControllerOf(&others[i])
+		other, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: others[i].Namespace, Name: owner.Name}, &controlplanev1.CAPTControlPlane{})
+		if err != nil {
+			return false, fmt.Errorf("reading the CAPTControlPlane of an EKS cluster of the same name: %w", err)
+		}
+		if other != nil && other.UID == owner.UID && older(other, controlPlane) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// sameCluster lists the WorkspaceTemplateApplies of control planes that make the same EKS cluster.
+func (r *Reconciler) sameCluster(ctx context.Context, key string) ([]infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	err := r.Client.List(ctx, &list, client.MatchingFields{eksIndex: key})
+	return list.Items, err
+}
+
+// older tells which of two objects of different namespaces was there first; those of one second have an order, too.
+func older(one, other client.Object) bool {
+	first, second := one.GetCreationTimestamp(), other.GetCreationTimestamp()
+	if first.Equal(&second) {
+		return one.GetNamespace() < other.GetNamespace()
+	}
+	return first.Before(&second)
+}
+
+// ofSameCluster reconciles those that make an EKS cluster of the same name: one may have waited for the name to be free.
+func (r *Reconciler) ofSameCluster(ctx context.Context, object client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for _, key := range eksCluster(object) {
+		others, err := r.sameCluster(ctx, key)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
+			return nil
+		}
+		for i := range others {
+			owner := client.ObjectKey{Namespace: others[i].Namespace, Name: metav1.GetControllerOf(&others[i]).Name}
+			requests = append(requests, ctrl.Request{NamespacedName: owner})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,109 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// rival is a control plane of another namespace whose EKS cluster has the same name.
+func rival(created time.Time, region string) []client.Object {
+	const namespace = "a-secret-project"
+	other := builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(created))
+	return []client.Object{other, builder.WorkspaceTemplateApply("theirs-apply", builder.WithNamespace(namespace), builder.OwnedBy(other),
+		builder.WithVariables(map[string]string{"cluster_name": "demo", "region": region}))}
+}
+
+func TestATokenIsMadeForOneOfTwoControlPlanesOfTheSameName(t *testing.T) {
+	for name, row := range map[string]struct {
+		created time.Time
+		region  string
+		taken   bool
+	}{
+		"an older one":                     {builder.Created.Add(-time.Second), builder.Region, true},
+		"one of the same second":           {builder.Created, builder.Region, true},
+		"a younger one":                    {builder.Created.Add(time.Second), builder.Region, false},
+		"an older one of another region":   {builder.Created.Add(-time.Second), "eu-west-1", false},
+		"an older one of no region so far": {builder.Created.Add(-time.Second), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tokens := withToken(t, "Token")
+			for _, object := range rival(row.created, row.region) {
+				require.NoError(t, w.Client.Create(context.Background(), object))
+			}
+			w.pass(10 * time.Minute)
+			require.NoError(t, w.reconcile())
+			if !row.taken {
+				assert.Equal(t, 2, tokens.made)
+				return
+			}
+			assert.Equal(t, 1, tokens.made)
+			assert.Contains(t, w.kubeconfigReady(), "False KubeconfigConflict no token is made for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
+			assert.NotContains(t, w.kubeconfigReady(), "project", "whose it is, is not told")
+
+			w.spec(func(c *controlplanev1.CAPTControlPlane) { withSource("Auto")(c) })
+			require.NoError(t, w.reconcile())
+			assert.False(t, holdsToken(w.published()), "Auto does without")
+
+			theirs := rival(row.created, row.region)[1]
+			assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}},
+				w.afterDeletion(theirs), "its end wakes us")
+			require.NoError(t, w.reconcile())
+			assert.True(t, holdsToken(w.published()))
+		})
+	}
+}
+
+// afterDeletion deletes a WorkspaceTemplateApply and says which control planes that wakes.
+func (w *world) afterDeletion(apply client.Object) []ctrl.Request {
+	w.Helper()
+	require.NoError(w, w.Client.Delete(context.Background(), apply))
+	return w.ofSameCluster(context.Background(), apply)
+}
+
+// Nobody but its own controller says what a WorkspaceTemplateApply is for.
+func TestWhatIsNoControlPlanesDoesNotTakeAName(t *testing.T) {
+	w, tokens := withToken(t, "Token")
+	for _, object := range rival(builder.Created.Add(-time.Second), builder.Region) {
+		if object.GetName() == "theirs" {
+			object.SetUID("made-anew") // The owner that the WorkspaceTemplateApply names is gone.
+		}
+		require.NoError(t, w.Client.Create(context.Background(), object))
+	}
+	variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "region": builder.Region})
+	for _, apply := range []*infrav1.WorkspaceTemplateApply{
+		builder.WorkspaceTemplateApply("by-hand", builder.WithNamespace("other"), variables),
+		builder.WorkspaceTemplateApply("vpc", builder.WithNamespace("other"), variables, builder.OwnedBy(builder.CAPTCluster("demo", builder.WithNamespace("other")))),
+	} {
+		require.NoError(t, w.Client.Create(context.Background(), apply))
+		assert.Empty(t, eksCluster(apply))
+	}
+	w.pass(10 * time.Minute)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, 2, tokens.made)
+}

@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kubeconfig_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const name = "demo-kubeconfig"
+
+// TestTheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due, and
+// nobody else gets one for the same EKS cluster.
+func TestTheLifeOfAKubeconfigWithAToken(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.namespace("first"), w.namespace("second")
+	w.user(first, documents()...)
+	w.await(first, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+	made := w.secret(first, name)
+	w.requireContract(made)
+	requireToken(t, made)
+	require.Equal(t, 1, w.writes(first, "secrets", name))
+
+	// Another manager goes on with it. The kubeconfig for people is taken away, so that we see when it has looked.
+	require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
+	require.NoError(t, w.Delete(t.Context(), w.secret(first, "demo-user-kubeconfig")))
+	statuses := w.writes(first, "captcontrolplanes", "demo")
+	require.NoError(t, w.StartComponent(t.Context(), sandbox.Manager))
+	w.insist(func() string {
+		if w.secret(first, "demo-user-kubeconfig") == nil {
+			return "the new manager has not looked yet"
+		}
+		return ""
+	})
+	require.Equal(t, made.ResourceVersion, w.secret(first, name).ResourceVersion)
+	require.Equal(t, 1, w.writes(first, "secrets", name), "what still runs is not renewed")
+
+	// Time has passed: the token is ten minutes old.
+	due := made.DeepCopy()
+	due.Data["value"] = madeAt(t, time.Now().Add(-10*time.Minute))
+	require.NoError(t, w.Update(t.Context(), due))
+	var renewed *corev1.Secret
+	w.insist(func() string {
+		renewed = w.secret(first, name)
+		if ends, _ := kubeconfig.Expiry(renewed.Data["value"]); time.Until(ends) < 10*time.Minute {
+			return "the token is not renewed"
+		}
+		return ""
+	})
+	requireToken(t, renewed)
+	w.requireContract(renewed)
+
+	// What is in another namespace gets no token for the same cluster, whatever becomes of it.
+	w.user(second, documents()...)
+	refused := w.await(second, controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigConflictReason)
+	assert.NotContains(t, refused.Message, first)
+	require.Nil(t, w.secret(second, name))
+	require.Equal(t, 2, w.writes(first, "secrets", name), "one write for the renewal")
+	w.user(second, controlPlane("Auto"))
+	w.await(second, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+	require.Contains(t, string(w.secret(second, name).Data["value"]), "get-token")
+	require.Equal(t, statuses, w.writes(first, "captcontrolplanes", "demo"), "neither the restart nor the renewal is worth a write of status")
+
+	// It gets one when the other cluster is gone.
+	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: first, Name: "demo"}}))
+	w.insist(func() string {
+		if _, holds := kubeconfig.Expiry(w.secret(second, name).Data["value"]); !holds {
+			return "there is no token yet"
+		}
+		return ""
+	})
+	w.requireNothingTold(made, renewed, w.secret(second, name))
+}
+
+// requireContract holds a Secret to Cluster API's contract.
+func (w *world) requireContract(secret *corev1.Secret) {
+	w.Helper()
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: "demo"}, controlPlane))
+	require.Equal(w, clusterv1.ClusterSecretType, secret.Type)
+	require.Equal(w, "demo", secret.Labels[clusterv1.ClusterNameLabel])
+	require.True(w, metav1.IsControlledBy(secret, controlPlane))
+}
+
+// requireToken holds a token to the form that EKS takes.
+func requireToken(t *testing.T, secret *corev1.Secret) {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	require.NoError(t, err)
+	require.Equal(t, endpoint, config.Host)
+	require.NotEmpty(t, config.CAData)
+	encoded, ok := strings.CutPrefix(config.BearerToken, "k8s-aws-v1.")
+	require.True(t, ok)
+	text, err := base64.RawURLEncoding.DecodeString(encoded)
+	require.NoError(t, err)
+	address, err := url.Parse(string(text))
+	require.NoError(t, err)
+	require.Equal(t, "sts."+region+".amazonaws.com", address.Host)
+	require.Equal(t, "host;x-k8s-aws-id", address.Query().Get("X-Amz-SignedHeaders"))
+
+	signed, err := time.Parse("20060102T150405Z", address.Query().Get("X-Amz-Date"))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), signed, patience)
+	require.Equal(t, string(madeAt(t, signed)), string(secret.Data["value"]), "signed for demo with the keys of the manager")
+}
+
+// requireNothingTold looks for tokens and keys in logs, events and status.
+func (w *world) requireNothingTold(secrets ...*corev1.Secret) {
+	w.Helper()
+	told := &strings.Builder{}
+	log, err := os.ReadFile(filepath.Join(w.Dir(), "logs", sandbox.Manager+".log"))
+	require.NoError(w, err)
+	told.Write(log)
+	for _, list := range []client.ObjectList{
+		&corev1.EventList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateApplyList{}, &clusterv1.ClusterList{},
+	} {
+		require.NoError(w, w.List(w.Context(), list))
+		require.NoError(w, json.NewEncoder(told).Encode(list))
+	}
+	require.Contains(w, told.String(), "Writing kubeconfig")
+	found := []string{secretKey, "k8s-aws-v1", "X-Amz-Signature"}
+	for _, secret := range secrets {
+		config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+		require.NoError(w, err)
+		found = append(found, config.BearerToken, base64.StdEncoding.EncodeToString(secret.Data["value"]))
+	}
+	for _, text := range found {
+		require.NotContains(w, told.String(), text)
+	}
+}
