@@ -56,27 +56,32 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
-	template := captCluster.Spec.VPC.Template
-	if template == nil {
+	if captCluster.Spec.VPC.Template == nil {
 		return f, nil
 	}
+	return f, r.observeApply(ctx, captCluster, f)
+}
+
+// observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.
+func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
-	if cluster != nil {
-		clusterName = cluster.Name
+	if f.Cluster != nil {
+		clusterName = f.Cluster.Name
 	}
+	template, ref := captCluster.Spec.VPC.Template, captCluster.Spec.WorkspaceTemplateApplyRef
 	want := expectation(captCluster, clusterName)
-	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, want)
+	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, ref, want)
 	if err == nil && decide(captCluster, f) == Provision {
-		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, want)
+		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
 	}
 	if err != nil || clusterName == "" || len(f.Apply.Candidates) > 0 || f.Apply.Claimed != "" {
-		return f, err
+		return err
 	}
 	name := want.SchemeName
-	if ref := captCluster.Spec.WorkspaceTemplateApplyRef; ref != nil {
+	if ref != nil {
 		name = ref.Name
 	}
-	return f, f.Apply.Desire(r.Client, owner.Want{
+	return f.Apply.Desire(r.Client, owner.Want{
 		Owner: captCluster, ClusterName: clusterName, Name: name, Template: template.Ref,
 		Variables:        want.Variables,
 		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),

@@ -105,8 +105,8 @@ func measureFleet(b *testing.B, size int) {
 // fleet is a fleet that is measured.
 type fleet struct {
 	*testing.B
-	s    *sandbox.Sandbox
-	c    client.WithWatch
+	s *sandbox.Sandbox
+	c client.WithWatch
 	// size is how many clusters there are.
 	size int
 }
@@ -125,7 +125,7 @@ func (f *fleet) create() {
 	}
 	require.NoError(f, group.Wait())
 	latencies := seen.await(f.B, "c", f.size, fleetPatience)
-	f.ReportMetric(time.Since(began).Seconds(), "ready-s")
+	f.tell(time.Since(began).Seconds(), "ready-s")
 	report(f.B, "burst-", latencies)
 	awaitEndpoints(f.B, f.c, f.size)
 	awaitIdle(f.B, f.s)
@@ -153,8 +153,8 @@ func (f *fleet) rest() {
 	before, settled := f.cpu(), time.Now()
 	<-time.After(fleetRest) // The measurement itself: a time without work.
 	require.Zero(f, countWrites(f.B, f.s, settled, "leases"), "CAPT writes at rest")
-	f.ReportMetric(f.requests(settled), "rest-requests")
-	f.ReportMetric(1000*(f.cpu()-before), "rest-cpu-ms")
+	f.tell(f.requests(settled), "rest-requests")
+	f.tell(1000*(f.cpu()-before), "rest-cpu-ms")
 }
 
 // grow makes more clusters, one by one.
@@ -181,12 +181,12 @@ func (f *fleet) restart() {
 	require.NoError(f, f.s.StopComponent(f.Context(), sandbox.Manager))
 	began := time.Now()
 	require.NoError(f, f.s.StartComponent(f.Context(), sandbox.Manager))
-	f.ReportMetric(time.Since(began).Seconds(), "synced-s")
-	f.ReportMetric(awaitIdle(f.B, f.s).Sub(began).Seconds(), "settled-s")
+	f.tell(time.Since(began).Seconds(), "synced-s")
+	f.tell(awaitIdle(f.B, f.s).Sub(began).Seconds(), "settled-s")
 	require.Zero(f, countWrites(f.B, f.s, began, "leases"), "a manager that is started again writes")
-	f.ReportMetric(f.requests(began), "restart-requests")
+	f.tell(f.requests(began), "restart-requests")
 	f.each(1000*f.cpu(), "restart-cpu-ms/cluster")
-	f.ReportMetric(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "rss-MiB")
+	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "rss-MiB")
 }
 
 // delete deletes all clusters at the same time.
@@ -199,14 +199,20 @@ func (f *fleet) delete() {
 		require.NoError(f, f.c.List(f.Context(), &left))
 		return len(left.Items) == 0
 	}, fleetPatience, time.Second, "Clusters are left")
-	f.ReportMetric(time.Since(began).Seconds(), "delete-s")
+	f.tell(time.Since(began).Seconds(), "delete-s")
 	awaitIdle(f.B, f.s)
 	f.each(float64(countWrites(f.B, f.s, began, shared...)), "delete-writes/cluster")
 	f.each(1000*(f.cpu()-before), "delete-cpu-ms/cluster")
 }
 
 // each reports a figure for each cluster.
-func (f *fleet) each(all float64, unit string) { f.ReportMetric(all/float64(f.size), unit) }
+func (f *fleet) each(all float64, unit string) { f.tell(all/float64(f.size), unit) }
+
+// tell reports a figure. A large fleet takes long, so it is printed at once, too.
+func (f *fleet) tell(value float64, unit string) {
+	f.ReportMetric(value, unit)
+	fmt.Fprintf(os.Stderr, "%s %s: %.4g %s\n", time.Now().Format(time.TimeOnly), f.Name(), value, unit)
+}
 
 // cpu is the processor time that the manager has used since it was started, in seconds.
 func (f *fleet) cpu() float64 { return at(scrape(f.B, f.s), "process_cpu_seconds_total") }
