@@ -25,7 +25,8 @@ import (
 
 // KubernetesVersion is a version in the two forms that matter.
 type KubernetesVersion struct {
-	// Semantic is the full form, for example v1.31.0, as Cluster API's contract asks for it.
+	// Semantic is the full form, for example v1.31.0 or v1.31.2-eks-1, as Cluster API's contract asks for it. A version that
+	// has this form stays as it is: the topology controller of Cluster API writes it, and would write it again.
 	Semantic string
 	// EKS is the form that EKS takes, for example 1.31.
 	EKS string
@@ -43,10 +44,13 @@ func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 	if err != nil {
 		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version; write for example v1.31.0: %w", text, err)
 	}
-	return KubernetesVersion{
-		Semantic: fmt.Sprintf("v%d.%d.%d", parsed.Major(), parsed.Minor(), parsed.Patch()),
-		EKS:      fmt.Sprintf("%d.%d", parsed.Major(), parsed.Minor()),
-	}, nil
+	semantic := fmt.Sprintf("v%d.%d.%d", parsed.Major(), parsed.Minor(), parsed.Patch())
+	if suffix := kubernetesVersion.FindStringSubmatch(text)[4]; suffix != "" {
+		if _, err := version.ParseSemantic(semantic + suffix); err == nil {
+			semantic += suffix
+		}
+	}
+	return KubernetesVersion{Semantic: semantic, EKS: fmt.Sprintf("%d.%d", parsed.Major(), parsed.Minor())}, nil
 }
 
 // The minor versions of Kubernetes 1 that EKS offers in standard or extended support, as far as this release of CAPT knows:

@@ -35,7 +35,9 @@ func TestVersionsInAllForms(t *testing.T) {
 		"v1.31.0":       {Semantic: "v1.31.0", EKS: "1.31"},
 		"v1.31.4":       {Semantic: "v1.31.4", EKS: "1.31"},
 		"v1.9.0":        {Semantic: "v1.9.0", EKS: "1.9"},
-		"v1.31.2-eks-1": {Semantic: "v1.31.2", EKS: "1.31"},
+		"v1.31.2-eks-1": {Semantic: "v1.31.2-eks-1", EKS: "1.31"},
+		"1.31+eks.1":    {Semantic: "v1.31.0+eks.1", EKS: "1.31"},
+		"v1.31.2-eks_1": {Semantic: "v1.31.2", EKS: "1.31"},
 	} {
 		t.Run(text, func(t *testing.T) {
 			got, err := validation.ParseKubernetesVersion(text)

@@ -59,12 +59,15 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// load reads every sample. The folder of a file is its flavour: the files of one folder belong together.
+// load reads every sample. The folder of a file is its flavour: the files of one folder, and of those in it, belong together.
 func load(t *testing.T) map[string][]sample {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("*", "*.yaml"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	deeper, err := filepath.Glob(filepath.Join("*", "*", "*.yaml"))
+	require.NoError(t, err)
+	files = append(files, deeper...)
 	flavours := map[string][]sample{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -73,7 +76,8 @@ func load(t *testing.T) map[string][]sample {
 			s := sample{file: file, raw: map[string]any{}}
 			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), file)
 			s.object = decode(t, s.raw, document)
-			flavours[filepath.Dir(file)] = append(flavours[filepath.Dir(file)], s)
+			flavour, _, _ := strings.Cut(filepath.ToSlash(file), "/")
+			flavours[flavour] = append(flavours[flavour], s)
 		}
 	}
 	return flavours
@@ -204,6 +208,13 @@ func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
 			for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
 				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Variables)
 			}
+			for _, c := range ofKind[*infrav1.CAPTClusterTemplate](samples) {
+				vpc := c.Spec.Template.Spec.VPC.Template
+				requireRendered(t, templates[vpc.Ref.Name], vpcVariables, vpc.Variables)
+			}
+			for _, c := range ofKind[*controlplanev1.CAPTControlPlaneTemplate](samples) {
+				requireRendered(t, templates[c.Spec.Template.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Template.Spec.Variables)
+			}
 		})
 	}
 }
@@ -238,7 +249,16 @@ func TestSampleClustersReferToObjectsBesideThem(t *testing.T) {
 			}
 			clusters := ofKind[*clusterv1.Cluster](samples)
 			require.NotEmpty(t, clusters)
+			for _, class := range ofKind[*clusterv1.ClusterClass](samples) {
+				for _, ref := range []clusterv1.ClusterClassTemplateReference{class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef} {
+					require.Contains(t, names, ref.Kind+"/"+class.Namespace+"/"+ref.Name)
+				}
+			}
 			for _, cluster := range clusters {
+				if cluster.Spec.Topology.IsDefined() {
+					require.Contains(t, names, "ClusterClass/"+cluster.Namespace+"/"+cluster.Spec.Topology.ClassRef.Name)
+					continue
+				}
 				for _, ref := range []clusterv1.ContractVersionedObjectReference{cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef} {
 					require.True(t, slices.Contains(names, ref.Kind+"/"+cluster.Namespace+"/"+ref.Name), "%s is missing", ref)
 				}

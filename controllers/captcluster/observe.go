@@ -19,6 +19,7 @@ package captcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -55,24 +56,32 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
-	template := captCluster.Spec.VPC.Template
-	if template == nil {
+	if captCluster.Spec.VPC.Template == nil {
 		return f, nil
 	}
+	return f, r.observeApply(ctx, captCluster, f)
+}
+
+// observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.
+func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
-	if cluster != nil {
-		clusterName = cluster.Name
+	if f.Cluster != nil {
+		clusterName = f.Cluster.Name
 	}
+	template, ref := captCluster.Spec.VPC.Template, captCluster.Spec.WorkspaceTemplateApplyRef
 	want := expectation(captCluster, clusterName)
-	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef, want)
+	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, ref, want)
+	if err == nil && decide(captCluster, f) == Provision {
+		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
+	}
 	if err != nil || clusterName == "" || len(f.Apply.Candidates) > 0 || f.Apply.Claimed != "" {
-		return f, err
+		return err
 	}
 	name := want.SchemeName
-	if ref := captCluster.Spec.WorkspaceTemplateApplyRef; ref != nil {
+	if ref != nil {
 		name = ref.Name
 	}
-	return f, f.Apply.Desire(r.Client, owner.Want{
+	return f.Apply.Desire(r.Client, owner.Want{
 		Owner: captCluster, ClusterName: clusterName, Name: name, Template: template.Ref,
 		Variables:        want.Variables,
 		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
@@ -111,21 +120,28 @@ func variables(captCluster *infrav1.CAPTCluster, clusterName string) map[string]
 
 // controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist: by the reference of the Cluster, and
 // by label, for the case that the Cluster is gone already. Control planes of other providers are left to Cluster API, which
-// deletes the infrastructure last.
-func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) ([]string, error) {
-	var list controlplanev1.CAPTControlPlaneList
-	if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
-	}
-	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
-	var names []string
-	for i := range list.Items {
-		controlPlane := &list.Items[i]
-		referred := cluster != nil && cluster.Spec.ControlPlaneRef.Kind == "CAPTControlPlane" && cluster.Spec.ControlPlaneRef.Name == controlPlane.Name
-		labelled := clusterName != "" && controlPlane.Labels[clusterv1.ClusterNameLabel] == clusterName
-		if referred || labelled {
-			names = append(names, controlPlane.Name)
+// deletes the infrastructure last. A namespace may hold a thousand others: the API server is not asked for all of them.
+func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) (names []string, err error) {
+	if clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]; clusterName != "" {
+		var list controlplanev1.CAPTControlPlaneList
+		labelled := client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}
+		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labelled); err != nil {
+			return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
 		}
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	if cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" || slices.Contains(names, cluster.Spec.ControlPlaneRef.Name) {
+		return names, nil
+	}
+	key := client.ObjectKey{Namespace: captCluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}
+	referred, err := engine.Get(ctx, r.Uncached, key, &controlplanev1.CAPTControlPlane{})
+	if err != nil {
+		return nil, fmt.Errorf("reading CAPTControlPlane %s: %w", key.Name, err)
+	}
+	if referred != nil {
+		names = append(names, referred.Name)
 	}
 	return names, nil
 }

@@ -74,7 +74,8 @@ func endpointKnown() predicate.Funcs {
 // ofControlPlane reconciles the CAPTClusters that wait for a control plane to be gone.
 func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) []ctrl.Request {
 	var list infrav1.CAPTClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
+	// They are only looked at, so the cache need not copy them.
+	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
 		return nil
 	}
@@ -91,7 +92,7 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, object client.Object) [
 // gone may have been what they were waiting for a person to decide about.
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
 	var list infrav1.CAPTClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
 		return nil
 	}

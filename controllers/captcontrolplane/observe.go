@@ -57,6 +57,11 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 			return nil, fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
 		}
 	}
+	if decide(controlPlane, f) == Provision {
+		if err := f.Apply.Confirm(ctx, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
+			return nil, err
+		}
+	}
 	name := want.SchemeName
 	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref != nil {
 		name = ref.Name

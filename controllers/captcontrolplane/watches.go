@@ -115,7 +115,8 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 
 func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
 	var list controlplanev1.CAPTControlPlaneList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{secretIndex: client.ObjectKeyFromObject(object).String()}); err != nil {
+	// They are only looked at, so the cache need not copy them.
+	if err := r.Client.List(ctx, &list, client.MatchingFields{secretIndex: client.ObjectKeyFromObject(object).String()}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
 		return nil
 	}
@@ -130,7 +131,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 // gone may have been what they were waiting for a person to decide about.
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
 	var list controlplanev1.CAPTControlPlaneList
-	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
 		return nil
 	}

@@ -62,8 +62,8 @@ type Facts struct {
 }
 
 // Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean. It looks past
-// the cache for what must not be missed: a candidate, and what is to be deleted, that was made a moment ago. One that is
-// referred to and seems to be missing could be somebody else's, made a moment ago, so that is asked again as well.
+// the cache for what must not be missed: a candidate, and what is to be deleted, that was made a moment ago. Before one that
+// is referred to and seems to be missing is made, Confirm that.
 func Observe(ctx context.Context, cached, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	if ref == nil {
 		var applies infrav1.WorkspaceTemplateApplyList
@@ -73,21 +73,31 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 		candidates := want.Candidates(object, applies.Items)
 		return Facts{Candidates: candidates, Owned: adoption.Names(candidates, adoption.Owned)}, nil
 	}
-	readers := []client.Reader{cached, uncached}
 	if !object.GetDeletionTimestamp().IsZero() {
-		readers = readers[1:]
+		cached = uncached
 	}
-	for _, reader := range readers {
-		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
-		apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
-		if err != nil {
-			return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
-		}
-		if apply != nil {
-			return taken(object, want, apply), nil
-		}
+	return referred(ctx, cached, object, ref, want)
+}
+
+// Confirm looks past the cache for a WorkspaceTemplateApply that is referred to and seems to be missing: it could be somebody
+// else's, made a moment ago. Who waits for something else need not ask the API server each time.
+func (f *Facts) Confirm(ctx context.Context, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (err error) {
+	if ref != nil && f.Apply == nil && f.Claimed == "" && len(f.Candidates) == 0 {
+		*f, err = referred(ctx, uncached, object, ref, want)
 	}
-	return Facts{}, nil
+	return err
+}
+
+func referred(ctx context.Context, reader client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
+	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
+	if err != nil {
+		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
+	}
+	if apply == nil {
+		return Facts{}, nil
+	}
+	return taken(object, want, apply), nil
 }
 
 // taken leaves what the owner must not have out of the facts: two owners would write the same Workspace, and one would

@@ -144,15 +144,20 @@ func TestObserve(t *testing.T) {
 // Defaulting sets the reference when nothing of the name exists. What is made under it afterwards may not be in the cache.
 func TestWhatTheCacheHasNotSeenIsNotOverwritten(t *testing.T) {
 	owner, behind := builder.CAPTCluster("demo"), newClient()
-	f, err := Observe(ctx, behind, newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), owner, refer("demo-vpc"), expected)
-	require.NoError(t, err)
+	unseen, err := Observe(ctx, behind, down(), owner, refer("demo-vpc"), expected)
+	require.NoError(t, err, "who makes nothing does not ask the API server")
+	assert.Nil(t, unseen.Apply)
+
+	f := unseen
+	require.NoError(t, f.Confirm(ctx, newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), owner, refer("demo-vpc"), expected))
 	assert.Nil(t, f.Apply)
 	assert.Contains(t, f.Claimed, "nothing is written to it")
 
-	f, err = Observe(ctx, behind, newClient(builder.WorkspaceTemplateApply("demo-vpc")), owner, refer("demo-vpc"), expected)
-	require.NoError(t, err)
+	f = unseen
+	require.NoError(t, f.Confirm(ctx, newClient(builder.WorkspaceTemplateApply("demo-vpc")), owner, refer("demo-vpc"), expected))
 	assert.NotNil(t, f.Apply)
 	assert.Empty(t, f.Claimed)
+	require.NoError(t, f.Confirm(ctx, down(), owner, refer("demo-vpc"), expected), "what is there need not be confirmed")
 }
 
 func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
@@ -198,13 +203,21 @@ func TestHelpersOfTheOlderCAPTAreNoCandidates(t *testing.T) {
 	assert.Contains(t, f.Claimed, "another WorkspaceTemplate")
 }
 
-func TestWhatCouldNotBeLookedUpIsNotTakenForMissing(t *testing.T) {
-	down := interceptor.NewClient(newClient(), interceptor.Funcs{
+// down is an API server that does not answer.
+func down() client.Client {
+	return interceptor.NewClient(newClient(), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("no route to host")
 		},
 	})
-	_, err := Observe(ctx, newClient(), down, builder.CAPTCluster("demo"), refer("demo-vpc"), expected)
+}
+
+func TestWhatCouldNotBeLookedUpIsNotTakenForMissing(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	f, err := Observe(ctx, newClient(), down(), owner, refer("demo-vpc"), expected)
+	require.NoError(t, err)
+	require.ErrorContains(t, f.Confirm(ctx, down(), owner, refer("demo-vpc"), expected), "no route to host")
+	_, err = Observe(ctx, newClient(), down(), builder.CAPTCluster("demo", builder.Deleting()), refer("demo-vpc"), expected)
 	require.ErrorContains(t, err, "no route to host")
 }
 

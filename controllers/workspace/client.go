@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"sync"
 
@@ -69,8 +70,9 @@ type Client struct {
 	Watch func(ctx context.Context, scope terraform.Scope) error
 
 	// written remembers what this process applied, since the cache shows it later.
-	written  engine.Memory
-	creating sync.Mutex
+	written engine.Memory
+	// creating has a lock for each name, or rather for each of a number of shares of all names.
+	creating [64]sync.Mutex
 }
 
 // Get returns the Workspace of a name, nil when there is none, or ErrKindMissing.
@@ -179,12 +181,20 @@ func scopesOf(ref *infrav1.WorkspaceReference) []terraform.Scope {
 	return terraform.Scopes()
 }
 
+func (c *Client) lockOf(name string) *sync.Mutex {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(name)) // It never fails.
+	return &c.creating[hash.Sum32()%uint32(len(c.creating))]
+}
+
 // Create makes the Workspace of a WorkspaceTemplateApply. Before it does, it looks past the cache: a Workspace that is there
-// already, in either scope, is returned as it is, for the caller to decide whose it is. One is made at a time, so that two
-// that mean the same name do not both find nothing.
+// already, in either scope, is returned as it is, for the caller to decide whose it is. Of each name one is made at a time, so
+// that two that mean the same do not both find nothing. Others do not wait for it: it takes four requests, and a fleet would
+// come one by one.
 func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
-	c.creating.Lock()
-	defer c.creating.Unlock()
+	creating := c.lockOf(rendered.Object.GetName())
+	creating.Lock()
+	defer creating.Unlock()
 	if err := c.stillWanted(ctx, apply); err != nil {
 		return nil, err
 	}

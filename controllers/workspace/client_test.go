@@ -19,7 +19,9 @@ package workspace
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -212,6 +214,36 @@ func TestCreatingLooksPastTheCacheAndLeavesWhatIsThere(t *testing.T) {
 	assert.Equal(t, theirs.GetUID(), live.UID())
 	assert.Equal(t, Foreign, live.Owner(builder.WorkspaceTemplateApply("demo-vpc"), nil))
 	assert.Empty(t, w.applied)
+}
+
+// While one is being made, another is made from its beginning to its end.
+func TestNobodyWaitsForAWorkspaceOfAnotherName(t *testing.T) {
+	other := builder.WorkspaceTemplateApply("other-vpc")
+	w := newWorld(t, terraform.Scopes(), other)
+	rendered, errs := render.Workspace(render.Input{Apply: other, Template: builder.WorkspaceTemplate("vpc"), Name: "other-vpc"})
+	require.Empty(t, errs)
+	made, begun := make(chan error, 1), atomic.Bool{}
+	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if begun.Swap(true) {
+				return c.Get(ctx, key, obj, opts...)
+			}
+			go func() {
+				_, err := w.Create(ctx, other, rendered)
+				made <- err
+			}()
+			select {
+			case err := <-made:
+				assert.NoError(t, err)
+			case <-time.After(time.Minute):
+				t.Error("the other one is not made meanwhile")
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
+	require.NoError(t, err)
+	assert.Len(t, w.applied, 2)
 }
 
 func TestCreatingChangesNothingInWhatWasRendered(t *testing.T) {

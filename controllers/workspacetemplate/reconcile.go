@@ -49,7 +49,8 @@ type Facts struct {
 func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
 	var users infrav1.WorkspaceTemplateApplyList
 	key := client.ObjectKeyFromObject(template).String()
-	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}); err != nil {
+	// They are only looked at, so the cache need not copy them.
+	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the users of the template: %w", err)
 	}
 	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}

@@ -207,7 +207,8 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 
 func (r *Reconciler) requestsFor(ctx context.Context, counts func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
 	var applies infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &applies, options...); err != nil {
+	// They are only looked at, so the cache need not copy them.
+	if err := r.Client.List(ctx, &applies, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
 		return nil
 	}

@@ -26,10 +26,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -74,41 +72,17 @@ func measure(b *testing.B, s *sandbox.Sandbox) {
 	for i := range clusters {
 		applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
 	}
-	latencies := make([]time.Duration, 0, clusters)
-	for range clusters {
-		select {
-		case latency := <-seen:
-			latencies = append(latencies, latency)
-		case <-watching.Done():
-			require.Fail(b, "not all clusters became Ready", s.Logs(sandbox.Manager, 20))
-		}
-	}
-	slices.Sort(latencies)
+	latencies := seen.await(b, "c", clusters, patience)
 	b.ReportMetric(float64(latencies[len(latencies)/2].Milliseconds()), "p50-ms")
 	b.ReportMetric(float64(latencies[len(latencies)-1].Milliseconds()), "p99-ms")
 
-	awaitEndpoints(b, c)
+	awaitEndpoints(b, c, clusters)
 	settled := time.Now()
 	b.ReportMetric(float64(countWrites(b, s, time.Time{}, "events", "leases", "workspacetemplates"))/clusters, "writes/cluster")
 
 	<-time.After(rest) // The measurement itself: a time without work.
 	b.ReportMetric(float64(countWrites(b, s, settled, "leases")), "rest-writes")
 	b.ReportMetric(float64(countReads(b, s, settled)), "rest-requests")
-}
-
-// awaitEndpoints waits until the last write that belongs to making clusters is done: the endpoint that Cluster API hands to
-// the CAPTCluster. From then on there is rest.
-func awaitEndpoints(b *testing.B, c client.Client) {
-	require.Eventually(b, func() bool {
-		var list controlplanev1.CAPTControlPlaneList
-		require.NoError(b, c.List(b.Context(), &list))
-		for i := range list.Items {
-			if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, controlplanev1.ReadyCondition) {
-				return false
-			}
-		}
-		return allEndpointsKnown(b, c)
-	}, patience, 100*time.Millisecond)
 }
 
 func countWrites(b *testing.B, s *sandbox.Sandbox, since time.Time, without ...string) int {

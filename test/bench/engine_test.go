@@ -17,17 +17,10 @@ limitations under the License.
 package bench_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"math"
-	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -114,7 +107,7 @@ func (e *engineBench) create() {
 	e.awaitAll(func(*infrav1.WorkspaceTemplateApply) bool { return true })
 	e.figures["ready-s"] = time.Since(began).Seconds()
 	e.figures["writes/object"] = float64(countWrites(e.B, e.s, time.Time{}, "events", "leases", "workspacetemplates")) / float64(e.count)
-	metrics := e.metrics()
+	metrics := scrape(e.B, e.s)
 	e.figures["reconcile-p50-ms"] = 1000 * quantile(metrics, 0.50)
 	e.figures["reconcile-p99-ms"] = 1000 * quantile(metrics, 0.99)
 }
@@ -147,7 +140,7 @@ func (e *engineBench) rest() {
 	require.Zero(e, countWrites(e.B, e.s, settled, "leases"), "CAPT writes at rest")
 	e.figures["rest-requests"] = float64(countReads(e.B, e.s, settled))
 
-	metrics := e.metrics()
+	metrics := scrape(e.B, e.s)
 	e.figures["rss-MiB"] = metrics["process_resident_memory_bytes"] / (1 << 20)
 	e.figures["heap-MiB"] = metrics["go_memstats_heap_inuse_bytes"] / (1 << 20)
 }
@@ -192,61 +185,4 @@ func (e *engineBench) edit() {
 	require.Len(e, events, e.count, "some Workspaces were written more than once")
 	sorted := slices.SortedFunc(maps.Values(times), time.Time.Compare)
 	e.figures["edit-spread-s"] = sorted[len(sorted)-1].Sub(sorted[0]).Seconds()
-}
-
-// metrics are those of the manager, by name and labels as they are written.
-func (e *engineBench) metrics() map[string]float64 {
-	e.Helper()
-	address, err := e.s.MetricsURL(sandbox.Manager)
-	require.NoError(e, err)
-	request, err := http.NewRequestWithContext(e.Context(), http.MethodGet, address, nil)
-	require.NoError(e, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(e, err)
-	defer func() { _ = response.Body.Close() }()
-	return samples(e.B, response.Body)
-}
-
-func samples(b *testing.B, text io.Reader) map[string]float64 {
-	b.Helper()
-	all := map[string]float64{}
-	lines := bufio.NewScanner(text)
-	for lines.Scan() {
-		name, value, found := strings.Cut(lines.Text(), " ")
-		if !found || strings.HasPrefix(name, "#") {
-			continue
-		}
-		if number, err := strconv.ParseFloat(value, 64); err == nil {
-			all[name] = number
-		}
-	}
-	require.NoError(b, lines.Err())
-	return all
-}
-
-// reconcileTimes are the buckets of how long the reconciles of WorkspaceTemplateApplies took.
-var reconcileTimes = regexp.MustCompile(`^controller_runtime_reconcile_time_seconds_bucket\{controller="workspacetemplateapply",le="(.+)"\}$`)
-
-// quantile reads a quantile of the reconciles from the histogram, in seconds. Within a bucket, times are taken to be
-// spread evenly, as in Prometheus.
-func quantile(metrics map[string]float64, q float64) float64 {
-	buckets := map[float64]float64{}
-	for name, value := range metrics {
-		if match := reconcileTimes.FindStringSubmatch(name); match != nil {
-			if bound, err := strconv.ParseFloat(match[1], 64); err == nil {
-				buckets[bound] = value
-			}
-		}
-	}
-	rank := q * buckets[math.Inf(1)]
-	lower, below := 0.0, 0.0
-	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
-		if buckets[bound] >= rank && !math.IsInf(bound, 1) && buckets[bound] > below {
-			return lower + (bound-lower)*(rank-below)/(buckets[bound]-below)
-		}
-		if !math.IsInf(bound, 1) {
-			lower, below = bound, buckets[bound]
-		}
-	}
-	return lower // All that is known is that it is above the last bound.
 }

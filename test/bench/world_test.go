@@ -19,6 +19,7 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,39 +38,61 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// watchReadiness sends, for each control plane, the time from its Workspace being up to date to it being Ready. Both
-// moments are those at which a watch tells of them.
-func watchReadiness(ctx context.Context, b *testing.B, c client.WithWatch) <-chan time.Duration {
-	var lock sync.Mutex
-	workspaces := map[string]time.Time{}
-	out := make(chan time.Duration, clusters)
+// readiness holds when Workspaces of control planes were seen to be up to date, and when the control planes were seen to be
+// Ready. Both moments are those at which a watch told of them.
+type readiness struct {
+	lock                     sync.Mutex
+	workspaces, controlPlane map[string]time.Time
+}
+
+// watchReadiness begins to watch.
+func watchReadiness(ctx context.Context, b *testing.B, c client.WithWatch) *readiness {
+	b.Helper()
+	r := &readiness{workspaces: map[string]time.Time{}, controlPlane: map[string]time.Time{}}
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("tf.m.upbound.io/v1beta1")
 	list.SetKind("WorkspaceList")
 	follow(ctx, b, c, list, func(object any) {
 		workspace := object.(*unstructured.Unstructured)
 		found, err := conditions.UnstructuredGet(workspace, "Ready")
-		if err != nil || found == nil || found.Status != metav1.ConditionTrue {
-			return
-		}
-		lock.Lock()
-		defer lock.Unlock()
-		if _, ok := workspaces[workspace.GetName()]; !ok {
-			workspaces[workspace.GetName()] = time.Now()
+		if name, ok := strings.CutSuffix(workspace.GetName(), "-eks-controlplane"); ok && err == nil && found != nil && found.Status == metav1.ConditionTrue {
+			r.note(r.workspaces, name)
 		}
 	})
-	told := map[string]bool{}
 	follow(ctx, b, c, &controlplanev1.CAPTControlPlaneList{}, func(object any) {
 		controlPlane := object.(*controlplanev1.CAPTControlPlane)
-		if told[controlPlane.Name] || !meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.ReadyCondition) {
-			return
+		if meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.ReadyCondition) {
+			r.note(r.controlPlane, controlPlane.Name)
 		}
-		told[controlPlane.Name] = true
-		lock.Lock()
-		defer lock.Unlock()
-		out <- time.Since(workspaces[controlPlane.Name+"-eks-controlplane"])
 	})
-	return out
+	return r
+}
+
+func (r *readiness) note(moments map[string]time.Time, name string) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if _, known := moments[name]; !known {
+		moments[name] = time.Now()
+	}
+}
+
+// await waits until n control planes are Ready whose names begin in a certain way, and returns how long each took from its
+// Workspace being up to date, sorted.
+func (r *readiness) await(b *testing.B, prefix string, n int, patience time.Duration) (latencies []time.Duration) {
+	b.Helper()
+	require.Eventually(b, func() bool {
+		r.lock.Lock()
+		defer r.lock.Unlock()
+		latencies = nil
+		for name, ready := range r.controlPlane {
+			if applied, known := r.workspaces[name]; known && strings.HasPrefix(name, prefix) {
+				latencies = append(latencies, ready.Sub(applied))
+			}
+		}
+		return len(latencies) == n
+	}, patience, 100*time.Millisecond, "not all clusters became Ready")
+	slices.Sort(latencies)
+	return latencies
 }
 
 func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.ObjectList, tell func(any)) {
@@ -85,7 +108,23 @@ func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.O
 	}()
 }
 
-func allEndpointsKnown(b *testing.B, c client.Client) bool {
+// awaitEndpoints waits until the last write that belongs to making n clusters is done: the endpoint that Cluster API hands to
+// the CAPTCluster. From then on there is rest.
+func awaitEndpoints(b *testing.B, c client.Client, n int) {
+	b.Helper()
+	require.Eventually(b, func() bool {
+		var list controlplanev1.CAPTControlPlaneList
+		require.NoError(b, c.List(b.Context(), &list))
+		for i := range list.Items {
+			if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, controlplanev1.ReadyCondition) {
+				return false
+			}
+		}
+		return allEndpointsKnown(b, c, n)
+	}, fleetPatience, 200*time.Millisecond)
+}
+
+func allEndpointsKnown(b *testing.B, c client.Client, n int) bool {
 	var list infrav1.CAPTClusterList
 	require.NoError(b, c.List(b.Context(), &list))
 	for i := range list.Items {
@@ -93,7 +132,7 @@ func allEndpointsKnown(b *testing.B, c client.Client) bool {
 			return false
 		}
 	}
-	return len(list.Items) == clusters
+	return len(list.Items) == n
 }
 
 func applyAll(b *testing.B, c client.Client, documents ...string) {

@@ -40,7 +40,7 @@ func classyWorld(t *testing.T, version string) (*world, *clusterv1.Cluster) {
 }
 
 func clusterClassMakesInfrastructure(t *testing.T) {
-	w, owner := classyWorld(t, "v1.34.0")
+	w, owner := classyWorld(t, "v1.34.0-eks-1")
 	require.Equal(t, "CAPTCluster", owner.Spec.InfrastructureRef.Kind)
 	captCluster := &infrav1.CAPTCluster{}
 	w.awaitTrue(captCluster, owner.Spec.InfrastructureRef.Name, infrav1.ReadyCondition)
@@ -57,20 +57,20 @@ func clusterClassMakesInfrastructure(t *testing.T) {
 }
 
 func clusterClassMakesControlPlanes(t *testing.T) {
-	w, owner := classyWorld(t, "v1.34.0")
+	w, owner := classyWorld(t, "v1.34.0-eks-1")
 	require.Equal(t, "CAPTControlPlane", owner.Spec.ControlPlaneRef.Kind)
 	controlPlane, name := &controlplanev1.CAPTControlPlane{}, owner.Spec.ControlPlaneRef.Name
 	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
 	require.Equal(t, "platform", controlPlane.Labels["team"], "the metadata of the template")
 	require.Equal(t, "7", controlPlane.Annotations["example.com/cost-center"])
 	require.EqualValues(t, "platform", controlPlane.Spec.AdditionalTags["team"])
-	require.Equal(t, "v1.34.0", controlPlane.Spec.Version, "Cluster API adds it")
+	require.Equal(t, "v1.34.0-eks-1", controlPlane.Spec.Version, "Cluster API adds it")
 
 	// What CAPT wrote into the spec is not taken away when the topology changes.
 	before := controlPlane.DeepCopy()
-	w.apply(classyCluster("classy", "v1.35.0"))
+	w.apply(classyCluster("classy", "v1.35.0-eks-2"))
 	w.await(controlPlane, name, func() string {
-		if controlPlane.Status.Version == "v1.35.0" {
+		if controlPlane.Status.Version == "v1.35.0-eks-2" {
 			return ""
 		}
 		return "status.version is " + controlPlane.Status.Version

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -79,6 +80,6 @@ func TestManagerKilledAtAnyTimeGoesOn(t *testing.T) {
 	require.NoError(t, w.Kill(sandbox.Manager))
 	require.NoError(t, w.StartComponent(t.Context(), sandbox.Manager))
 	w.awaitGone(captCluster, "demo")
-	require.Empty(t, w.names("tf.m.upbound.io/v1beta1", "Workspace"))
-	w.requireNothingLeft()
+	w.awaitGone(&clusterv1.Cluster{}, "demo")
+	w.requireNothingLeft("demo")
 }

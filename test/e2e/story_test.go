@@ -50,11 +50,11 @@ func TestClusterFromCreationToDeletion(t *testing.T) {
 	w.requireFewWrites()
 
 	// The kubeconfig works.
-	require.Contains(t, w.workload("get", "namespaces"), "kube-system")
-	require.Contains(t, w.workload("get", "--raw", "/version"), `"emulationMinor": "35"`)
+	require.Contains(t, w.workload("demo", "get", "namespaces"), "kube-system")
+	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "35"`)
 
 	// A new version restarts the API server in place.
-	before := w.endpoint()
+	before := w.endpoint("demo")
 	w.kubectl("patch", "captcontrolplane", "demo", "--type=merge", "-p", `{"spec":{"version":"v1.36.0"}}`)
 	upgraded := &controlplanev1.CAPTControlPlane{}
 	w.await(upgraded, "demo", func() string {
@@ -63,37 +63,28 @@ func TestClusterFromCreationToDeletion(t *testing.T) {
 		}
 		return ""
 	})
-	require.Equal(t, before, w.endpoint())
-	require.Contains(t, w.workload("get", "--raw", "/version"), `"emulationMinor": "36"`)
+	require.Equal(t, before, w.endpoint("demo"))
+	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "36"`)
 
 	// Deleting the Cluster destroys the control plane, then the VPC, and leaves nothing.
 	w.kubectl("delete", "cluster", "demo", "--timeout=4m")
-	for _, kind := range [][2]string{
-		{"cluster.x-k8s.io/v1beta2", "Cluster"},
-		{infrav1.GroupVersion.String(), "CAPTCluster"},
-		{controlplanev1.GroupVersion.String(), "CAPTControlPlane"},
-		{infrav1.GroupVersion.String(), "WorkspaceTemplateApply"},
-		{"tf.m.upbound.io/v1beta1", "Workspace"},
-	} {
-		require.Empty(t, w.names(kind[0], kind[1]), kind[1])
-	}
-	w.requireDestroyedInOrder()
-	w.requireNothingLeft()
+	w.requireDestroyedInOrder("demo-eks-controlplane", "demo-vpc")
+	w.requireNothingLeft("demo")
 	w.requireNothingForbidden()
 }
 
 // workload runs kubectl against the new cluster, with the kubeconfig that users get.
-func (w *world) workload(args ...string) string {
+func (w *world) workload(cluster string, args ...string) string {
 	w.Helper()
 	path := filepath.Join(w.TempDir(), "kubeconfig")
-	require.NoError(w, os.WriteFile(path, []byte(w.clusterctl("get", "kubeconfig", "demo")), 0o600))
+	require.NoError(w, os.WriteFile(path, []byte(w.clusterctl("get", "kubeconfig", cluster)), 0o600))
 	return w.run(sandbox.Kubectl, append([]string{"--kubeconfig", path}, args...)...)
 }
 
-func (w *world) endpoint() clusterv1.APIEndpoint {
+func (w *world) endpoint(name string) clusterv1.APIEndpoint {
 	w.Helper()
 	cluster := &clusterv1.Cluster{}
-	w.await(cluster, "demo", func() string { return "" })
+	w.await(cluster, name, func() string { return "" })
 	return cluster.Spec.ControlPlaneEndpoint
 }
 
@@ -118,7 +109,7 @@ func (w *world) requireFewWrites() {
 
 // requireDestroyedInOrder reads from the audit log that the Workspace of the VPC was deleted only when that of the control
 // plane was gone.
-func (w *world) requireDestroyedInOrder() {
+func (w *world) requireDestroyedInOrder(controlPlane, vpc string) {
 	w.Helper()
 	deletions, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
 	require.NoError(w, err)
@@ -126,8 +117,8 @@ func (w *world) requireDestroyedInOrder() {
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)
 	}
-	require.Equal(w, []string{"demo-eks-controlplane", "demo-vpc"}, names)
-	released, err := w.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: "demo-eks-controlplane", Verbs: audit.Writes})
+	require.Equal(w, []string{controlPlane, vpc}, names)
+	released, err := w.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: controlPlane, Verbs: audit.Writes})
 	require.NoError(w, err)
 	require.NotEmpty(w, released)
 	last := released[len(released)-1]
@@ -135,11 +126,20 @@ func (w *world) requireDestroyedInOrder() {
 		"the provider let go of the control plane before the VPC was deleted")
 }
 
-// requireNothingLeft looks for Terraform's state, Secrets and the API server of the cluster.
-func (w *world) requireNothingLeft() {
+// requireNothingLeft looks for objects, Terraform's state, Secrets and the API server of the cluster.
+func (w *world) requireNothingLeft(cluster string) {
 	w.Helper()
+	for _, kind := range [][2]string{
+		{"cluster.x-k8s.io/v1beta2", "Cluster"},
+		{infrav1.GroupVersion.String(), "CAPTCluster"},
+		{controlplanev1.GroupVersion.String(), "CAPTControlPlane"},
+		{infrav1.GroupVersion.String(), "WorkspaceTemplateApply"},
+		{"tf.m.upbound.io/v1beta1", "Workspace"},
+	} {
+		require.Empty(w, w.names(kind[0], kind[1]), kind[1])
+	}
 	for _, secret := range w.names("v1", "Secret") {
-		require.NotContains(w, secret, "demo")
+		require.NotContains(w, secret, cluster)
 	}
 	servers, err := eks.List(w.Dir())
 	require.NoError(w, err)

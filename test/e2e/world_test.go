@@ -50,10 +50,12 @@ type world struct {
 	*sandbox.Sandbox
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld starts one. Stories wait for most of their time, so they are told side by side.
+func newWorld(t *testing.T, providerArgs ...string) *world {
 	t.Helper()
+	t.Parallel()
 	s, err := sandbox.Start(t.Context(), sandbox.Options{
-		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true,
+		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true, ProviderArgs: providerArgs,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

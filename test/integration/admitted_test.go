@@ -111,7 +111,7 @@ func TestExamplesAndLegacyManifestsAreAdmitted(t *testing.T) {
 	if reference == "" {
 		reference = "../../../shared/reference"
 	}
-	for _, folder := range []string{"../../config/samples/aws", "../../config/samples/sandbox", filepath.Join(reference, "legacy")} {
+	for _, folder := range []string{"../../config/samples/aws", "../../config/samples/sandbox", "../../config/samples/sandbox/clusterclass", filepath.Join(reference, "legacy")} {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 				t.Skipf("no reference data in %s; CAPT_REFERENCE names their folder", folder)

@@ -1,0 +1,228 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+const (
+	// fleetPatience is how long one step of a whole fleet may take.
+	fleetPatience = 40 * time.Minute
+	// fleetRest is how long a fleet is watched for writes.
+	fleetRest = 30 * time.Second
+	// later is how many more clusters are made one by one when the fleet is there, and pace how far apart.
+	later, pace = 20, 2 * time.Second
+)
+
+// managersOnly is an audit policy for the requests of the manager alone: those of all others are many.
+const managersOnly = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: Metadata
+  users: ["` + sandbox.ManagerUser + `"]
+- level: None
+`
+
+// BenchmarkFleet makes fleets of clusters at once, with Cluster API core in full and a provider that only pretends to run
+// Terraform. The endpoints of the clusters are addresses at which nobody answers, since 1,000 API servers have no room here.
+// It reports, for each size,
+//   - ready-s: from the first creation until all are Ready; burst-p50-ms, burst-p99-ms: from a Workspace being up to date to
+//     its control plane being Ready, in this crowd
+//   - writes/cluster, requests/cluster, cpu-ms/cluster: of the manager until then; the writes without Events and templates
+//   - rest-requests, rest-cpu-ms: of the manager in half a minute of rest; a write is a failure
+//   - p50-ms, p99-ms: the time that burst-p50-ms is about, of 20 more clusters, made one by one beside the fleet
+//   - synced-s: from the start of the manager until its caches are synced and its webhooks answer, when it is started again
+//   - settled-s, restart-requests, restart-cpu-ms/cluster: until it has looked at everything; a write is a failure
+//   - rss-MiB: memory of the manager then
+//   - delete-s, delete-writes/cluster, delete-cpu-ms/cluster: from the deletion of all Clusters until all are gone
+//
+// Figures for each cluster that are the same for each size are linear. FLEET_PROFILER=<address> makes the manager serve its
+// profiles meanwhile.
+func BenchmarkFleet(b *testing.B) {
+	for _, size := range []int{100, 300, 1000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			for b.Loop() {
+				measureFleet(b, size)
+			}
+		})
+	}
+}
+
+func measureFleet(b *testing.B, size int) {
+	b.Helper()
+	options := sandbox.Options{
+		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditPolicy: []byte(managersOnly),
+		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + b.TempDir(), "--max-reconcile-rate=16"},
+	}
+	if address := os.Getenv("FLEET_PROFILER"); address != "" {
+		options.ManagerArgs = []string{"--profiler-address=" + address}
+	}
+	s, err := sandbox.Start(b.Context(), options)
+	require.NoError(b, err)
+	config := s.Config()
+	c, err := client.NewWithWatch(config, client.Options{Scheme: controllers.Scheme()})
+	require.NoError(b, err)
+	applyAll(b, c, templates()...)
+	f := &fleet{B: b, s: s, c: c, size: size}
+	f.create()
+	f.rest()
+	f.grow()
+	f.restart()
+	f.delete()
+	require.NoError(b, s.Stop(context.Background()))
+}
+
+// fleet is a fleet that is measured.
+type fleet struct {
+	*testing.B
+	s *sandbox.Sandbox
+	c client.WithWatch
+	// size is how many clusters there are.
+	size int
+}
+
+// create makes all clusters at the same time.
+func (f *fleet) create() {
+	f.Helper()
+	watching, stop := context.WithCancel(f.Context())
+	defer stop()
+	seen := watchReadiness(watching, f.B, f.c)
+	before, began := f.cpu(), time.Now()
+	group, ctx := errgroup.WithContext(f.Context())
+	group.SetLimit(makers)
+	for i := range f.size {
+		group.Go(func() error { return f.make(ctx, fmt.Sprintf("c%d", i)) })
+	}
+	require.NoError(f, group.Wait())
+	latencies := seen.await(f.B, "c", f.size, fleetPatience)
+	f.tell(time.Since(began).Seconds(), "ready-s")
+	report(f.B, "burst-", latencies)
+	awaitEndpoints(f.B, f.c, f.size)
+	awaitIdle(f.B, f.s)
+	f.each(float64(countWrites(f.B, f.s, began, shared...)), "writes/cluster")
+	f.each(f.requests(began), "requests/cluster")
+	f.each(1000*(f.cpu()-before), "cpu-ms/cluster")
+}
+
+// shared are what is written for many clusters together, or only tells of them.
+var shared = []string{"events", "leases", "workspacetemplates"}
+
+// make makes one cluster.
+func (f *fleet) make(ctx context.Context, name string) error {
+	for _, document := range cluster(name) {
+		if err := f.c.Create(ctx, read(document)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest does nothing.
+func (f *fleet) rest() {
+	f.Helper()
+	before, settled := f.cpu(), time.Now()
+	<-time.After(fleetRest) // The measurement itself: a time without work.
+	require.Zero(f, countWrites(f.B, f.s, settled, "leases"), "CAPT writes at rest")
+	f.tell(f.requests(settled), "rest-requests")
+	f.tell(1000*(f.cpu()-before), "rest-cpu-ms")
+}
+
+// grow makes more clusters, one by one.
+func (f *fleet) grow() {
+	f.Helper()
+	watching, stop := context.WithCancel(f.Context())
+	defer stop()
+	seen := watchReadiness(watching, f.B, f.c)
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for i := range later {
+		require.NoError(f, f.make(f.Context(), fmt.Sprintf("later%d", i)))
+		<-ticker.C
+	}
+	report(f.B, "", seen.await(f.B, "later", later, fleetPatience))
+	f.size += later
+	awaitEndpoints(f.B, f.c, f.size)
+	awaitIdle(f.B, f.s)
+}
+
+// restart starts the manager again.
+func (f *fleet) restart() {
+	f.Helper()
+	require.NoError(f, f.s.StopComponent(f.Context(), sandbox.Manager))
+	began := time.Now()
+	require.NoError(f, f.s.StartComponent(f.Context(), sandbox.Manager))
+	f.tell(time.Since(began).Seconds(), "synced-s")
+	f.tell(awaitIdle(f.B, f.s).Sub(began).Seconds(), "settled-s")
+	require.Zero(f, countWrites(f.B, f.s, began, "leases"), "a manager that is started again writes")
+	f.tell(f.requests(began), "restart-requests")
+	f.each(1000*f.cpu(), "restart-cpu-ms/cluster")
+	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "rss-MiB")
+}
+
+// delete deletes all clusters at the same time.
+func (f *fleet) delete() {
+	f.Helper()
+	before, began := f.cpu(), time.Now()
+	require.NoError(f, f.c.DeleteAllOf(f.Context(), &clusterv1.Cluster{}, client.InNamespace("default")))
+	var left clusterv1.ClusterList
+	require.Eventually(f, func() bool {
+		require.NoError(f, f.c.List(f.Context(), &left))
+		return len(left.Items) == 0
+	}, fleetPatience, time.Second, "Clusters are left")
+	f.tell(time.Since(began).Seconds(), "delete-s")
+	awaitIdle(f.B, f.s)
+	f.each(float64(countWrites(f.B, f.s, began, shared...)), "delete-writes/cluster")
+	f.each(1000*(f.cpu()-before), "delete-cpu-ms/cluster")
+}
+
+// each reports a figure for each cluster.
+func (f *fleet) each(all float64, unit string) { f.tell(all/float64(f.size), unit) }
+
+// tell reports a figure. A large fleet takes long, so it is printed at once, too.
+func (f *fleet) tell(value float64, unit string) {
+	f.ReportMetric(value, unit)
+	fmt.Fprintf(os.Stderr, "%s %s: %.4g %s\n", time.Now().Format(time.TimeOnly), f.Name(), value, unit)
+}
+
+// cpu is the processor time that the manager has used since it was started, in seconds.
+func (f *fleet) cpu() float64 { return at(scrape(f.B, f.s), "process_cpu_seconds_total") }
+
+// requests counts those of the manager, watches aside.
+func (f *fleet) requests(since time.Time) float64 {
+	f.Helper()
+	events, err := f.s.AuditEvents(audit.Filter{
+		User: sandbox.ManagerUser, Verbs: append([]string{"get", "list"}, audit.Writes...), Since: since,
+	})
+	require.NoError(f, err)
+	return float64(len(events))
+}

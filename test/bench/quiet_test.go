@@ -1,0 +1,107 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+const (
+	// quiet is how many clusters are left alone, and silence for how long.
+	quiet, silence = 50, 5 * time.Minute
+)
+
+// BenchmarkQuiet leaves 50 Clusters alone for five minutes that Cluster API is connected to and finds Available. It fails when
+// the manager writes anything but a Lease, or asks for anything, and reports
+//   - writes, requests: of the manager, which are 0 therefore
+//   - core-writes: of Cluster API core, in the same time
+//   - cpu-ms: of the manager, in the same time
+func BenchmarkQuiet(b *testing.B) {
+	for b.Loop() {
+		s, err := sandbox.Start(b.Context(), sandbox.Options{
+			ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditLog: true,
+			ProviderArgs: []string{"--executor=scripted", "--script-dir=" + b.TempDir(), "--max-reconcile-rate=16"},
+		})
+		require.NoError(b, err)
+		c, err := client.New(s.Config(), client.Options{Scheme: controllers.Scheme()})
+		require.NoError(b, err)
+		applyAll(b, c, templates()[0], reachable(s))
+		for i := range quiet {
+			applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
+		}
+		awaitAvailable(b, c)
+		awaitIdle(b, s)
+		hush(b, s)
+		require.NoError(b, s.Stop(context.Background()))
+	}
+}
+
+// reachable is a template of control planes that are the sandbox itself, so that Cluster API can connect to them.
+func reachable(s *sandbox.Sandbox) string {
+	return template("eks", fmt.Sprintf(`
+variable "cluster_name" { type = string }
+resource "terraform_data" "eks" { input = var.cluster_name }
+output "cluster_endpoint" { value = %q }
+output "kubeconfig" {
+  sensitive = true
+  value     = file(%q)
+}`, s.Config().Host, s.Kubeconfig()), "cluster_name")
+}
+
+// awaitAvailable waits until all Clusters are Available, and CAPTClusters know their endpoints.
+func awaitAvailable(b *testing.B, c client.Client) {
+	b.Helper()
+	awaitEndpoints(b, c, quiet)
+	require.Eventually(b, func() bool {
+		var list clusterv1.ClusterList
+		require.NoError(b, c.List(b.Context(), &list))
+		for i := range list.Items {
+			if !conditions.IsTrue(&list.Items[i], clusterv1.AvailableCondition) {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Second, "not all Clusters are Available")
+}
+
+// hush counts what is written while nothing happens.
+func hush(b *testing.B, s *sandbox.Sandbox) {
+	b.Helper()
+	before, began := at(scrape(b, s), "process_cpu_seconds_total"), time.Now()
+	<-time.After(silence) // The measurement itself: a time without work.
+	writes, requests := countWrites(b, s, began, "leases"), countReads(b, s, began)
+	b.ReportMetric(float64(writes), "writes")
+	b.ReportMetric(float64(requests), "requests")
+	b.ReportMetric(1000*(at(scrape(b, s), "process_cpu_seconds_total")-before), "cpu-ms")
+	events, err := s.AuditEvents(audit.Filter{User: sandbox.ClusterAPIUser, Verbs: audit.Writes, Since: began})
+	require.NoError(b, err)
+	b.ReportMetric(float64(len(events)), "core-writes")
+	require.Zero(b, writes, "CAPT writes at rest")
+	require.Zero(b, requests, "CAPT asks at rest")
+}
