@@ -52,7 +52,9 @@ type column struct {
 	// help is what takes it away.
 	help     func(c *cell)
 	helpText string
-	// leavesCloud tells that who helps must destroy by hand.
+	// mayEnd tells that the deletion may also end by itself: it is a race between others.
+	mayEnd bool
+	// leavesCloud tells that who helps must destroy by hand, in whatever order.
 	leavesCloud bool
 }
 
@@ -70,7 +72,7 @@ var columns = []column{
 	{
 		name: "namespace deleted, Workspaces in it", namespace: true,
 		told: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone"),
-		help: releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", leavesCloud: true,
+		help: releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
 	},
 	{name: "foreground deletion", options: []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}},
 	{name: "template missing", hinder: forceTemplates},

@@ -77,6 +77,7 @@ resource "terraform_data" "vpc" { input = var.vpc_name }
 }
 
 func configuring(c *cell) {
+	c.playControlPlane(c.row.apply)
 	c.User(c.VPCTemplate(stage.VPCModule), c.ControlPlaneTemplate(`
 variable "cluster_name" { type = string }
 variable "tags" { type = string }
@@ -94,6 +95,7 @@ func ready(c *cell) {
 }
 
 func degraded(c *cell) {
+	c.playControlPlane(scripted.Step{})
 	c.User(c.Everything()...)
 	c.AwaitState(controlplanev1.StateReady, "")
 	c.playControlPlane(c.row.apply)

@@ -67,6 +67,13 @@ func (s *Stage) NewWorld(t *testing.T, scope terraform.Scope) *World {
 	return w
 }
 
+// In is the world in a test of its own.
+func (w *World) In(t *testing.T) *World {
+	moved := *w
+	moved.T = t
+	return &moved
+}
+
 // User applies documents as a user would.
 func (w *World) User(documents ...string) {
 	w.Helper()
@@ -249,6 +256,17 @@ func (w *World) Cloud() []scripted.Resource {
 		}
 	}
 	return ours
+}
+
+// RequireNothingLeft proves that the world has nothing in the cloud, and that Terraform has no state of it.
+func (w *World) RequireNothingLeft() {
+	w.Helper()
+	require.Empty(w, w.Cloud())
+	states, err := w.Scripts.States()
+	require.NoError(w, err)
+	for name := range states {
+		require.NotContains(w, name, w.Namespace, "a state is left behind")
+	}
 }
 
 // RequireDestroyedInOrder proves that nothing of the VPC was destroyed before the control plane was.
