@@ -24,11 +24,37 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/stage"
 )
+
+// The template's namespace was that of the owner in one place, and that of the reference in another.
+func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *stage.World) {
+		shelf := shared.NewWorld(w.T, w.Scope)
+		shelf.User(shelf.Templates()...)
+		for _, name := range []string{stage.VPCTemplate, stage.ControlPlaneTemplate} {
+			shelf.Edit(&infrav1.WorkspaceTemplate{}, name, `{"spec":{"allowedNamespaces":{"names":["`+w.Namespace+`"]}}}`)
+		}
+		// Those of the same names next to the owners are not meant.
+		w.User(w.VPCTemplate("\nvariable \"vpc_name\" { type = string }\n"), echo(w, "region"))
+		inShelf := strings.NewReplacer("{name: vpc}", "{name: vpc, namespace: "+shelf.Namespace+"}", "{name: eks}", "{name: eks, namespace: "+shelf.Namespace+"}")
+		w.User(stage.Cluster(), inShelf.Replace(stage.CAPTCluster(stage.Demo)), inShelf.Replace(stage.CAPTControlPlane(stage.Demo)))
+		w.AwaitState(controlplanev1.StateReady, "")
+
+		for name, apply := range map[string]string{stage.VPCTemplate: stage.VPC, stage.ControlPlaneTemplate: stage.ControlPlane} {
+			shelf.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionTrue, infrav1.UsedReason, w.Namespace+"/"+apply)
+			w.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
+		}
+		w.Remove(&clusterv1.Cluster{}, stage.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.RequireNothingLeft()
+	})
+}
 
 // The environment was always "production", the region was ignored, and the id of a VPC that exists never reached the control
 // plane.

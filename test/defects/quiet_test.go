@@ -44,6 +44,9 @@ const (
 	fleet = 10
 	// changes is how often each thing changes.
 	changes = 20
+	// enough is how often a controller may look at one object that changes: once for each change, and once for what it writes
+	// itself. Were the fleet woken, too, it would be a multiple of it.
+	enough = 2*changes + 5
 	// rest is how long the fleet is watched while nothing happens.
 	rest = 30 * time.Second
 )
@@ -78,7 +81,8 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 			woken := stranger.AwaitRest(2 * time.Second).Since(before)
 			t.Logf("reconciles: %v", woken)
 			for controller, count := range woken {
-				require.LessOrEqual(t, count, float64(churn.own[controller]), "%s was woken", controller)
+				require.Contains(t, churn.own, controller)
+				require.LessOrEqual(t, count, float64(enough), "%s was woken", controller)
 			}
 		})
 	}
@@ -108,8 +112,8 @@ func requireRest(w *stage.World) {
 type churn struct {
 	name   string
 	change func(stranger, w *stage.World, i int)
-	// own is how often each controller may look at what changes itself: once a change, and once more for what it wrote.
-	own map[string]int
+	// own are the controllers that look at what changes itself.
+	own []string
 }
 
 var churns = []churn{
@@ -136,28 +140,27 @@ var churns = []churn{
 		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *stage.World, i int) {
 			stranger.User(paused(stranger, foreignApply, i))
 		},
-		// What is paused is written twice at first: the condition, and what there is to see.
-		own: map[string]int{"workspacetemplateapply": changes + 5, "workspacetemplate": 1},
+		own: []string{"workspacetemplateapply", "workspacetemplate"},
 	},
 	{
 		name: "CAPTClustersOfOthers", change: func(stranger, _ *stage.World, i int) {
 			stranger.User(paused(stranger, stage.CAPTCluster(stage.Demo), i))
 		},
-		own: map[string]int{"captcluster": changes + 5},
+		own: []string{"captcluster"},
 	},
 	{
 		name: "CAPTControlPlanesOfOthers",
 		change: func(stranger, _ *stage.World, i int) {
 			stranger.User(paused(stranger, stage.CAPTControlPlane(stage.Demo), i))
 		},
-		own: map[string]int{"captcontrolplane": changes + 5},
+		own: []string{"captcontrolplane"},
 	},
 	{
 		name: "TemplatesOfOthers",
 		change: func(stranger, _ *stage.World, i int) {
 			stranger.User(stranger.VPCTemplate(stage.VPCModule + "# " + strconv.Itoa(i)))
 		},
-		own: map[string]int{"workspacetemplate": 3*changes + 5, "workspacetemplateapply": changes},
+		own: []string{"workspacetemplate", "workspacetemplateapply"},
 	},
 	{name: "NamespacesOfOthers", change: func(stranger, _ *stage.World, i int) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stranger.Namespace}}
