@@ -120,8 +120,8 @@ func TestNoSecondVPCIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 }
 
-// Defect 1: the policy reaches the WorkspaceTemplateApply before its deletion does.
-func TestAVPCThatIsToBeRetainedIsToldSo(t *testing.T) {
+// The policy reaches the WorkspaceTemplateApply before its deletion does.
+func TestDefect01AVPCThatIsToBeRetainedIsToldSo(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	require.NoError(t, w.reconcile())
 	captCluster := w.get()
@@ -137,9 +137,9 @@ func TestAVPCThatIsToBeRetainedIsToldSo(t *testing.T) {
 	assert.False(t, w.apply("demo-vpc").DeletionTimestamp.IsZero())
 }
 
-func TestTheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
+func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 	other := builder.Cluster("demo")
-	other.Spec.ControlPlaneRef.Name = "of-another-name" // Defect 4.
+	other.Spec.ControlPlaneRef.Name = "of-another-name"
 	foreign := builder.Cluster("demo")
 	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
 	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")

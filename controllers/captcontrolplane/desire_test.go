@@ -52,8 +52,8 @@ func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.ControlPlaneVariables(tags))
 }
 
-// Defects 14 and 16: whatever the spec says reaches the template.
-func TestVariablesOfEverythingInTheSpec(t *testing.T) {
+// Whatever the spec says reaches the template; so does the VPC, which is fault 14.
+func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
 	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.Version = "1.32.1"
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{

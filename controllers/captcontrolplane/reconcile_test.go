@@ -164,8 +164,8 @@ func TestACrashBeforeTheApplyIsWrittenMakesNoSecondOne(t *testing.T) {
 	assert.Len(t, list.Items, 1)
 }
 
-// Defect 5: an empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
-func TestNoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
+// An empty reference next to a WorkspaceTemplateApply must not make a second EKS cluster.
+func TestDefect05NoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
 	w := newWorld(t, append(prepared(), builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks")))...)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)

@@ -171,8 +171,7 @@ func TestEndpointAvailable(t *testing.T) {
 	}
 }
 
-// Defect 20.
-func TestInitializedIsNeverRevoked(t *testing.T) {
+func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
 	s := onceReady(t)
 	for name, change := range map[string]func(){
 		"an update that fails":  func() { s.apply(failing) },

@@ -44,8 +44,8 @@ func fromNamespace(namespace string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = namespace })
 }
 
-// Defect 13: the namespace of the reference counts, here and everywhere.
-func TestATemplateOfAnotherNamespaceMustAllowIt(t *testing.T) {
+// The namespace of the reference counts, here and everywhere.
+func TestDefect13ATemplateOfAnotherNamespaceMustAllowIt(t *testing.T) {
 	labels := func(key, value string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}

@@ -250,7 +250,7 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
-			fmt.Sprintf("Terraform destroys what Workspace %s made%s", f.Name, f.deletedSince()))
+			fmt.Sprintf("Terraform destroys what Workspace %s made%s. If that takes long, look whether provider-terraform runs, and what the Workspace says", f.Name, f.deletedSince()))
 	}
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
 }

@@ -176,7 +176,7 @@ func (r *Reconciler) related(ctx context.Context, object client.Object) []ctrl.R
 	if name := apply.Spec.WorkspaceName; name != "" {
 		key := client.ObjectKey{Namespace: apply.Namespace, Name: name}
 		requests = append(r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: key.String()}),
-			r.requests(ctx, rivalsOf(apply), client.MatchingFields{workspaceNameIndex: name})...)
+			r.rivalsOf(ctx, apply)...)
 	}
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
 		key := apply.DependencyKey(dependency)
@@ -185,12 +185,16 @@ func (r *Reconciler) related(ctx context.Context, object client.Object) []ctrl.R
 	return requests
 }
 
-// rivalsOf says where others can mean the same Workspace: everywhere, unless it is known to have a namespace.
-func rivalsOf(apply *infrav1.WorkspaceTemplateApply) client.InNamespace {
+// rivalsOf reconciles those that mean the same Workspace: those of the namespace, and of others unless one of the two is known
+// to have a namespaced one. Fleets have the same names in every namespace, and are not to wake each other.
+func (r *Reconciler) rivalsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) []ctrl.Request {
+	options := []client.ListOption{client.MatchingFields{workspaceNameIndex: apply.Spec.WorkspaceName}}
 	if namespaced(apply) {
-		return client.InNamespace(apply.Namespace)
+		options = append(options, client.InNamespace(apply.Namespace))
 	}
-	return client.InNamespace("")
+	return r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
+		return other.Namespace == apply.Namespace || !namespaced(other)
+	}, options...)
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {

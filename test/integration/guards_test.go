@@ -34,7 +34,7 @@ import (
 
 // What must never happen to somebody's cluster.
 
-func TestCandidateIsNotDoubled(t *testing.T) {
+func TestDefect05CandidateIsNotDoubled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(vpcTemplate(), controlPlaneTemplate(), `

@@ -1,0 +1,100 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package defects_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// theirs is a finalizer of somebody else.
+const theirs = "example.com/theirs"
+
+// A finalizer was added to what was being deleted already, which the API server refuses; and all kinds had the same. Whether
+// the controllers are done can be told only while nobody else keeps them busy, so this test runs alone.
+func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	documents := map[string]client.Object{
+		w.VPCTemplate(stage.VPCModule):     &infrav1.WorkspaceTemplate{},
+		stage.CAPTCluster(stage.Demo):      &infrav1.CAPTCluster{},
+		stage.CAPTControlPlane(stage.Demo): &controlplanev1.CAPTControlPlane{},
+		lonelyApply:                        &infrav1.WorkspaceTemplateApply{},
+	}
+	names := map[string]string{}
+	for document, object := range documents {
+		w.User(document)
+		names[document] = stage.Demo
+		if _, template := object.(*infrav1.WorkspaceTemplate); template {
+			names[document] = stage.VPCTemplate
+		}
+		// In one patch, so that CAPT does not see one without the other: what it has put on is taken off, and theirs is on.
+		w.Edit(object, names[document], `{"metadata":{"finalizers":["`+theirs+`"]}}`)
+		w.Remove(object, names[document])
+	}
+	since := time.Now()
+	// From now on, a Cluster would have them held.
+	w.User(stage.Cluster())
+	for document, object := range documents {
+		w.Edit(object, names[document], `{"metadata":{"annotations":{"look":"again"}}}`)
+	}
+	w.AwaitRest(2 * time.Second)
+	for document, object := range documents {
+		require.True(w, w.Exists(object, names[document]), document)
+		for _, finalizer := range object.GetFinalizers() {
+			require.Equal(w, theirs, finalizer, document)
+		}
+	}
+	refused, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Namespace: w.Namespace, Since: since})
+	require.NoError(w, err)
+	for _, event := range refused {
+		require.Less(w, event.ResponseStatus.Code, int32(400), "%s %s", event.Verb, event.RequestURI)
+	}
+	for document, object := range documents {
+		w.Edit(object, names[document], `{"metadata":{"finalizers":null}}`)
+		w.AwaitGone(object, names[document])
+	}
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+}
+
+// lonelyApply has a template that is not there.
+const lonelyApply = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplateApply
+metadata: {name: demo}
+spec: {templateRef: {name: nowhere}}
+`
+
+func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
+	t.Parallel()
+	finalizers := map[string]bool{
+		infrav1.CAPTClusterFinalizer: true, controlplanev1.CAPTControlPlaneFinalizer: true,
+		infrav1.WorkspaceTemplateFinalizer: true, infrav1.WorkspaceTemplateApplyFinalizer: true,
+	}
+	require.Len(t, finalizers, 4)
+}

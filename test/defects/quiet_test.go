@@ -1,0 +1,202 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package defects_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+const (
+	// fleet is how many clusters are Ready while others change.
+	fleet = 10
+	// changes is how often each thing changes.
+	changes = 20
+	// enough is how often a controller may look at one object that changes: once for each change, and once for what it writes
+	// itself. Were the fleet woken, too, it would be a multiple of it.
+	enough = 2*changes + 5
+	// rest is how long the fleet is watched while nothing happens.
+	rest = 30 * time.Second
+)
+
+// A Ready cluster at rest cost about 25 writes a second: spec and status of the Cluster were fought over with Cluster API.
+// Here it costs none, and what happens to others wakes nobody. Nobody else may keep the controllers busy meanwhile, so this
+// test runs alone. That no Cluster is ever written, in any test, is looked up when all of them are done.
+func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
+	worlds := make([]*stage.World, fleet)
+	for i := range worlds {
+		worlds[i] = shared.NewWorld(t, terraform.Scopes()[i%2])
+		worlds[i].User(worlds[i].Everything()...)
+	}
+	for _, w := range worlds {
+		w.AwaitState(controlplanev1.StateReady, "")
+		w.Insist(func() string { // The last thing that belongs to making a Cluster.
+			captCluster := &infrav1.CAPTCluster{}
+			if !w.Exists(captCluster, stage.Demo) || captCluster.Status.Endpoint == "" {
+				return "the endpoint has not reached the CAPTCluster"
+			}
+			return ""
+		})
+	}
+	stranger := shared.NewWorld(t, terraform.ScopeNamespaced)
+	for _, churn := range churns {
+		t.Run(churn.name, func(t *testing.T) {
+			stranger := stranger.In(t)
+			before := stranger.AwaitRest(2 * time.Second)
+			for i := range changes {
+				churn.change(stranger, worlds[i%fleet].In(t), i)
+			}
+			woken := stranger.AwaitRest(2 * time.Second).Since(before)
+			t.Logf("reconciles: %v", woken)
+			for controller, count := range woken {
+				require.Contains(t, churn.own, controller)
+				require.LessOrEqual(t, count, float64(enough), "%s was woken", controller)
+			}
+		})
+	}
+	t.Run("Rest", func(t *testing.T) { requireRest(stranger.In(t)) })
+}
+
+// requireRest proves that CAPT neither writes nor looks at anything while nothing happens.
+func requireRest(w *stage.World) {
+	before, since := w.AwaitRest(2*time.Second), time.Now()
+	written := func() (writes []string) {
+		events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Since: since})
+		require.NoError(w, err)
+		for _, event := range events {
+			writes = append(writes, event.Verb+" "+event.RequestURI)
+		}
+		return writes
+	}
+	require.Never(w, func() bool { return len(written()) > 0 }, rest, rest/10)
+	require.Empty(w, written())
+	after, err := w.Activity(w.Context())
+	require.NoError(w, err)
+	require.Empty(w, after.Since(before))
+	require.Empty(w, after.ErrorsSince(before))
+}
+
+// churn changes something over and over that is no business of the fleet.
+type churn struct {
+	name   string
+	change func(stranger, w *stage.World, i int)
+	// own are the controllers that look at what changes itself.
+	own []string
+}
+
+var churns = []churn{
+	{name: "StatusOfClusters", change: func(_, w *stage.World, i int) {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: stage.Demo}}
+		patch := client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
+			`[{"op":"add","path":"/status/conditions/-","value":{"type":"Churn%d","status":"True","reason":"Any","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}}]`, i))
+		require.NoError(w, w.Status().Patch(w.Context(), cluster, patch))
+		w.Edit(cluster, stage.Demo, `{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`)
+	}},
+	{name: "SecretsAndConfigMaps", change: func(_, w *stage.World, i int) {
+		meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: "other-" + strconv.Itoa(i)}
+		for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}} {
+			require.NoError(w, w.Create(w.Context(), object))
+			w.Edit(object, meta.Name, `{"data":{"key":"bm8="}}`)
+			w.Remove(object, meta.Name)
+		}
+	}},
+	{name: "WorkspacesOfOthers", change: func(stranger, w *stage.World, i int) {
+		foreignWorkspace(stranger, "demo-vpc", i)
+		foreignWorkspace(w, "of-somebody", i)
+	}},
+	{
+		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *stage.World, i int) {
+			stranger.User(paused(stranger, foreignApply, i))
+		},
+		own: []string{"workspacetemplateapply", "workspacetemplate"},
+	},
+	{
+		name: "CAPTClustersOfOthers", change: func(stranger, _ *stage.World, i int) {
+			stranger.User(paused(stranger, stage.CAPTCluster(stage.Demo), i))
+		},
+		own: []string{"captcluster"},
+	},
+	{
+		name: "CAPTControlPlanesOfOthers",
+		change: func(stranger, _ *stage.World, i int) {
+			stranger.User(paused(stranger, stage.CAPTControlPlane(stage.Demo), i))
+		},
+		own: []string{"captcontrolplane"},
+	},
+	{
+		name: "TemplatesOfOthers",
+		change: func(stranger, _ *stage.World, i int) {
+			stranger.User(stranger.VPCTemplate(stage.VPCModule + "# " + strconv.Itoa(i)))
+		},
+		own: []string{"workspacetemplate", "workspacetemplateapply"},
+	},
+	{name: "NamespacesOfOthers", change: func(stranger, _ *stage.World, i int) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stranger.Namespace}}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`))
+		require.NoError(stranger, stranger.Patch(stranger.Context(), namespace, patch))
+	}},
+}
+
+// foreignApply has the name and the Workspace of those of the fleet, in another namespace.
+const foreignApply = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplateApply
+metadata: {name: demo-vpc}
+spec: {workspaceName: demo-vpc, templateRef: {name: vpc}, variables: {vpc_name: mine}}
+`
+
+// paused is a document of an object that CAPT leaves alone, changed once more.
+func paused(w *stage.World, document string, i int) string {
+	w.Helper()
+	object := &unstructured.Unstructured{}
+	require.NoError(w, yaml.Unmarshal([]byte(document), &object.Object))
+	object.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: "", "change": strconv.Itoa(i)})
+	changed, err := yaml.Marshal(object.Object)
+	require.NoError(w, err)
+	return string(changed)
+}
+
+// foreignWorkspace writes a Workspace that is nobody's here.
+func foreignWorkspace(w *stage.World, name string, i int) {
+	w.Helper()
+	w.User(fmt.Sprintf(`
+apiVersion: tf.m.upbound.io/v1beta1
+kind: Workspace
+metadata: {name: %s, annotations: {crossplane.io/paused: "true"}}
+spec:
+  providerConfigRef: {kind: ClusterProviderConfig, name: none}
+  forProvider: {source: Inline, module: '# %d'}
+`, name, i))
+}

@@ -1,0 +1,225 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package defects_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// throttled is what AWS says to one who asks too much.
+const throttled = "\nError: creating EKS Cluster (demo): ThrottlingException: Rate exceeded\n"
+
+// history collects every version of a control plane.
+type history struct {
+	lock     sync.Mutex
+	versions []*controlplanev1.CAPTControlPlane
+}
+
+func follow(w *stage.World) *history {
+	w.Helper()
+	watcher, err := w.API.Watch(w.Context(), &controlplanev1.CAPTControlPlaneList{}, client.InNamespace(w.Namespace))
+	require.NoError(w, err)
+	w.Cleanup(watcher.Stop)
+	h := &history{}
+	go func() {
+		for event := range watcher.ResultChan() {
+			if version, ok := event.Object.(*controlplanev1.CAPTControlPlane); ok {
+				h.lock.Lock()
+				h.versions = append(h.versions, version)
+				h.lock.Unlock()
+			}
+		}
+	}()
+	return h
+}
+
+func (h *history) all() []*controlplanev1.CAPTControlPlane {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return slices.Clone(h.versions)
+}
+
+// Ready was written, and then Failed, in one reconcile; and a control plane that had been initialized was so no more.
+func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *stage.World) {
+		h := follow(w)
+		w.User(w.Everything()...)
+		w.AwaitState(controlplanev1.StateReady, "")
+		for range 3 {
+			w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+			w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"additionalTags":{"at":"`+time.Now().Format("150405.000")+`"}}}`)
+			w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+			w.Play(stage.ControlPlane, scripted.Script{})
+			w.AwaitState(controlplanev1.StateReady, "")
+		}
+
+		initialized := false
+		versions := h.all()
+		require.NotEmpty(w, versions)
+		for _, version := range versions {
+			was := initialized
+			initialized = initialized || ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false)
+			require.Equal(w, initialized, ptr.Deref(version.Status.Initialization.ControlPlaneInitialized, false), "initialization was taken back")
+			is := func(condition string) bool { return meta.IsStatusConditionTrue(version.Status.Conditions, condition) }
+			require.Equal(w, version.Status.State == controlplanev1.StateReady, is(controlplanev1.ReadyCondition), "%+v", version.Status)
+			require.Equal(w, version.Status.State == controlplanev1.StateDegraded, is(controlplanev1.DegradedCondition), "%+v", version.Status)
+			require.False(w, is(controlplanev1.FailedCondition))
+			if was {
+				require.True(w, is(controlplanev1.AvailableCondition), "the cluster answers all the time")
+			}
+		}
+		require.True(w, initialized)
+	})
+}
+
+// An error that heals by itself was a terminal failure, and stayed one.
+func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *stage.World) {
+		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		w.User(w.Everything()...)
+		failed := w.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
+		require.Contains(w, failed.Status.WorkspaceTemplateApply.LastFailureMessage, "ThrottlingException")
+		require.NotEmpty(w, failed.Status.WorkspaceTemplateApply.LastFailedRevision)
+
+		w.Play(stage.ControlPlane, scripted.Script{})
+		healed := w.AwaitState(controlplanev1.StateReady, "")
+		require.Empty(w, healed.Status.WorkspaceTemplateApply.LastFailureMessage)
+		require.Empty(w, healed.Status.WorkspaceTemplateApply.LastFailedRevision)
+		require.True(w, meta.IsStatusConditionFalse(healed.Status.Conditions, controlplanev1.FailedCondition))
+		for _, condition := range healed.Status.Conditions {
+			require.NotContains(w, condition.Message, "Throttling", condition.Type)
+		}
+	})
+}
+
+// Waiting was an error, so that each look at what was not there yet made the next one later.
+func TestDefect22WaitingIsNoError(t *testing.T) {
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	before := w.AwaitRest(time.Second)
+	w.Play(stage.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
+	w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo))
+	w.Await(&infrav1.WorkspaceTemplateApply{}, stage.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+	w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+	waiting := w.AwaitRest(time.Second)
+	for _, object := range []client.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}} {
+		for range 10 {
+			w.Edit(object, stage.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
+		}
+	}
+	looked := w.AwaitRest(3 * time.Second)
+	require.Positive(w, looked.Since(waiting)["captcluster"])
+	require.Positive(w, looked.Since(waiting)["captcontrolplane"])
+
+	w.User(w.Templates()...)
+	w.AwaitOperation(stage.VPC, scripted.Apply)
+	w.AwaitRest(3 * time.Second)
+	w.Play(stage.VPC, scripted.Script{})
+	w.AwaitState(controlplanev1.StateReady, "")
+	require.Empty(w, w.AwaitRest(time.Second).ErrorsSince(before))
+}
+
+// A pause was ignored.
+func TestDefect23PauseIsHonoured(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *stage.World) {
+		w.User(w.Everything()...)
+		w.AwaitState(controlplanev1.StateReady, "")
+		w.User(stage.Cluster("paused: true"))
+		paused := &controlplanev1.CAPTControlPlane{}
+		w.Await(paused, stage.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+		w.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+
+		before := w.Workspace(stage.ControlPlane)
+		w.Edit(paused, stage.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
+		w.Insist(func() string { // Status is the last that a reconcile writes.
+			if !w.Exists(paused, stage.Demo) || paused.Status.ObservedGeneration != paused.Generation {
+				return "the change was not looked at"
+			}
+			return ""
+		})
+		require.Equal(w, before.GetResourceVersion(), w.Workspace(stage.ControlPlane).GetResourceVersion())
+
+		w.User(stage.Cluster("paused: false"))
+		w.Insist(func() string {
+			if w.Workspace(stage.ControlPlane).GetGeneration() == before.GetGeneration() {
+				return "the change was not made"
+			}
+			return ""
+		})
+		w.AwaitState(controlplanev1.StateReady, "")
+	})
+}
+
+// The time of the last transition was that of the last reconcile, and an event came with each. Others would be counted with
+// ours, so this test runs alone.
+func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w.User(w.Everything()...)
+	before := w.AwaitState(controlplanev1.StateReady, "")
+	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they tell.
+	told := len(events(w))
+	require.Positive(w, told)
+	for range 20 {
+		for kind, object := range map[string]client.Object{"captcontrolplane": &controlplanev1.CAPTControlPlane{}, "captcluster": &infrav1.CAPTCluster{}} {
+			w.Edit(object, stage.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
+			w.Insist(func() string {
+				now, err := w.Activity(w.Context())
+				require.NoError(w, err)
+				if now.Since(looked)[kind] == 0 {
+					return "nobody looked"
+				}
+				return ""
+			})
+			looked = w.AwaitRest(300 * time.Millisecond)
+		}
+	}
+	after := &controlplanev1.CAPTControlPlane{}
+	require.True(w, w.Exists(after, stage.Demo))
+	require.Equal(w, before.Status, after.Status)
+	w.AwaitRest(3 * time.Second)
+	require.Len(w, events(w), told)
+}
+
+// events are those of CAPT in the namespace.
+func events(w *stage.World) []eventsv1.Event {
+	w.Helper()
+	list := &eventsv1.EventList{}
+	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
+	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool {
+		return !strings.HasPrefix(e.Regarding.APIVersion, "infrastructure") && e.Regarding.Kind != "CAPTControlPlane"
+	})
+}

@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deletion_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheDocumentationHasTheMatrix holds docs/deletion.md against the tables that the tests are made from.
+func TestTheDocumentationHasTheMatrix(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "deletion.md"))
+	require.NoError(t, err)
+	for _, table := range []string{statesTable(), matrixTable(), helpTable()} {
+		require.Contains(t, string(text), table, "docs/deletion.md must hold this table:\n\n%s", table)
+	}
+}
+
+// statesTable says how each state comes about.
+func statesTable() string {
+	lines := []string{"| state | how it came to this |", "|---|---|"}
+	for _, r := range rows {
+		story := r.story
+		if r.impossible != "" {
+			story = "not tried: " + r.impossible
+		}
+		lines = append(lines, fmt.Sprintf("| `%s` | %s |", r.name, story))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// matrixTable says how the deletion goes in each cell.
+func matrixTable() string {
+	head, rule := "| |", "|---|"
+	for _, r := range rows {
+		head, rule = head+" "+r.name+" |", rule+"---|"
+	}
+	lines := []string{head, rule}
+	for _, c := range append(columns, providerDown) {
+		line := "| " + c.name + " |"
+		for _, r := range rows {
+			line += " " + outcome(r, c) + " |"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func outcome(r row, c column) string {
+	switch {
+	case r.impossible != "":
+		return "–"
+	case c.told == nil:
+		return "gone"
+	case c.mayEnd:
+		return "gone, or `" + c.told(r).reason + "`"
+	}
+	return "`" + c.told(r).reason + "`"
+}
+
+// helpTable says where it is told what stands in the way, and what helps.
+func helpTable() string {
+	lines := []string{"| | who says it | with the words | what helps |", "|---|---|---|---|"}
+	for _, c := range append(columns, providerDown) {
+		if c.told == nil {
+			continue
+		}
+		told := c.told(row{held: true})
+		lines = append(lines, fmt.Sprintf("| %s | condition `%s` of the %s | %s | %s |", c.name, told.condition, told.kind, told.message, c.helpText))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,179 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deletion_test
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// column is what happens besides the deletion.
+type column struct {
+	name  string
+	scope terraform.Scope
+	// hinder puts what stands in the way in its place; it may be nil.
+	hinder func(c *cell)
+	// destroy is how destroys go until somebody helps.
+	destroy scripted.Step
+	// namespace tells that the namespace is deleted, and not the Cluster.
+	namespace bool
+	// options are those of the deletion.
+	options []client.DeleteOption
+	// frozen tells that no Workspace is deleted before somebody helps.
+	frozen bool
+	// told is what is shown until somebody helps; nil when the deletion ends by itself.
+	told func(r row) *told
+	// help is what takes it away.
+	help     func(c *cell)
+	helpText string
+	// mayEnd tells that the deletion may also end by itself: it is a race between others.
+	mayEnd bool
+	// leavesCloud tells that who helps must destroy by hand, in whatever order.
+	leavesCloud bool
+}
+
+// told is a condition that a person reads.
+type told struct {
+	object          engine.Object
+	kind, name      string
+	condition       string
+	reason, message string
+}
+
+var columns = []column{
+	{name: "nothing else"},
+	{name: "namespace deleted", scope: terraform.ScopeCluster, namespace: true},
+	{
+		name: "namespace deleted, Workspaces in it", namespace: true,
+		told: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone"),
+		help: releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
+	},
+	{name: "foreground deletion", options: []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}},
+	{name: "template missing", hinder: forceTemplates},
+	{
+		name: "ProviderConfig missing", hinder: removeProviderConfig,
+		told: ofApply(infrav1.ProviderConfigFailedReason, "create or correct the ProviderConfig"),
+		help: func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "make the ProviderConfig again",
+	},
+	{
+		name: "Cluster paused", scope: terraform.ScopeCluster, hinder: pauseCluster, frozen: true,
+		told: func(row) *told {
+			return &told{&clusterv1.Cluster{}, "Cluster", stage.Demo, clusterv1.PausedCondition, clusterv1.PausedReason, "Cluster spec.paused is set to true"}
+		},
+		help: func(c *cell) { c.Edit(&clusterv1.Cluster{}, stage.Demo, `{"spec":{"paused":false}}`) }, helpText: "unpause the Cluster",
+	},
+	{
+		name: "objects paused", hinder: pauseObjects, frozen: true, told: ofOwner("nothing is deleted while the object is paused"),
+		help: resumeObjects, helpText: "unpause the objects",
+	},
+	{
+		name: "destroy failing", scope: terraform.ScopeCluster, destroy: scripted.Step{Stderr: inUse},
+		told: ofApply(infrav1.DestroyFailedReason, "DependencyViolation"),
+		help: func(c *cell) { c.playDestroy(scripted.Step{}) }, helpText: "delete what is in the way in AWS",
+	},
+}
+
+// providerDown is a column that all Clusters of the stage share.
+var providerDown = column{
+	name: "provider down", told: ofApply(infrav1.WaitingForWorkspaceDeletionReason, "look whether provider-terraform runs"),
+	helpText: "start the provider",
+}
+
+// ofApply is told by the WorkspaceTemplateApply that goes first: that of the control plane, or of the VPC where there is no
+// other.
+func ofApply(reason, message string) func(row) *told {
+	return func(r row) *told {
+		name := stage.VPC
+		if r.held {
+			name = stage.ControlPlane
+		}
+		return &told{&infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", name, infrav1.DeletingCondition, reason, message}
+	}
+}
+
+// ofOwner is told by the owner that goes first.
+func ofOwner(message string) func(row) *told {
+	return func(r row) *told {
+		if !r.held {
+			return &told{&infrav1.CAPTCluster{}, "CAPTCluster", stage.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
+		}
+		return &told{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", stage.Demo, controlplanev1.DeletingCondition, controlplanev1.DeletingReason, message}
+	}
+}
+
+// releaseWorkspaces is what a person does who has destroyed by hand what the state lists.
+func releaseWorkspaces(c *cell) {
+	for _, apply := range []string{stage.VPC, stage.ControlPlane} {
+		if workspace := c.Workspace(apply); workspace != nil {
+			c.release(workspace)
+		}
+	}
+}
+
+// forceTemplates takes templates away that are in use, finalizer and all.
+func forceTemplates(c *cell) {
+	for _, name := range []string{stage.VPCTemplate, stage.ControlPlaneTemplate} {
+		template := &infrav1.WorkspaceTemplate{}
+		c.Remove(template, name)
+		c.release(template)
+		c.AwaitGone(template, name)
+	}
+}
+
+func removeProviderConfig(c *cell) {
+	config := &unstructured.Unstructured{}
+	require.NoError(c, yaml.Unmarshal([]byte(c.ProviderConfig()), &config.Object))
+	require.NoError(c, c.Delete(c.Context(), config))
+}
+
+func pauseCluster(c *cell) {
+	c.Edit(&clusterv1.Cluster{}, stage.Demo, `{"spec":{"paused":true}}`)
+	c.awaitPaused()
+}
+
+func pauseObjects(c *cell) {
+	c.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, pause)
+	c.Edit(&infrav1.CAPTCluster{}, stage.Demo, pause)
+	c.awaitPaused()
+}
+
+func (c *cell) awaitPaused() {
+	c.Helper()
+	for _, object := range []engine.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}} {
+		c.Await(object, stage.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	}
+}
+
+func resumeObjects(c *cell) {
+	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}} {
+		if c.Exists(object, stage.Demo) {
+			c.Edit(object, stage.Demo, resume)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deletion_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// promised is how soon a deletion that can not go on says so.
+const promised = time.Minute
+
+// cell is one Cluster in one state that is deleted under one condition.
+type cell struct {
+	*stage.World
+	row    row
+	column column
+	// deleted is when the Cluster was deleted.
+	deleted time.Time
+}
+
+func newCell(t *testing.T, r row, c column) *cell {
+	t.Helper()
+	scope := c.scope
+	if scope == "" {
+		scope = terraform.ScopeNamespaced
+	}
+	return &cell{World: shared.NewWorld(t, scope), row: r, column: c}
+}
+
+// in is the cell in a test of its own.
+func (c *cell) in(t *testing.T) *cell {
+	moved := *c
+	moved.World = c.In(t)
+	return &moved
+}
+
+// playControlPlane lets applies of the control plane go as a step says, and destroys as the column says.
+func (c *cell) playControlPlane(apply scripted.Step) {
+	c.Helper()
+	c.Play(stage.ControlPlane, scripted.Script{Apply: apply, Destroy: c.column.destroy})
+}
+
+// playDestroy lets destroys go as a step says.
+func (c *cell) playDestroy(destroy scripted.Step) {
+	c.Helper()
+	c.Play(stage.VPC, scripted.Script{Destroy: destroy})
+	c.Play(stage.ControlPlane, scripted.Script{Destroy: destroy})
+}
+
+// release takes the finalizers of an object away.
+func (c *cell) release(object client.Object) {
+	c.Helper()
+	err := c.Patch(c.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	require.NoError(c, client.IgnoreNotFound(err))
+}
+
+// build makes a Cluster in the state of the row, and puts what stands in the way in its place.
+func (c *cell) build() {
+	c.Helper()
+	c.Play(stage.VPC, scripted.Script{Destroy: c.column.destroy})
+	c.row.build(c)
+	c.AwaitState(c.row.state(), "")
+	if c.column.hinder != nil {
+		c.column.hinder(c)
+	}
+}
+
+func (c *cell) delete() {
+	c.Helper()
+	c.deleted = time.Now()
+	if c.column.namespace {
+		require.NoError(c, c.Delete(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace}}))
+		return
+	}
+	c.Remove(&clusterv1.Cluster{}, stage.Demo, c.column.options...)
+}
+
+// finishApply lets Terraform end the apply that was running when the Cluster was deleted, once the deletion has reached it.
+func (c *cell) finishApply() {
+	c.Helper()
+	if !c.row.apply.Hang {
+		return
+	}
+	c.Insist(func() string {
+		if workspace := c.Workspace(stage.ControlPlane); workspace != nil && workspace.GetDeletionTimestamp() == nil {
+			return "the Workspace is not deleted yet"
+		}
+		return ""
+	})
+	c.playControlPlane(scripted.Step{})
+}
+
+// awaitTold waits until the object concerned says what stands in the way, and proves that it did so in time. It returns
+// false when the deletion has ended instead, where that may be.
+func (c *cell) awaitTold() bool {
+	c.Helper()
+	told, ended := c.column.told(c.row), false
+	c.Insist(func() string {
+		lack := c.Lacks(told.object, told.name, told.condition, metav1.ConditionTrue, told.reason, told.message)
+		ended = lack != "" && c.column.mayEnd && !c.Exists(told.object, told.name)
+		if ended {
+			return ""
+		}
+		return lack
+	})
+	if ended {
+		return false
+	}
+	took := time.Since(c.deleted)
+	c.Logf("%s %s says %s after %s", told.kind, told.name, told.reason, took.Round(100*time.Millisecond))
+	require.Less(c, took, promised)
+	if !c.column.mayEnd {
+		c.requireLed(told)
+	}
+	return true
+}
+
+// requireLed proves that who looks at the Cluster is led to the object that says what stands in the way.
+func (c *cell) requireLed(told *told) {
+	c.Helper()
+	if told.kind == "Cluster" {
+		return
+	}
+	reason, kind := clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason, "CAPTCluster"
+	if c.row.held {
+		reason, kind = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, "CAPTControlPlane"
+	}
+	c.Await(&clusterv1.Cluster{}, stage.Demo, clusterv1.ClusterDeletingCondition, metav1.ConditionTrue, reason, "Waiting for "+kind)
+	if told.kind != "WorkspaceTemplateApply" {
+		return
+	}
+	if c.row.held {
+		c.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+			controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, stage.ControlPlane, told.message)
+		return
+	}
+	c.Await(&infrav1.CAPTCluster{}, stage.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, stage.VPC, told.message)
+}
+
+// requireEnd waits until nothing of the Cluster is left, in the API server and in the cloud, and proves that it went in order.
+func (c *cell) requireEnd() {
+	c.Helper()
+	for name, object := range map[string]client.Object{
+		stage.VPC: &infrav1.WorkspaceTemplateApply{}, stage.ControlPlane: &infrav1.WorkspaceTemplateApply{},
+	} {
+		c.AwaitGone(object, name)
+	}
+	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
+		c.AwaitGone(object, stage.Demo)
+	}
+	for _, apply := range []string{stage.VPC, stage.ControlPlane} {
+		require.Nil(c, c.Workspace(apply), "the Workspace of %s is left behind", apply)
+	}
+	if c.column.namespace {
+		c.AwaitGone(&corev1.Namespace{}, c.Namespace)
+	}
+	if c.column.leavesCloud {
+		return
+	}
+	c.RequireNothingLeft()
+	require.NotEmpty(c, c.Operations(stage.VPC, scripted.Destroy))
+	require.Equal(c, c.row.held, len(c.Operations(stage.ControlPlane, scripted.Destroy)) > 0)
+	c.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
+}
+
+// TestDeletingAClusterNeverDeadlocks plays the matrix.
+func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
+	for _, r := range rows {
+		for _, col := range columns {
+			if r.impossible != "" {
+				continue
+			}
+			t.Run(r.name+"/"+col.name, func(t *testing.T) {
+				t.Parallel()
+				c := newCell(t, r, col)
+				c.build()
+				c.delete()
+				if !col.frozen {
+					c.finishApply()
+				}
+				if col.told != nil && c.awaitTold() {
+					col.help(c)
+				}
+				if col.frozen {
+					c.finishApply()
+				}
+				c.requireEnd()
+			})
+		}
+	}
+}
+
+// TestDeletingAClusterWhileTheProviderIsDown is the column of the matrix that all Clusters of the stage share.
+func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
+	var cells []*cell
+	for _, r := range rows {
+		if r.impossible == "" {
+			cells = append(cells, newCell(t, r, providerDown))
+		}
+	}
+	each(t, "Build", cells, (*cell).build)
+	require.NoError(t, shared.StopComponent(t.Context(), sandbox.Provider))
+	each(t, "Tell", cells, func(c *cell) {
+		c.delete()
+		c.awaitTold()
+	})
+	require.NoError(t, shared.StartComponent(t.Context(), sandbox.Provider))
+	each(t, "End", cells, func(c *cell) {
+		c.repairCreate()
+		c.requireEnd()
+	})
+}
+
+// each does something with all cells at a time.
+func each(t *testing.T, what string, cells []*cell, do func(*cell)) {
+	t.Helper()
+	require.True(t, t.Run(what, func(t *testing.T) {
+		for _, c := range cells {
+			t.Run(c.row.name, func(t *testing.T) {
+				t.Parallel()
+				do(c.in(t))
+			})
+		}
+	}))
+}
+
+// repairCreate does what docs/provider-terraform.md says of an apply that the end of the provider has interrupted.
+func (c *cell) repairCreate() {
+	c.Helper()
+	if !c.row.apply.Hang {
+		return
+	}
+	c.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.CreateInterruptedReason)
+	patch := client.RawPatch(types.MergePatchType, []byte(
+		`{"metadata":{"annotations":{"crossplane.io/external-create-pending":null,"capt.cluster.x-k8s.io/resumed":"now"}}}`))
+	require.NoError(c, c.Patch(c.Context(), c.Workspace(stage.ControlPlane), patch))
+	c.playControlPlane(scripted.Step{})
+}

@@ -1,0 +1,118 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deletion_test
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// row is a state of the control plane, and how a Cluster comes to be in it.
+type row struct {
+	name string
+	// shown is what status.state says, where that is not the row's name yet.
+	shown controlplanev1.State
+	// story is how it came to this, for the documentation.
+	story string
+	build func(c *cell)
+	// impossible says why nothing can be in this state; empty when something can.
+	impossible string
+	// held tells that the control plane has a WorkspaceTemplateApply.
+	held bool
+	// apply is how the apply of the control plane goes that brings it there. One that hangs ends after the deletion.
+	apply scripted.Step
+}
+
+var rows = []row{
+	{name: "Pending", build: pending, story: "the control plane was paused before anything of it was made; the VPC is there"},
+	{name: "Validating", build: validating, story: "the control plane waits for a VPC whose template has no output `vpc_id`"},
+	{name: "Provisioning", build: ready, held: true, apply: scripted.Step{Hang: true}, story: "Terraform applies the control plane for the first time, and goes on after the deletion"},
+	{name: "Configuring", build: configuring, held: true, story: "Terraform is done, but its template has no output `cluster_endpoint`"},
+	{name: "Ready", build: ready, held: true, story: "all is well"},
+	{name: "Degraded", build: degraded, held: true, apply: scripted.Step{Stderr: refused}, story: "an update of the control plane fails"},
+	{name: "Failed", shown: controlplanev1.StateProvisioning, build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, story: "the first apply of the control plane fails, with half of it made"},
+	{name: "Recovering", impossible: "no recovery action is carried out yet, so nothing reports this state"},
+}
+
+// state is what status.state says.
+func (r row) state() controlplanev1.State {
+	if r.shown != "" {
+		return r.shown
+	}
+	return controlplanev1.State(r.name)
+}
+
+func pending(c *cell) {
+	c.User(append(c.Templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo))...)
+	c.User(stage.CAPTControlPlane(stage.Demo))
+	c.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, pause)
+	c.AwaitVPC()
+}
+
+func validating(c *cell) {
+	c.User(c.VPCTemplate(`
+variable "vpc_name" { type = string }
+resource "terraform_data" "vpc" { input = var.vpc_name }
+`), c.ControlPlaneTemplate(stage.ControlPlaneModule), stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo))
+	c.Await(&infrav1.CAPTCluster{}, stage.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCIDMissingReason)
+}
+
+func configuring(c *cell) {
+	c.playControlPlane(c.row.apply)
+	c.User(c.VPCTemplate(stage.VPCModule), c.ControlPlaneTemplate(`
+variable "cluster_name" { type = string }
+variable "tags" { type = string }
+resource "terraform_data" "eks" { input = var.cluster_name }
+`), stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo))
+}
+
+// ready makes a Cluster that becomes Ready, unless the row's apply does not let it.
+func ready(c *cell) {
+	c.playControlPlane(c.row.apply)
+	c.User(c.Everything()...)
+	if c.row.apply.Hang {
+		c.AwaitOperation(stage.ControlPlane, scripted.Apply)
+	}
+}
+
+func degraded(c *cell) {
+	c.playControlPlane(scripted.Step{})
+	c.User(c.Everything()...)
+	c.AwaitState(controlplanev1.StateReady, "")
+	c.playControlPlane(c.row.apply)
+	c.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
+}
+
+func failed(c *cell) {
+	ready(c)
+	c.AwaitState(c.row.state(), infrav1.ApplyFailedReason)
+}
+
+const (
+	// refused is what AWS says to one who may not.
+	refused = "\nError: creating EKS Cluster (demo): AccessDeniedException: User is not authorized to perform: eks:CreateCluster\n"
+	// inUse is what AWS says of a VPC in which somebody has a load balancer.
+	inUse = "\nError: deleting EC2 VPC (vpc-1): DependencyViolation: The vpc 'vpc-1' has dependencies and cannot be deleted.\n"
+	// pause and resume are edits of an object.
+	pause  = `{"metadata":{"annotations":{"` + clusterv1.PausedAnnotation + `":""}}}`
+	resume = `{"metadata":{"annotations":{"` + clusterv1.PausedAnnotation + `":null}}}`
+)

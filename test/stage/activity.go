@@ -1,0 +1,119 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package stage
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// Activity is what the manager's own metrics say of its controllers, by their names.
+type Activity struct {
+	// Reconciles is how often any object was looked at, and Errors how often that ended in an error.
+	Reconciles, Errors map[string]float64
+	// Pending is what is left to do.
+	Pending float64
+}
+
+// Since is how often each controller has looked at any object since before; those that have not are left out.
+func (a Activity) Since(before Activity) map[string]float64 {
+	return since(a.Reconciles, before.Reconciles)
+}
+
+// ErrorsSince is how often each controller has failed since before; those that have not are left out.
+func (a Activity) ErrorsSince(before Activity) map[string]float64 {
+	return since(a.Errors, before.Errors)
+}
+
+func since(after, before map[string]float64) map[string]float64 {
+	more := map[string]float64{}
+	for controller, count := range after {
+		if count > before[controller] {
+			more[controller] = count - before[controller]
+		}
+	}
+	return more
+}
+
+// Activity reads the metrics of the manager.
+func (s *Stage) Activity(ctx context.Context) (Activity, error) {
+	a := Activity{Reconciles: map[string]float64{}, Errors: map[string]float64{}}
+	url, err := s.MetricsURL(sandbox.Manager)
+	if err != nil {
+		return a, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return a, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		a.read(lines.Text())
+	}
+	return a, lines.Err()
+}
+
+// read reads one line, which may be one of those that count.
+func (a *Activity) read(line string) {
+	name, rest, _ := strings.Cut(line, "{")
+	value, err := strconv.ParseFloat(rest[strings.LastIndex(rest, " ")+1:], 64)
+	if err != nil {
+		return
+	}
+	_, label, _ := strings.Cut(rest, `controller="`)
+	controller, _, _ := strings.Cut(label, `"`)
+	switch name {
+	case "controller_runtime_reconcile_total":
+		a.Reconciles[controller] += value
+	case "controller_runtime_reconcile_errors_total":
+		a.Errors[controller] += value
+	case "workqueue_depth", "controller_runtime_active_workers":
+		a.Pending += value
+	}
+}
+
+// AwaitRest waits until the manager's controllers have had nothing to do for a while, and tells what they did until then.
+func (w *World) AwaitRest(silence time.Duration) Activity {
+	w.Helper()
+	var last Activity
+	began := time.Now()
+	w.Insist(func() string {
+		now, err := w.Activity(w.Context())
+		require.NoError(w, err)
+		if len(now.Since(last)) > 0 || now.Pending > 0 {
+			last, began = now, time.Now()
+		}
+		if time.Since(began) < silence {
+			return "the controllers have done something a moment ago"
+		}
+		return ""
+	})
+	return last
+}
