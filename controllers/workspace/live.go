@@ -50,7 +50,7 @@ func (l *Live) Reference() *infrav1.WorkspaceReference {
 	return &infrav1.WorkspaceReference{
 		APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(),
 		Name: l.object.GetName(), Namespace: l.object.GetNamespace(), UID: l.object.GetUID(),
-		ExternalName: l.object.GetAnnotations()[render.ExternalNameAnnotation],
+		ExternalName: l.ExternalName(),
 	}
 }
 
@@ -93,8 +93,9 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 	}
 	same := rendered != nil && !l.Differs(rendered)
 	if l.Claimed() {
-		// A Workspace that is older than the object was left behind by an earlier one of its name.
-		leftBehind := recorded == "" && l.olderThan(apply) && !same
+		// A Workspace that is older than the object was left behind by an earlier one of its name, unless the object
+		// remembers it: then both were moved or restored, the Workspace first.
+		leftBehind := recorded == "" && l.olderThan(apply) && !same && !l.rememberedBy(apply)
 		if l.ClaimedBy(apply) && !leftBehind {
 			return Owned
 		}
@@ -130,6 +131,15 @@ func (l *Live) Claimed() bool { return l.object.GetAnnotations()[naming.ClaimAnn
 // ClaimedBy tells whether the Workspace was made for a WorkspaceTemplateApply of that namespace and name.
 func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.object.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+}
+
+// ExternalName is where the state of the Workspace is.
+func (l *Live) ExternalName() string { return l.object.GetAnnotations()[render.ExternalNameAnnotation] }
+
+// rememberedBy tells whether a WorkspaceTemplateApply knows, without its status, where the state of the Workspace is.
+func (l *Live) rememberedBy(apply *infrav1.WorkspaceTemplateApply) bool {
+	name := apply.Annotations[naming.ExternalNameAnnotation]
+	return name != "" && name == l.ExternalName()
 }
 
 // ClaimedElsewhere tells whether the Workspace was made for a WorkspaceTemplateApply of another namespace.
