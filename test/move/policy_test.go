@@ -104,6 +104,7 @@ func TestAProviderThatStillRunsDoesNotDestroyWhatWasMoved(t *testing.T) {
 				require.False(t, entry.UID == workspace.GetUID() && entry.Start.After(began), "Terraform ran: %+v", entry)
 			}
 			require.Empty(t, w.done(began))
+			require.NotZero(t, w.cloud())
 		})
 	}
 }
