@@ -93,10 +93,7 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 	}
 	same := rendered != nil && !l.Differs(rendered)
 	if l.Claimed() {
-		// A Workspace that is older than the object was left behind by an earlier one of its name, unless the object
-		// remembers it: then both were moved or restored, the Workspace first.
-		leftBehind := recorded == "" && l.olderThan(apply) && !same && !l.rememberedBy(apply)
-		if l.ClaimedBy(apply) && !leftBehind {
+		if l.ClaimedBy(apply) && (recorded != "" || same || !l.leftBehind(apply)) {
 			return Owned
 		}
 		return Foreign
@@ -108,6 +105,12 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 		return Replaced
 	}
 	return Foreign
+}
+
+// leftBehind tells whether a Workspace is older than the object that its claim names: an earlier one of that name left it behind,
+// unless the object remembers it. Then both were moved or restored, the Workspace first.
+func (l *Live) leftBehind(apply *infrav1.WorkspaceTemplateApply) bool {
+	return l.olderThan(apply) && !l.rememberedBy(apply)
 }
 
 // madeFor tells whether there is evidence that a Workspace without a claim was made for a WorkspaceTemplateApply: what status

@@ -59,6 +59,9 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
 		return nil, err
 	}
+	if f.Block, err = r.block(ctx, f); err != nil {
+		return nil, err
+	}
 	f.Rejected, f.RejectedFor = r.recall(apply, f)
 	return f, nil
 }
@@ -72,9 +75,6 @@ func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Live, err = r.findWorkspace(ctx, apply, f)
-	if err == nil {
-		f.Block, err = r.block(ctx, f)
-	}
 	if errors.Is(err, workspace.ErrKindMissing) {
 		f.kindMissing(err)
 		return nil

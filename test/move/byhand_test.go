@@ -18,11 +18,14 @@ package move_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +34,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // clusterWide reads the cluster-wide Workspaces of the Cluster demo.
@@ -96,4 +100,44 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 			return entry.Manager == naming.WorkspaceTemplateApplyFieldManager
 		}), "who wrote what is known as before")
 	}
+}
+
+// The look of docs/move.md before a move: a Workspace on the other side that may only look finds the state, or tells that there is
+// none, and destroys nothing when it goes.
+func TestALookBeforehandTellsWhetherTheStateIsThere(t *testing.T) {
+	t.Parallel()
+	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
+	require.NoError(t, target.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	began := time.Now()
+	for name, row := range map[string]struct{ externalName, condition, want string }{
+		"alone-look": {workspace.GetAnnotations()["crossplane.io/external-name"], "Ready", "True"},
+		"blind-look": {"unknown", "Synced", "external resource does not exist"},
+	} {
+		look := &unstructured.Unstructured{Object: map[string]any{"spec": workspace.DeepCopy().Object["spec"]}}
+		look.SetGroupVersionKind(workspaceKind)
+		look.SetNamespace(w.namespace)
+		look.SetName(name)
+		look.SetAnnotations(map[string]string{"crossplane.io/external-name": row.externalName})
+		unstructured.RemoveNestedField(look.Object, "spec", "writeConnectionSecretToRef")
+		require.NoError(t, unstructured.SetNestedSlice(look.Object, []any{"Observe"}, "spec", "managementPolicies"))
+		require.NoError(t, target.Create(t.Context(), look))
+		w.await(target, look, name, func() string { return lacks(look, row.condition, row.want) })
+		require.NoError(t, target.Delete(t.Context(), look))
+		w.awaitGone(target, look, name)
+	}
+	require.Empty(t, w.done(began))
+	require.NotZero(t, w.cloud())
+}
+
+// lacks says what a Workspace tells instead, when a condition has neither that status nor a message with that text.
+func lacks(workspace *unstructured.Unstructured, conditionType, want string) string {
+	conditions, _, _ := unstructured.NestedSlice(workspace.Object, "status", "conditions")
+	for _, condition := range conditions {
+		fields := condition.(map[string]any)
+		message, _ := fields["message"].(string)
+		if fields["type"] == conditionType && (fields["status"] == want || strings.Contains(message, want)) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("it shows %v", conditions)
 }
