@@ -32,6 +32,10 @@ const (
 // WorkspaceTemplateApply that owns it, so that a lost status never loses the Workspace.
 const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 
+// ExternalNameAnnotation is put on a WorkspaceTemplateApply when its Workspace is made or found, and remembers the external
+// name of the Workspace. clusterctl move and backups take annotations along, but no status.
+const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
+
 // AllowDeleteAnnotation with the value "true" lets a user delete a WorkspaceTemplateApply that an owner has. Without it,
 // the API server refuses (config/policy): what Terraform made would be gone, and the owner would want it anew. The owner's
 // own deletion does not need it.

@@ -18,6 +18,7 @@ package default_test
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,8 +44,8 @@ func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
 		t.Run(definition.Spec.Names.Kind, func(t *testing.T) {
 			group, _, _ := strings.Cut(definition.Spec.Group, ".")
 			provider := map[string]string{"infrastructure": "infrastructure-capt", "controlplane": "control-plane-capt"}[group]
-			want := map[string]string{"cluster.x-k8s.io/provider": provider}
-			if definition.Spec.Names.Kind == "WorkspaceTemplate" { // They belong to no Cluster, and yet move with it.
+			want := map[string]string{"cluster.x-k8s.io/provider": provider, "clusterctl.cluster.x-k8s.io": ""}
+			if slices.Contains([]string{"WorkspaceTemplate", "WorkspaceTemplateApply"}, definition.Spec.Names.Kind) { // They need not belong to a Cluster, and yet move with it.
 				want["clusterctl.cluster.x-k8s.io/move"] = ""
 			}
 			for _, version := range definition.Spec.Versions {

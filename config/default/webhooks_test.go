@@ -29,8 +29,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // webhooks decodes the webhooks of a kind of configuration, which differ in one field only, and returns them by the kind
@@ -101,18 +103,55 @@ func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 	}
 }
 
+func TestPoliciesHoldEverywhere(t *testing.T) {
+	i := load(t)
+	bound := map[string]bool{}
+	for _, binding := range all[admissionv1.ValidatingAdmissionPolicyBinding](t, i, "ValidatingAdmissionPolicyBinding") {
+		bound[binding.Spec.PolicyName] = true
+		assert.Equal(t, []admissionv1.ValidationAction{admissionv1.Deny}, binding.Spec.ValidationActions)
+		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
+	}
+	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
+	require.Len(t, policies, 2)
+	for _, policy := range policies {
+		assert.True(t, bound[policy.Name], policy.Name)
+		assert.Equal(t, admissionv1.Fail, *policy.Spec.FailurePolicy)
+		assert.Nil(t, policy.Spec.ParamKind, "parameters could be missing")
+	}
+}
+
+// policy is the policy of a name.
+func policy(t *testing.T, i installation, name string) *admissionv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	for _, found := range all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy") {
+		if found.Name == name {
+			return found
+		}
+	}
+	require.Fail(t, "no such policy", name)
+	return nil
+}
+
 func TestTheDeletePolicyNamesWhatExists(t *testing.T) {
 	i := load(t)
-	policy := one[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	binding := one[admissionv1.ValidatingAdmissionPolicyBinding](t, i, "ValidatingAdmissionPolicyBinding")
-	assert.Equal(t, policy.Name, binding.Spec.PolicyName)
-	assert.Equal(t, []admissionv1.ValidationAction{admissionv1.Deny}, binding.Spec.ValidationActions)
-	assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
-	assert.Equal(t, admissionv1.Fail, *policy.Spec.FailurePolicy)
-	assert.Nil(t, policy.Spec.ParamKind, "parameters could be missing")
-
+	policy := policy(t, i, "capt-delete-through-the-owner")
 	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
 	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'system:serviceaccount:"+account.Namespace+":"+account.Name+"'")
+	assert.Contains(t, policy.Spec.MatchConditions[2].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
 	assert.Contains(t, policy.Spec.Variables[1].Expression, "'"+naming.AllowDeleteAnnotation+"'")
 	assert.Contains(t, policy.Spec.Validations[0].MessageExpression, naming.AllowDeleteAnnotation)
+}
+
+func TestTheMovePolicyNamesWhatExists(t *testing.T) {
+	policy := policy(t, load(t), "capt-moved-workspaces")
+	var groups []string
+	for _, scope := range terraform.Scopes() {
+		groups = append(groups, scope.GroupVersionKind().Group)
+	}
+	require.Len(t, policy.Spec.MatchConstraints.ResourceRules, 1)
+	assert.ElementsMatch(t, groups, policy.Spec.MatchConstraints.ResourceRules[0].APIGroups)
+	for _, condition := range policy.Spec.MatchConditions {
+		assert.Contains(t, condition.Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
+	}
+	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'crossplane.io/external-name'")
 }

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,6 +78,9 @@ func Set(obj Object, wanted ...Condition) {
 // Paused says in words why an object is paused, by its Cluster or by its own annotation; empty means it is not. This
 // follows Cluster API's pause rule. Cluster API's own helper (util/paused) writes the condition by itself, which would be
 // a second status write in the same reconcile.
+//
+// An object that clusterctl move deletes is paused, too, since what it made is to live on. clusterctl takes all other
+// annotations away when it marks it, that which paused it among them.
 func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
 	var why []string
 	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
@@ -84,6 +88,9 @@ func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
 	}
 	if annotations.HasPaused(obj) {
 		why = append(why, "the object has the cluster.x-k8s.io/paused annotation")
+	}
+	if _, ok := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; ok {
+		why = append(why, "clusterctl move deletes the object here, since it lives on in another cluster")
 	}
 	return strings.Join(why, ", ")
 }

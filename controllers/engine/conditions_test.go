@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/test/builder"
@@ -65,7 +66,9 @@ func TestPaused(t *testing.T) {
 		"a paused Cluster":      {paused, nil, byCluster},
 		"a paused object":       {running, []builder.Option{builder.Paused()}, byAnnotation},
 		"a paused object alone": {nil, []builder.Option{builder.Paused()}, byAnnotation},
-		"both":                  {paused, []builder.Option{builder.Paused()}, byCluster + ", " + byAnnotation},
+		"one that is moved away": {nil, []builder.Option{builder.WithAnnotation(clusterctlv1.DeleteForMoveAnnotation, "")},
+			"clusterctl move deletes the object here, since it lives on in another cluster"},
+		"both": {paused, []builder.Option{builder.Paused()}, byCluster + ", " + byAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			why := Paused(row.cluster, builder.CAPTCluster("demo", row.options...))

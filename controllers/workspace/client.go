@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -105,15 +106,10 @@ func (c *Client) watch(ctx context.Context, scope terraform.Scope) error {
 // installed checks that a scope's kind is installed. Its definition is looked at first: asking for a kind that is not there
 // costs a discovery, and a kind that was found once is never forgotten.
 func (c *Client) installed(ctx context.Context, scope terraform.Scope) error {
-	definition := &metav1.PartialObjectMetadata{}
-	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	gvk := scope.GroupVersionKind()
-	switch err := c.Client.Get(ctx, client.ObjectKey{Name: DefinitionOf(scope)}, definition); {
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%w: %s", ErrKindMissing, gvk)
-	case err != nil:
-		return fmt.Errorf("looking for the definition of the Workspace kind: %w", err)
+	if _, err := c.definition(ctx, scope); err != nil {
+		return err
 	}
+	gvk := scope.GroupVersionKind()
 	if _, err := c.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
 		if meta.IsNoMatchError(err) {
 			return fmt.Errorf("%w: %s", ErrKindNotServed, gvk)
@@ -121,6 +117,31 @@ func (c *Client) installed(ctx context.Context, scope terraform.Scope) error {
 		return fmt.Errorf("looking for the Workspace kind: %w", err)
 	}
 	return nil
+}
+
+// definition is the metadata of the CRD of a scope's Workspaces.
+func (c *Client) definition(ctx context.Context, scope terraform.Scope) (*metav1.PartialObjectMetadata, error) {
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	switch err := c.Client.Get(ctx, client.ObjectKey{Name: DefinitionOf(scope)}, definition); {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w: %s", ErrKindMissing, scope.GroupVersionKind())
+	case err != nil:
+		return nil, fmt.Errorf("looking for the definition of the Workspace kind: %w", err)
+	}
+	return definition, nil
+}
+
+// Moved tells whether clusterctl move takes the Workspaces of a scope along: they have no owner, so labels on their definition
+// must say so. ErrKindMissing when there is no definition.
+func (c *Client) Moved(ctx context.Context, scope terraform.Scope) (bool, error) {
+	definition, err := c.definition(ctx, scope)
+	if err != nil {
+		return false, err
+	}
+	labelled := func(label string) bool { _, ok := definition.Labels[label]; return ok }
+	return labelled(clusterctlv1.ClusterctlLabel) &&
+		(labelled(clusterctlv1.ClusterctlMoveLabel) || labelled(clusterctlv1.ClusterctlMoveHierarchyLabel)), nil
 }
 
 func get(ctx context.Context, reader client.Reader, scope terraform.Scope, namespace, name string) (*Live, error) {

@@ -50,7 +50,7 @@ func (l *Live) Reference() *infrav1.WorkspaceReference {
 	return &infrav1.WorkspaceReference{
 		APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(),
 		Name: l.object.GetName(), Namespace: l.object.GetNamespace(), UID: l.object.GetUID(),
-		ExternalName: l.object.GetAnnotations()[render.ExternalNameAnnotation],
+		ExternalName: l.ExternalName(),
 	}
 }
 
@@ -93,9 +93,7 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 	}
 	same := rendered != nil && !l.Differs(rendered)
 	if l.Claimed() {
-		// A Workspace that is older than the object was left behind by an earlier one of its name.
-		leftBehind := recorded == "" && l.olderThan(apply) && !same
-		if l.ClaimedBy(apply) && !leftBehind {
+		if l.ClaimedBy(apply) && (recorded != "" || same || !l.leftBehind(apply)) {
 			return Owned
 		}
 		return Foreign
@@ -107,6 +105,12 @@ func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Ren
 		return Replaced
 	}
 	return Foreign
+}
+
+// leftBehind tells whether a Workspace is older than the object that its claim names: an earlier one of that name left it behind,
+// unless the object remembers it. Then both were moved or restored, the Workspace first.
+func (l *Live) leftBehind(apply *infrav1.WorkspaceTemplateApply) bool {
+	return l.olderThan(apply) && !l.rememberedBy(apply)
 }
 
 // madeFor tells whether there is evidence that a Workspace without a claim was made for a WorkspaceTemplateApply: what status
@@ -130,6 +134,15 @@ func (l *Live) Claimed() bool { return l.object.GetAnnotations()[naming.ClaimAnn
 // ClaimedBy tells whether the Workspace was made for a WorkspaceTemplateApply of that namespace and name.
 func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.object.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
+}
+
+// ExternalName is where the state of the Workspace is.
+func (l *Live) ExternalName() string { return l.object.GetAnnotations()[render.ExternalNameAnnotation] }
+
+// rememberedBy tells whether a WorkspaceTemplateApply knows, without its status, where the state of the Workspace is.
+func (l *Live) rememberedBy(apply *infrav1.WorkspaceTemplateApply) bool {
+	name := apply.Annotations[naming.ExternalNameAnnotation]
+	return name != "" && name == l.ExternalName()
 }
 
 // ClaimedElsewhere tells whether the Workspace was made for a WorkspaceTemplateApply of another namespace.

@@ -22,12 +22,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 )
@@ -55,7 +58,9 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Update:
 		return r.update(ctx, apply, f)
 	case Hold:
-		return r.prepare(ctx, apply, f.Name)
+		return r.prepare(ctx, apply, f)
+	case LetMove:
+		return engine.Patch(ctx, r.Client, apply, func() { delete(apply.Annotations, clusterctlv1.BlockMoveAnnotation) })
 	case AwaitKind:
 		return awaitKind(f)
 	case Destroy:
@@ -97,7 +102,7 @@ func (r *Reconciler) tellReplaced(apply *infrav1.WorkspaceTemplateApply, f *Fact
 // create writes down which Workspace is ours, and only then makes it: whatever happens between the two, the Workspace is
 // found again.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if err := r.prepare(ctx, apply, f.Name); err != nil {
+	if err := r.prepare(ctx, apply, f); err != nil {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
@@ -109,7 +114,7 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	if wait := r.Turns.wait(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
 		return engine.Wait("its turn, so that the users of a template are not all changed at once", wait)
 	}
-	if err := r.prepare(ctx, apply, f.Name); err != nil {
+	if err := r.prepare(ctx, apply, f); err != nil {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
@@ -140,12 +145,15 @@ func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, li
 	return nil
 }
 
-// prepare sets the finalizer and spec.workspaceName, in one patch. The older CAPT's finalizer is exchanged for ours.
-func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) error {
+// prepare sets the finalizer, spec.workspaceName and what keeps clusterctl from moving the object, in one patch. The older
+// CAPT's finalizer is exchanged for ours.
+func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	return engine.Patch(ctx, r.Client, apply, func() {
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 		controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-		apply.Spec.WorkspaceName = name
+		apply.Spec.WorkspaceName = f.Name
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.Block)
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, f.externalName())
 	})
 }
 

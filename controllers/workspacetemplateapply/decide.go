@@ -17,8 +17,6 @@ limitations under the License.
 package workspacetemplateapply
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
@@ -30,8 +28,11 @@ const (
 	Observe Action = "Observe"
 	// Create the Workspace.
 	Create Action = "Create"
-	// Hold: put the finalizer on, since a Workspace of ours is there and must not be left behind.
+	// Hold: put the finalizer on, and what keeps clusterctl from moving the object, since a Workspace of ours is there and
+	// must not be left behind.
 	Hold Action = "Hold"
+	// LetMove: take away what keeps clusterctl from moving the object.
+	LetMove Action = "LetMove"
 	// Update the Workspace to what was rendered.
 	Update Action = "Update"
 	// AwaitKind: the Workspace CRD is not installed, or not served yet.
@@ -48,14 +49,14 @@ const (
 func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
 	case f.Paused != "":
-		return Observe
+		return decidePaused(apply, f)
 	case !apply.DeletionTimestamp.IsZero():
 		return decideDeletion(apply, f)
 	case f.Unadopted != "":
 		return Observe
 	case f.KindMissing:
 		return AwaitKind
-	case f.owned() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer):
+	case f.owned() && !f.held(apply):
 		return Hold
 	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0, f.Unreadable != nil:
 		return Observe

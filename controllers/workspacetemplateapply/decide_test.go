@@ -25,9 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/render"
@@ -59,9 +61,12 @@ type scene struct {
 
 func newScene(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
-	options = append([]builder.Option{builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithWorkspaceName("demo-vpc")}, options...)
+	options = append([]builder.Option{
+		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithWorkspaceName("demo-vpc"),
+		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, untilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
+	}, options...)
 	s := &scene{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
-	s.Facts = &Facts{Now: now, Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
+	s.Facts = &Facts{Now: now, Name: "demo-vpc", Block: untilPaused, Template: builder.WorkspaceTemplate("vpc")}
 	var errs field.ErrorList
 	s.Rendered, errs = render.Workspace(render.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
 	require.Empty(t, errs)

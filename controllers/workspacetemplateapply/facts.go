@@ -33,6 +33,11 @@ type Facts struct {
 	Now time.Time
 	// Paused says why the object is paused; empty when it is not.
 	Paused string
+	// Frozen is true when the object is paused in the way that clusterctl does it: by its Cluster, or by itself when it has
+	// none.
+	Frozen bool
+	// Block is what keeps clusterctl from moving the object, and until when: one of the values of its annotation.
+	Block string
 	// Retained is true when the Workspace is to be left when the object is deleted.
 	Retained bool
 	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.

@@ -41,6 +41,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	f := &Facts{
 		Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Unadopted: adoption.Unadopted(apply),
+		Frozen:     frozen(cluster, apply),
 		Retained:   retained(apply),
 		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
@@ -56,6 +57,9 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 		f.Missing, f.Unreadable = missing, errors.Join(f.Unreadable, err)
 	}
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
+		return nil, err
+	}
+	if f.Block, err = r.block(ctx, f); err != nil {
 		return nil, err
 	}
 	f.Rejected, f.RejectedFor = r.recall(apply, f)
@@ -131,9 +135,10 @@ func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.Workspa
 	return name, nil
 }
 
-// findWorkspace looks where the template says, but where status says when that is elsewhere, and without a template.
+// findWorkspace looks where the template says, but where status says when that is elsewhere, and without a template. Whether
+// the object may be moved is decided on a look past the cache.
 func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (*workspace.Live, error) {
-	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedElsewhere(apply, f.Template.Spec.WorkspaceScope) {
+	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedElsewhere(apply, f.Template.Spec.WorkspaceScope) || f.asked(apply) {
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)

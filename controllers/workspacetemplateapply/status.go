@@ -39,7 +39,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	observation := f.Observation()
 	if !apply.DeletionTimestamp.IsZero() {
 		deleting := deleting(f, observation)
-		engine.Set(apply, engine.PausedCondition(f.Paused), deleting,
+		engine.Set(apply, engine.PausedCondition(f.whyPaused(apply)), deleting,
 			engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
@@ -61,7 +61,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	revisions(s, f, observation)
 
 	engine.Set(apply,
-		engine.PausedCondition(f.Paused),
+		engine.PausedCondition(f.whyPaused(apply)),
 		rendered(f),
 		dependencies(f),
 		conflict(f),

@@ -149,12 +149,11 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 	return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: namespacedKey(object)})
 }
 
-// ofDefinition reconciles all that wait for a definition; all there are, when it is going.
+// ofDefinition reconciles all that wait for a definition, or whose move depends on its labels; all there are, when it is going.
 func (r *Reconciler) ofDefinition(ctx context.Context, definition client.Object) []ctrl.Request {
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return !definition.GetDeletionTimestamp().IsZero() || slices.ContainsFunc(apply.Status.Conditions, func(c metav1.Condition) bool {
-			return c.Reason == infrav1.WorkspaceKindMissingReason
-		})
+		return !definition.GetDeletionTimestamp().IsZero() || blocked(apply) ||
+			slices.ContainsFunc(apply.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == infrav1.WorkspaceKindMissingReason })
 	})
 }
 

@@ -1,0 +1,292 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// label labels the definition of a scope's Workspaces, as the manual says.
+func (w *world) label(scope terraform.Scope, labels ...string) {
+	w.Helper()
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Name: workspace.DefinitionOf(scope)}, definition))
+	definition.Labels = map[string]string{}
+	for _, label := range labels {
+		definition.Labels[label] = ""
+	}
+	require.NoError(w, w.client.Update(context.Background(), definition))
+}
+
+// atRest is a world with a WorkspaceTemplateApply of a Cluster whose Workspace is at rest.
+func atRest(t *testing.T, labels ...string) *world {
+	t.Helper()
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.Cluster("demo"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
+	w.label(terraform.ScopeNamespaced, labels...)
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+	require.Contains(t, w.ready("demo-vpc"), "True UpToDate")
+	return w
+}
+
+// pause sets spec.paused of the Cluster, as clusterctl does.
+func (w *world) pause(paused bool) {
+	w.Helper()
+	cluster := &clusterv1.Cluster{}
+	require.NoError(w, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}, cluster))
+	cluster.Spec.Paused = ptr.To(paused)
+	require.NoError(w, w.client.Update(context.Background(), cluster))
+}
+
+// block is until when clusterctl is kept from moving the object; empty when it is not.
+func (w *world) block() string {
+	w.Helper()
+	return w.get("demo-vpc").Annotations[clusterctlv1.BlockMoveAnnotation]
+}
+
+func (w *world) paused() string {
+	w.Helper()
+	condition := meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, clusterv1.PausedCondition)
+	require.NotNil(w, condition)
+	return condition.Message
+}
+
+var moved = []string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}
+
+func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
+	w := atRest(t, moved...)
+	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
+
+	w.pause(true)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Empty(t, w.block())
+	assert.Equal(t, "Cluster spec.paused is set to true", w.paused())
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.writes, "it is not put back while the object is paused")
+
+	w.pause(false)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Equal(t, untilPaused, w.block())
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.writes)
+}
+
+func TestNothingIsBlockedBeforeThereIsAWorkspace(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.NotContains(t, w.get("demo-vpc").Annotations, clusterctlv1.BlockMoveAnnotation)
+}
+
+func TestTheFirstWriteBlocksAndNoneIsAdded(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
+	assert.Equal(t, untilLabelled, w.block())
+}
+
+// The manager before this one did not know of moves.
+func TestWhatWasMadeBeforeIsBlockedWithOneWrite(t *testing.T) {
+	w := atRest(t, moved...)
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	assert.Equal(t, untilPaused, w.block())
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.writes)
+}
+
+func TestAMoveWaitsForTerraform(t *testing.T) {
+	w := atRest(t, moved...)
+	w.pause(true)
+	for row, reason := range map[builder.Row]string{
+		builder.FirstApplyRunning: infrav1.ProvisioningReason,
+		builder.UpdateFailed:      infrav1.ApplyFailedReason,
+		builder.PlanFailed:        infrav1.PlanFailedReason,
+	} {
+		w.provide("demo-vpc", row)
+		w.mustReconcile("demo-vpc")
+		assert.Equal(t, untilPaused, w.block(), row)
+		assert.Contains(t, w.paused(), "clusterctl move waits: Workspace demo-vpc is not at rest ("+reason+")", row)
+	}
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.block())
+}
+
+func TestAMoveWaitsForTheEndOfADeletion(t *testing.T) {
+	w := atRest(t, moved...)
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	require.Contains(t, w.writes, "delete Workspace")
+	w.pause(true)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilPaused, w.block())
+	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest (WorkspaceDeleting)")
+}
+
+func TestAMoveWaitsForAChangeThatThePauseKeepsBack(t *testing.T) {
+	w := atRest(t, moved...)
+	w.pause(true)
+	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilPaused, w.block())
+	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest")
+}
+
+func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
+	for name, row := range map[string]struct {
+		labels []string
+		want   string
+	}{
+		"none":             {nil, untilLabelled},
+		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, untilLabelled},
+		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, untilLabelled},
+		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, untilPaused},
+		"with Secrets":     {moved, untilPaused},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, atRest(t, row.labels...).block()) })
+	}
+}
+
+// clusterctl looks at the labels before it pauses. One that waits already would move the object without its Workspace.
+func TestLabelsThatCameAfterThePauseDoNotCount(t *testing.T) {
+	w := atRest(t)
+	w.pause(true)
+	w.mustReconcile("demo-vpc")
+	assert.Contains(t, w.paused(), "kubectl label crd workspaces.tf.m.upbound.io clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
+
+	w.label(terraform.ScopeNamespaced, moved...)
+	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
+	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilLabelled, w.block())
+	assert.Contains(t, w.paused(), "it looked for what to move before it was allowed to move Workspace demo-vpc")
+
+	w.pause(false)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilPaused, w.block())
+	w.pause(true)
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.block())
+}
+
+func TestAClusterWideWorkspaceIsMovedByHandOnly(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.Cluster("demo"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
+	for _, scope := range terraform.Scopes() {
+		w.label(scope, moved...)
+	}
+	w.mustReconcile("demo-vpc")
+	w.pause(true)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilByHand, w.block())
+	assert.Contains(t, w.paused(), "is cluster-wide, and clusterctl can not move it")
+
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterctlv1.BlockMoveAnnotation) })
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.block(), "who does it by hand decides")
+}
+
+func TestAWorkspaceThatIsGoneKeepsItsObject(t *testing.T) {
+	w := atRest(t, moved...)
+	w.pause(true)
+	gone := w.workspace("demo-vpc")
+	gone.SetFinalizers(nil)
+	require.NoError(t, w.client.Update(context.Background(), gone))
+	require.NoError(t, w.client.Delete(context.Background(), gone))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilPaused, w.block(), "it would be made anew elsewhere, though it is perhaps not wanted any more")
+	assert.Contains(t, w.paused(), "Workspace demo-vpc is gone")
+}
+
+func TestThePauseOfOneObjectOfAClusterIsNoMove(t *testing.T) {
+	w := atRest(t, moved...)
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilPaused, w.block())
+	assert.NotContains(t, w.paused(), "clusterctl")
+}
+
+func TestWhoHasNoClusterIsMovedWhenPausedByItself(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.label(terraform.ScopeNamespaced, moved...)
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.block())
+}
+
+// clusterctl takes all annotations away but its mark, that which paused the object among them.
+func TestWhatAMoveDeletesIsNotDestroyed(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	})
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Contains(t, w.get("demo-vpc").Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
+	assert.Contains(t, w.paused(), "it lives on in another cluster")
+}
+
+// A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else
+// than before, the Workspace is still the object's own.
+func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
+	for name, remembered := range map[string]bool{"moved": true, "left behind by an earlier object": false} {
+		t.Run(name, func(t *testing.T) {
+			there := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-1)),
+				builder.WithAnnotation(naming.ClaimAnnotation, "default/demo-vpc"), builder.WithAnnotation("crossplane.io/external-name", "state"))
+			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"))
+			if remembered {
+				builder.WithAnnotation(naming.ExternalNameAnnotation, "state")(apply)
+			}
+			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# new")), there, apply)
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, !remembered, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, infrav1.WorkspaceConflictCondition))
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, "state", w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"])
+		})
+	}
+}

@@ -1,0 +1,248 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package move_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+)
+
+const definition = "workspaces.tf.m.upbound.io"
+
+// labelled lets clusterctl move Workspaces, as the manual says.
+func (w *world) labelled() {
+	w.Helper()
+	w.kubectl(source, "label", "crd", definition, "--overwrite", "clusterctl.cluster.x-k8s.io=", "clusterctl.cluster.x-k8s.io/move-hierarchy=")
+}
+
+// readyCluster makes a Cluster on the source that is Ready and could be moved.
+func readyCluster(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.apply(source, everything("Namespaced")...)
+	w.awaitReady(source, "v1.34.0")
+	return w
+}
+
+// awaitReady waits until the Cluster demo runs a version, and everything of it is Ready.
+func (w *world) awaitReady(on *side, version string) {
+	w.Helper()
+	controlPlane, owner := &controlplanev1.CAPTControlPlane{}, &clusterv1.Cluster{}
+	w.await(on, controlPlane, "demo", func() string {
+		if controlPlane.Status.Version != version {
+			return "its version is " + controlPlane.Status.Version
+		}
+		return ""
+	})
+	w.awaitCondition(on, controlPlane, "demo", controlplanev1.ReadyCondition, "")
+	w.awaitCondition(on, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, "")
+	for _, name := range []string{vpc, eks} {
+		w.awaitCondition(on, &infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, "")
+	}
+	w.await(on, owner, "demo", func() string {
+		if ptr.Deref(owner.Status.Initialization.ControlPlaneInitialized, false) && !ptr.Deref(owner.Spec.Paused, false) {
+			return ""
+		}
+		return "it is paused, or not initialized"
+	})
+	w.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
+}
+
+// statuses are what the objects of a Cluster tell, but for what is other in another cluster: times, generations and UIDs.
+func (w *world) statuses(on *side) map[string]any {
+	w.Helper()
+	told := map[string]any{}
+	for name, object := range map[string]client.Object{
+		"CAPTCluster": &infrav1.CAPTCluster{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlane{},
+		vpc: &infrav1.WorkspaceTemplateApply{}, eks: &infrav1.WorkspaceTemplateApply{},
+	} {
+		key := name
+		if _, apply := object.(*infrav1.WorkspaceTemplateApply); !apply {
+			key = "demo"
+		}
+		w.read(on, object, key)
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		require.NoError(w, err)
+		told[name] = lasting(content["status"])
+	}
+	return told
+}
+
+// lasting takes away what is other in another cluster.
+func lasting(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, field := range []string{"lastTransitionTime", "lastAppliedTime", "observedGeneration", "writtenGeneration", "uid"} {
+			delete(value, field)
+		}
+		for field, inner := range value {
+			value[field] = lasting(inner)
+		}
+	case []any:
+		for i, inner := range value {
+			value[i] = lasting(inner)
+		}
+	}
+	return value
+}
+
+// moved are the kinds of which nothing may be left where a Cluster was moved from.
+var moved = []schema.GroupVersionKind{
+	workspaceKind, clusterv1.GroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Secret"),
+	infrav1.GroupVersion.WithKind("CAPTCluster"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
+	infrav1.GroupVersion.WithKind("WorkspaceTemplate"), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+}
+
+// Both providers run all the time, which is not what the manual asks for, but must not hurt.
+func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
+	w := newWorld(t)
+	w.labelled()
+	w.apply(source, everything("Namespaced")...)
+	w.awaitReady(source, "v1.34.0")
+	for _, name := range []string{vpc, eks} {
+		w.awaitBlock(name, "until-paused")
+	}
+	statuses, secrets := w.statuses(source), w.names(source, corev1.SchemeGroupVersion.WithKind("Secret"))
+	before := w.workspace(source, eksWorkspace)
+	t.Parallel()
+
+	began := time.Now()
+	w.startMove().wait()
+	for _, kind := range moved {
+		require.Empty(t, w.names(source, kind), kind.Kind)
+	}
+	w.awaitReady(target, "v1.34.0")
+	require.Equal(t, statuses, w.statuses(target))
+	require.ElementsMatch(t, secrets, w.names(target, corev1.SchemeGroupVersion.WithKind("Secret")))
+	after := w.workspace(target, eksWorkspace)
+	require.Equal(t, before.Object["spec"], after.Object["spec"])
+	require.Equal(t, before.GetAnnotations(), after.GetAnnotations())
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.read(target, apply, eks)
+	require.Equal(t, after.GetUID(), apply.Status.WorkspaceRef.UID)
+	require.Equal(t, "until-labelled", apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "nobody has labelled the definition here")
+	for _, on := range []*side{source, target} {
+		w.requireUntouched(on, began)
+	}
+	require.Empty(t, w.done(began), "Terraform changed nothing")
+
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	w.change(target, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
+	w.awaitReady(target, "v1.35.0")
+	require.Equal(t, []string{"apply " + eksWorkspace}, w.done(began), "an upgrade, by one of the two providers")
+
+	owner := &clusterv1.Cluster{}
+	w.read(target, owner, "demo")
+	require.NoError(t, target.Delete(t.Context(), owner))
+	w.awaitGone(target, owner, "demo")
+	require.Equal(t, []string{"apply " + eksWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, w.done(began))
+	require.Zero(t, w.cloud())
+}
+
+func TestAMoveWaitsForTerraformAndGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.labelled()
+	w.apply(source, everything("Namespaced")...)
+	w.awaitReady(source, "v1.34.0")
+	t.Parallel()
+
+	began := time.Now()
+	w.play(eksWorkspace, scripted.Script{Apply: scripted.Step{Hang: true}})
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	w.change(source, controlPlane, "demo", func() { controlPlane.Spec.Version = "v1.35.0" })
+	require.Eventually(t, func() bool { return len(w.done(began)) == 1 }, patience, 50*time.Millisecond, "Terraform does not begin")
+
+	move := w.startMove()
+	w.awaitCondition(source, &infrav1.WorkspaceTemplateApply{}, eks, clusterv1.PausedCondition, "clusterctl move waits: Workspace "+eksWorkspace+" is not at rest")
+	w.awaitBlock(vpc, "")
+	w.awaitBlock(eks, "until-paused")
+	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
+
+	w.play(eksWorkspace, scripted.Script{})
+	move.wait()
+	require.Contains(t, move.output.String(), "Move blocked by clusterctl.cluster.x-k8s.io/block-move annotation")
+	require.Contains(t, move.output.String(), eks)
+	w.awaitReady(target, "v1.35.0")
+	require.Equal(t, []string{"apply " + eksWorkspace}, w.done(began))
+}
+
+// A move that began before Workspaces were to be moved does not take them along, whatever is labelled while it waits.
+func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
+	w := readyCluster(t)
+	w.kubectl(source, "label", "crd", definition, "clusterctl.cluster.x-k8s.io-", "clusterctl.cluster.x-k8s.io/move-hierarchy-")
+	w.awaitBlock(vpc, "until-labelled")
+	w.awaitBlock(eks, "until-labelled")
+	began := time.Now()
+
+	move := w.startMove()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: it would leave Workspace "+vpcWorkspace+" behind")
+	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
+	w.labelled()
+	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "it looked for what to move before it was allowed to move Workspace "+vpcWorkspace)
+	move.stop()
+	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
+
+	w.kubectl(source, "patch", "cluster", "demo", "-n", w.namespace, "--type=merge", "-p", `{"spec":{"paused":false}}`)
+	w.awaitBlock(vpc, "until-paused")
+	w.awaitBlock(eks, "until-paused")
+	w.awaitReady(source, "v1.34.0")
+	w.startMove().wait()
+	w.awaitReady(target, "v1.34.0")
+	require.Empty(t, w.done(began))
+	for _, on := range []*side{source, target} {
+		w.requireUntouched(on, began)
+	}
+}
+
+// clusterctl pauses Clusters. Who has none is paused by hand, and goes on by hand.
+func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
+	w := newWorld(t)
+	w.labelled()
+	w.apply(source, vpcTemplate("Namespaced"), alone)
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.awaitCondition(source, apply, "alone", infrav1.ReadyCondition, "")
+	w.awaitBlock("alone", "until-paused")
+	t.Parallel()
+
+	began := time.Now()
+	w.kubectl(source, "annotate", "workspacetemplateapply", "alone", "-n", w.namespace, "cluster.x-k8s.io/paused=")
+	w.startMove().wait()
+	for _, kind := range moved {
+		require.Empty(t, w.names(source, kind), kind.Kind)
+	}
+	w.kubectl(target, "annotate", "workspacetemplateapply", "alone", "-n", w.namespace, "cluster.x-k8s.io/paused-")
+	w.awaitCondition(target, apply, "alone", infrav1.ReadyCondition, "")
+	require.Equal(t, w.workspace(target, "alone").GetUID(), apply.Status.WorkspaceRef.UID)
+	require.Contains(t, w.names(target, corev1.SchemeGroupVersion.WithKind("Secret")), "alone-outputs")
+	for _, on := range []*side{source, target} {
+		w.requireUntouched(on, began)
+	}
+	require.Empty(t, w.done(began))
+}

@@ -1,0 +1,278 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package move_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 3 * time.Minute
+
+// The WorkspaceTemplateApplies that CAPT makes for the Cluster demo, and their Workspaces.
+const (
+	vpc          = "demo-vpc"
+	eks          = "demo-eks-controlplane-apply"
+	vpcWorkspace = "demo-vpc"
+	eksWorkspace = "demo-eks-controlplane"
+)
+
+// world is one test's namespace, on both sides.
+type world struct {
+	*testing.T
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, namespace: "test-" + rand.String(6)}
+	require.NoError(t, source.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	return w
+}
+
+// apply applies a YAML document, as a user would.
+func (s *side) apply(ctx context.Context, namespace, document string) error {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+		return err
+	}
+	object.SetNamespace(namespace)
+	config := client.ApplyConfigurationFromUnstructured(object)
+	return s.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership)
+}
+
+func (w *world) apply(on *side, documents ...string) {
+	w.Helper()
+	for _, document := range documents {
+		require.NoError(w, on.apply(w.Context(), w.namespace, document), document)
+	}
+}
+
+// command is one of the programs of the sandbox.
+func (w *world) command(on *side, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(w.Context(), on.Binary(name), append(args, "--kubeconfig", on.Kubeconfig())...)
+	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	return cmd
+}
+
+func (w *world) kubectl(on *side, args ...string) {
+	w.Helper()
+	out, err := w.command(on, sandbox.Kubectl, args...).CombinedOutput()
+	require.NoError(w, err, "kubectl %s: %s", strings.Join(args, " "), out)
+}
+
+// clusterctl is a move that runs.
+type clusterctl struct {
+	*world
+	cmd    *exec.Cmd
+	output bytes.Buffer
+	ended  chan error
+}
+
+// startMove begins to move the namespace from the source to the target.
+func (w *world) startMove() *clusterctl {
+	w.Helper()
+	c := &clusterctl{world: w, ended: make(chan error, 1)}
+	c.cmd = w.command(source, sandbox.Clusterctl, "move", "-n", w.namespace, "--to-kubeconfig", target.Kubeconfig(), "-v", "5")
+	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
+	require.NoError(w, c.cmd.Start())
+	go func() { c.ended <- c.cmd.Wait() }()
+	return c
+}
+
+// wait returns when everything is moved.
+func (c *clusterctl) wait() {
+	c.Helper()
+	select {
+	case err := <-c.ended:
+		require.NoError(c, err, "clusterctl: %s", &c.output)
+	case <-time.After(patience):
+		c.stop()
+		require.Fail(c, "clusterctl does not end", "%s", &c.output)
+	}
+}
+
+// stop breaks the move off.
+func (c *clusterctl) stop() {
+	c.Helper()
+	require.NoError(c, c.cmd.Process.Kill())
+	require.Error(c, <-c.ended, "it had not ended: %s", &c.output)
+}
+
+func (w *world) read(on *side, object client.Object, name string) {
+	w.Helper()
+	require.NoError(w, on.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object))
+}
+
+// change reads an object and changes it.
+func (w *world) change(on *side, object client.Object, name string, change func()) {
+	w.Helper()
+	w.read(on, object, name)
+	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
+	change()
+	require.NoError(w, on.Patch(w.Context(), object, patch))
+}
+
+// await waits until an object is as wanted; want says what is still missing.
+func (w *world) await(on *side, object client.Object, name string, want func() string) {
+	w.Helper()
+	lack := "it was not read yet"
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		if err := on.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object); err != nil {
+			lack = err.Error()
+			return false, nil
+		}
+		lack = want()
+		return lack == "", nil
+	})
+	require.NoError(w, err, "%T %s: %s", object, name, lack)
+}
+
+// awaitCondition waits until a condition is True and its message holds a text.
+func (w *world) awaitCondition(on *side, object engine.Object, name, conditionType, text string) {
+	w.Helper()
+	w.await(on, object, name, func() string {
+		condition := meta.FindStatusCondition(object.GetConditions(), conditionType)
+		if condition != nil && condition.Status == metav1.ConditionTrue && strings.Contains(condition.Message, text) {
+			return ""
+		}
+		return fmt.Sprintf("condition %s is %+v", conditionType, condition)
+	})
+}
+
+// awaitGone waits until an object no longer exists.
+func (w *world) awaitGone(on *side, object client.Object, name string) {
+	w.Helper()
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		return engine.Absent(on.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object)), nil
+	})
+	require.NoError(w, err, "%T %s still exists: %v", object, name, object)
+}
+
+// awaitBlock waits until a WorkspaceTemplateApply keeps clusterctl waiting, and says until when.
+func (w *world) awaitBlock(name, until string) {
+	w.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.await(source, apply, name, func() string {
+		if got := apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"]; got != until {
+			return fmt.Sprintf("it blocks %q", got)
+		}
+		return ""
+	})
+}
+
+// names lists what there is of a kind in the namespace.
+func (w *world) names(on *side, gvk schema.GroupVersionKind) []string {
+	w.Helper()
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk)
+	require.NoError(w, on.List(w.Context(), list, client.InNamespace(w.namespace)))
+	names := []string{}
+	for _, object := range list.Items {
+		names = append(names, object.Name)
+	}
+	return names
+}
+
+// workspaceKind is the kind of Workspaces in a namespace.
+var workspaceKind = schema.GroupVersionKind{Group: "tf.m.upbound.io", Version: "v1beta1", Kind: "Workspace"}
+
+func (w *world) workspace(on *side, name string) *unstructured.Unstructured {
+	w.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(workspaceKind)
+	w.read(on, object, name)
+	return object
+}
+
+// play gives the Workspace of that name its script.
+func (w *world) play(workspace string, script scripted.Script) {
+	w.Helper()
+	require.NoError(w, stage.Play(w.key(workspace), script))
+}
+
+func (w *world) key(workspace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: w.namespace, Name: workspace}
+}
+
+// has tells whether a Workspace is of the namespace. The names of those that are cluster-wide begin with it.
+func (w *world) has(namespace, name string) bool {
+	return namespace == w.namespace || namespace == "" && strings.HasPrefix(name, w.namespace+"-")
+}
+
+// done lists what Terraform applied and destroyed in the namespace since a moment, on either side.
+func (w *world) done(since time.Time) []string {
+	w.Helper()
+	entries, err := stage.Journal()
+	require.NoError(w, err)
+	done := []string{}
+	for _, e := range entries {
+		if w.has(e.Namespace, e.Name) && e.Start.After(since) && (e.Operation == scripted.Apply || e.Operation == scripted.Destroy) {
+			done = append(done, string(e.Operation)+" "+e.Name)
+		}
+	}
+	return done
+}
+
+// cloud counts what Terraform has made in the namespace and not destroyed.
+func (w *world) cloud() int {
+	w.Helper()
+	resources, err := stage.Cloud()
+	require.NoError(w, err)
+	n := 0
+	for _, r := range resources {
+		if w.has(r.Namespace, r.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// requireUntouched holds the manager of a side to not having written to any Workspace of the namespace since a moment.
+func (w *world) requireUntouched(on *side, since time.Time) {
+	w.Helper()
+	events, err := on.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Resource: "workspaces", Since: since})
+	require.NoError(w, err)
+	for _, event := range events {
+		require.False(w, w.has(event.ObjectRef.Namespace, event.ObjectRef.Name), "%s %+v", event.Verb, event.ObjectRef)
+	}
+}
