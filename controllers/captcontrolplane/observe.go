@@ -51,11 +51,8 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err != nil || cluster == nil {
 		return f, err
 	}
-	if f.hasCAPTCluster() {
-		key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: cluster.Spec.InfrastructureRef.Name}
-		if f.Infrastructure, err = engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{}); err != nil {
-			return nil, fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
-		}
+	if err := r.observeInfrastructure(ctx, f); err != nil {
+		return nil, err
 	}
 	if decide(controlPlane, f) == Provision {
 		if err := f.Apply.Confirm(ctx, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
@@ -76,6 +73,17 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	r.observeTimeouts(controlPlane, f)
 	return f, nil
+}
+
+func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err error) {
+	if !f.hasCAPTCluster() {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}
+	if f.Infrastructure, err = engine.Get(ctx, r.Client, key, &infrav1.CAPTCluster{}); err != nil {
+		return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
+	}
+	return nil
 }
 
 // expectation is what the control plane would make. A Cluster that is gone already has left its name in a label.
