@@ -55,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe:  r.observe,
 		Act:      r.act,
 		Status:   status,
-		Told:     []string{controlplanev1.ReadyCondition, controlplanev1.InitializedCondition, controlplanev1.DeletingCondition, controlplanev1.DegradedCondition},
+		Told:     []string{controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DeletingCondition},
 		Warnings: warning,
 		Gone:     func(key client.ObjectKey) { r.Forget(key, vpcStep, controlPlaneStep, secretStep) },
 	})

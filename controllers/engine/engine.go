@@ -19,10 +19,10 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -49,7 +49,8 @@ type Steps[O Object, F any] struct {
 	Act func(ctx context.Context, obj O, facts *F) error
 	// Status computes the whole status from the facts. It is pure but for the status of obj, which it replaces.
 	Status func(obj O, facts *F)
-	// Told lists the conditions whose transitions become events: those that tell the story, not each of its details.
+	// Told lists the conditions whose transitions become events, in the order in which they are told: those that tell the
+	// story, not each of its details.
 	Told []string
 	// Gone is told of objects that no longer exist; it may be nil.
 	Gone func(key client.ObjectKey)
@@ -146,24 +147,18 @@ func (e Engine) finish(ctx context.Context, before, after Object, told []string,
 	return nil
 }
 
-// changed returns the told conditions whose status or reason differs from before. One that appears in its resting state,
-// without a message, is nothing to tell.
+// changed returns the told conditions whose status or reason differs from before, in the order of told: that of the story. One
+// that appears in its resting state, without a message, is nothing to tell.
 func changed(before, after []metav1.Condition, told []string) []metav1.Condition {
-	old := make(map[string]metav1.Condition, len(before))
-	for _, condition := range before {
-		old[condition.Type] = condition
-	}
 	var transitions []metav1.Condition
-	for _, condition := range after {
-		if !slices.Contains(told, condition.Type) {
+	for _, conditionType := range told {
+		is := meta.FindStatusCondition(after, conditionType)
+		if is == nil {
 			continue
 		}
-		was, existed := old[condition.Type]
-		if existed && (was.Status != condition.Status || was.Reason != condition.Reason) {
-			transitions = append(transitions, condition)
-		}
-		if !existed && condition.Message != "" {
-			transitions = append(transitions, condition)
+		was := meta.FindStatusCondition(before, conditionType)
+		if was == nil && is.Message != "" || was != nil && (was.Status != is.Status || was.Reason != is.Reason) {
+			transitions = append(transitions, *is)
 		}
 	}
 	return transitions

@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package defects_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// told are the events about an object of a kind, in the order in which they happened: type, reason, and the condition.
+func told(w *stage.World, kind string) []string {
+	w.Helper()
+	list := &eventsv1.EventList{}
+	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	var story []string
+	for i := range list.Items {
+		if event := &list.Items[i]; event.Regarding.Kind == kind {
+			story = append(story, event.Type+" "+event.Action+" "+event.Reason)
+		}
+	}
+	return story
+}
+
+// What "kubectl describe" shows at 3 a.m. is the story of the object, in order and without noise. The older CAPT told an event
+// every ten seconds (defect 23).
+func TestDefect23EventsTellTheStoryInOrder(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *stage.World) {
+		w.Play(stage.VPC, hangs)
+		w.User(w.Everything()...)
+		w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
+		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		w.Play(stage.VPC, scripted.Script{})
+		w.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
+		w.Play(stage.ControlPlane, scripted.Script{})
+		w.AwaitState(controlplanev1.StateReady, "")
+		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"additionalTags":{"a":"b"}}}`)
+		w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+		w.Play(stage.ControlPlane, scripted.Script{})
+		w.AwaitState(controlplanev1.StateReady, "")
+		w.Remove(&clusterv1.Cluster{}, stage.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+
+		// What passes quickly may never be seen: Cluster API and Terraform can be faster than a look.
+		story := slices.DeleteFunc(told(w, "CAPTControlPlane"), func(event string) bool {
+			return event == "Normal Ready WaitingForOwner" || event == "Normal Ready Provisioning"
+		})
+		assert.Equal(w, []string{
+			"Normal Ready WaitingForInfrastructure",
+			"Warning Ready ApplyFailed",
+			"Normal Initialized Initialized",
+			"Normal Ready Ready",
+			"Warning Ready ApplyFailed",
+			"Warning Degraded Degraded",
+			"Normal Ready Ready",
+			"Normal Degraded NotDegraded",
+			"Normal Ready Deleting",
+			"Normal Deleting WaitingForWorkspaceTemplateApplyDeletion",
+		}, story)
+	})
+}
