@@ -109,7 +109,7 @@ test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for h
 
 .PHONY: bench
 bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> chooses among them.
-	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | awk '!/\[no test files\]/ && !/^ok .*\[no tests to run\]/ && !/^PASS$$/ {print; fflush()}'
+	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 150m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | awk '!/\[no test files\]/ && !/^ok .*\[no tests to run\]/ && !/^PASS$$/ {print; fflush()}'
 
 ##@ Try
 

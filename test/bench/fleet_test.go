@@ -193,8 +193,14 @@ func (f *fleet) restart() {
 func (f *fleet) delete() {
 	f.Helper()
 	before, began := f.cpu(), time.Now()
-	require.NoError(f, f.c.DeleteAllOf(f.Context(), &clusterv1.Cluster{}, client.InNamespace("default")))
 	var left clusterv1.ClusterList
+	require.NoError(f, f.c.List(f.Context(), &left))
+	group, ctx := errgroup.WithContext(f.Context())
+	group.SetLimit(makers)
+	for i := range left.Items {
+		group.Go(func() error { return f.c.Delete(ctx, &left.Items[i]) })
+	}
+	require.NoError(f, group.Wait())
 	require.Eventually(f, func() bool {
 		require.NoError(f, f.c.List(f.Context(), &left))
 		return len(left.Items) == 0

@@ -95,14 +95,22 @@ func (r *readiness) await(b *testing.B, prefix string, n int, patience time.Dura
 	return latencies
 }
 
+// follow tells of each object of a kind, and of its changes, until the context ends. The API server ends watches when it is
+// busy; then everything is told once more.
 func follow(ctx context.Context, b *testing.B, c client.WithWatch, list client.ObjectList, tell func(any)) {
+	b.Helper()
 	watcher, err := c.Watch(ctx, list)
 	require.NoError(b, err)
 	go func() {
-		defer watcher.Stop()
-		for event := range watcher.ResultChan() {
-			if event.Type == watch.Added || event.Type == watch.Modified {
-				tell(event.Object)
+		for ctx.Err() == nil {
+			for event := range watcher.ResultChan() {
+				if event.Type == watch.Added || event.Type == watch.Modified {
+					tell(event.Object)
+				}
+			}
+			watcher.Stop()
+			if watcher, err = c.Watch(ctx, list); err != nil {
+				return // The context has ended, or what is awaited will be missing.
 			}
 		}
 	}()

@@ -71,6 +71,7 @@ func controlPlaneContract() book {
 		{title: "ControlPlaneTemplate, ControlPlaneTemplateList resource definition", test: func(t *testing.T) {
 			isTemplateOf(t, controlPlaneTemplateKind, controlPlaneKind, "version", "controlPlaneEndpoint", "workspaceTemplateApplyRef")
 			aside(t, "ClusterClass", clusterClassMakesControlPlanes)
+			aside(t, "chained upgrade", clusterClassGoesThroughVersions)
 		}},
 		{title: "Cluster kubeconfig management", mandatory: true, test: func(t *testing.T) {
 			aside(t, "created", kubeconfigIsThatOfTheContract)

@@ -20,11 +20,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
 // classyWorld has a ClusterClass and a Cluster of it, whose objects Cluster API has made.
@@ -88,4 +90,29 @@ func clusterClassMakesControlPlanes(t *testing.T) {
 	})
 	require.Len(t, w.workspaces(), 1)
 	w.awaitAvailable("classy")
+}
+
+// A ClusterClass that lists its versions lets a Cluster go through several of them. EKS takes one minor version at a time, so
+// each must be over before the next begins.
+func clusterClassGoesThroughVersions(t *testing.T) {
+	w := newWorld(t)
+	w.apply(controlPlaneTemplate(), captClusterTemplate, captControlPlaneTemplate,
+		clusterClass+"  kubernetesVersions: [v1.33.0, v1.34.0, v1.35.0]\n")
+	w.awaitTrue(&clusterv1.ClusterClass{}, "eks", clusterv1.ClusterClassVariablesReadyCondition)
+	w.apply(classyCluster("classy", "v1.33.0"))
+	owner := &clusterv1.Cluster{}
+	w.awaitTrue(owner, "classy", clusterv1.ClusterTopologyReconciledCondition)
+	controlPlane, name := &controlplanev1.CAPTControlPlane{}, owner.Spec.ControlPlaneRef.Name
+	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
+
+	w.apply(classyCluster("classy", "v1.35.0"))
+	w.await(controlPlane, name, func() string {
+		if controlPlane.Status.Version == "v1.35.0" {
+			return ""
+		}
+		return "status.version is " + controlPlane.Status.Version
+	})
+	updates, err := stage.Count(types.NamespacedName{Namespace: w.namespace, Name: name + "-eks-controlplane"}, scripted.Apply)
+	require.NoError(t, err)
+	require.Equal(t, 3, updates, "the first version, and a step to each of the others")
 }
