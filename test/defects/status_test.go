@@ -197,7 +197,7 @@ func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
 	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they tell.
 	told := len(events(w))
 	require.Positive(w, told)
-	for range 20 {
+	for range 10 {
 		for kind, object := range map[string]client.Object{"captcontrolplane": &controlplanev1.CAPTControlPlane{}, "captcluster": &infrav1.CAPTCluster{}} {
 			w.Edit(object, stage.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
 			w.Insist(func() string {
