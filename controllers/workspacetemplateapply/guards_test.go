@@ -130,6 +130,15 @@ func TestTheClaimOnAWorkspaceBeatsAnOlderObjectThatNamesItLater(t *testing.T) {
 	assert.Contains(t, w.reconciler.related(context.Background(), named), request("x"))
 }
 
+// Fleets have the same names in every namespace.
+func TestAnObjectOfTheSameNameInAnotherNamespaceWakesNobody(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("x"))
+	w.mustReconcile("x")
+	require.NotNil(t, w.get("x").Status.WorkspaceRef)
+	stranger := builder.WorkspaceTemplateApply("x", builder.WithNamespace("other"), builder.WithWorkspaceName("x"))
+	assert.Empty(t, w.reconciler.related(context.Background(), stranger))
+}
+
 func TestAnErrorOfBeforeIsNotThatOfTheChangeThatMendsIt(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")

@@ -74,7 +74,7 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 	for _, churn := range churns {
 		t.Run(churn.name, func(t *testing.T) {
 			stranger := stranger.In(t)
-			before := stranger.AwaitRest(2 * time.Second)
+			before := stranger.AwaitRest(500 * time.Millisecond)
 			for i := range changes {
 				churn.change(stranger, worlds[i%fleet].In(t), i)
 			}

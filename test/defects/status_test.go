@@ -163,7 +163,8 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 		w.Await(paused, stage.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 		w.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 
-		before := w.Workspace(stage.ControlPlane)
+		before, apply := w.Workspace(stage.ControlPlane), &infrav1.WorkspaceTemplateApply{}
+		require.True(w, w.Exists(apply, stage.ControlPlane))
 		w.Edit(paused, stage.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
 		w.Insist(func() string { // Status is the last that a reconcile writes.
 			if !w.Exists(paused, stage.Demo) || paused.Status.ObservedGeneration != paused.Generation {
@@ -171,6 +172,9 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 			}
 			return ""
 		})
+		generation := apply.Generation
+		require.True(w, w.Exists(apply, stage.ControlPlane))
+		require.Equal(w, generation, apply.Generation)
 		require.Equal(w, before.GetResourceVersion(), w.Workspace(stage.ControlPlane).GetResourceVersion())
 
 		w.User(stage.Cluster("paused: false"))
@@ -193,7 +197,7 @@ func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
 	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they tell.
 	told := len(events(w))
 	require.Positive(w, told)
-	for range 20 {
+	for range 10 {
 		for kind, object := range map[string]client.Object{"captcontrolplane": &controlplanev1.CAPTControlPlane{}, "captcluster": &infrav1.CAPTCluster{}} {
 			w.Edit(object, stage.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
 			w.Insist(func() string {

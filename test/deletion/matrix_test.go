@@ -66,14 +66,20 @@ func (c *cell) in(t *testing.T) *cell {
 // playControlPlane lets applies of the control plane go as a step says, and destroys as the column says.
 func (c *cell) playControlPlane(apply scripted.Step) {
 	c.Helper()
-	c.Play(stage.ControlPlane, scripted.Script{Apply: apply, Destroy: c.column.destroy})
+	c.Play(stage.ControlPlane, scripted.Script{Apply: apply, Destroy: slowly(c.column.destroy)})
 }
 
 // playDestroy lets destroys go as a step says.
 func (c *cell) playDestroy(destroy scripted.Step) {
 	c.Helper()
 	c.Play(stage.VPC, scripted.Script{Destroy: destroy})
-	c.Play(stage.ControlPlane, scripted.Script{Destroy: destroy})
+	c.Play(stage.ControlPlane, scripted.Script{Destroy: slowly(destroy)})
+}
+
+// slowly is a destroy of a control plane that takes a while: who does not wait for it is caught.
+func slowly(destroy scripted.Step) scripted.Step {
+	destroy.Delay = time.Second
+	return destroy
 }
 
 // release takes the finalizers of an object away.

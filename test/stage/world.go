@@ -45,7 +45,7 @@ const (
 	// Patience is how long a test waits for what comes in a moment, on a machine that has much else to do.
 	Patience = 2 * time.Minute
 	// tick is how often it looks.
-	tick = 200 * time.Millisecond
+	tick = 400 * time.Millisecond
 )
 
 // World is the namespace of one test, with Workspaces of one scope.
