@@ -51,7 +51,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 		inBothScopes(t, func(w *stage.World) {
 			w.Play(stage.VPC, hangs)
 			w.User(w.Templates()...)
-			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {vpcReadySeconds: 60}"))
+			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {vpcReadySeconds: 10}"))
 			failed(w, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
 
 			w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
@@ -65,7 +65,7 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 		inBothScopes(t, func(w *stage.World) {
 			w.Play(stage.ControlPlane, hangs)
 			w.User(w.Templates()...)
-			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {controlPlaneSeconds: 60}"))
+			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {controlPlaneSeconds: 10}"))
 			w.AwaitOperation(stage.ControlPlane, scripted.Apply)
 			failed(w, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
 

@@ -29,8 +29,6 @@ import (
 // row is a state of the control plane, and how a Cluster comes to be in it.
 type row struct {
 	name string
-	// shown is what status.state says, where that is not the row's name yet.
-	shown controlplanev1.State
 	// story is how it came to this, for the documentation.
 	story string
 	build func(c *cell)
@@ -49,17 +47,12 @@ var rows = []row{
 	{name: "Configuring", build: configuring, held: true, story: "Terraform is done, but its template has no output `cluster_endpoint`"},
 	{name: "Ready", build: ready, held: true, story: "all is well"},
 	{name: "Degraded", build: degraded, held: true, apply: scripted.Step{Stderr: refused}, story: "an update of the control plane fails"},
-	{name: "Failed", shown: controlplanev1.StateProvisioning, build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, story: "the first apply of the control plane fails, with half of it made"},
+	{name: "Failed", build: failed, held: true, apply: scripted.Step{Stderr: refused, Partial: true}, story: "the first apply of the control plane fails until its timeout, with half of it made"},
 	{name: "Recovering", impossible: "no recovery action is carried out yet, so nothing reports this state"},
 }
 
 // state is what status.state says.
-func (r row) state() controlplanev1.State {
-	if r.shown != "" {
-		return r.shown
-	}
-	return controlplanev1.State(r.name)
-}
+func (r row) state() controlplanev1.State { return controlplanev1.State(r.name) }
 
 func pending(c *cell) {
 	c.User(append(c.Templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo))...)
@@ -103,8 +96,9 @@ func degraded(c *cell) {
 }
 
 func failed(c *cell) {
-	ready(c)
-	c.AwaitState(c.row.state(), infrav1.ApplyFailedReason)
+	c.playControlPlane(c.row.apply)
+	c.User(append(c.Templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {controlPlaneSeconds: 10}"))...)
+	c.AwaitState(controlplanev1.StateFailed, controlplanev1.ControlPlaneTimeoutReason)
 }
 
 const (

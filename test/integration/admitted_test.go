@@ -71,7 +71,7 @@ func TestCAPTControlPlanesThatAreAdmitted(t *testing.T) {
 			{name: vpc-cni, configurationValues: "env:\n  WARM_IP_TARGET: \"1\"\n"}]`),
 		"tags":                    planeWith(`additionalTags: {"team:name/x": "a+b-c=d.e_f:g/h@i j", straße: "", %s: v}`, strings.Repeat("k", 128)),
 		"fifty tags":              planeWith(`additionalTags: {%s}`, many(50, "t%d: v")),
-		"timeouts":                planeWith(`timeouts: {controlPlaneSeconds: 60, vpcReadySeconds: 86400, secretSeconds: 10}`),
+		"timeouts":                planeWith(`timeouts: {controlPlaneSeconds: 10, vpcReadySeconds: 86400, secretSeconds: 10}`),
 		"a Fargate profile":       profile(`name: Batch_1-a, selectors: [{namespace: a, labels: {a: b, c: d, e: f, g: h, "k.io/i": j}}, {namespace: "team-*"}]`),
 		"kubeconfig from a token": planeWith(`kubeconfig: {source: Token}`),
 		"recovery":                planeWith(`recovery: {maxRetries: 2, backoff: {initialSeconds: 10, maxSeconds: 10}}`),

@@ -84,7 +84,7 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 		{name: "too many tags", document: planeWith(`additionalTags: {%s}`, many(51, "t%d: v")),
 			field: "spec.additionalTags", says: "at most 50"},
 		{name: "no time at all", document: planeWith(`timeouts: {controlPlaneSeconds: 0}`),
-			field: "spec.timeouts.controlPlaneSeconds", says: "greater than or equal to 60"},
+			field: "spec.timeouts.controlPlaneSeconds", says: "greater than or equal to 10"},
 		{name: "more time than a day", document: planeWith(`timeouts: {vpcReadySeconds: 86401}`),
 			field: "spec.timeouts.vpcReadySeconds", says: "less than or equal to 86400"},
 		{name: "a kubeconfig from nowhere", document: planeWith(`kubeconfig: {source: Magic}`),

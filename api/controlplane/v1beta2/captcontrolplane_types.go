@@ -165,14 +165,14 @@ type Timeouts struct {
 	// controlPlaneSeconds is the time for the control plane; the default is 1800.
 	// +optional
 	// +kubebuilder:default=1800
-	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	ControlPlaneSeconds *int32 `json:"controlPlaneSeconds,omitempty"`
 
 	// vpcReadySeconds is the time for the VPC; the default is 900.
 	// +optional
 	// +kubebuilder:default=900
-	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	VPCReadySeconds *int32 `json:"vpcReadySeconds,omitempty"`
 
