@@ -120,9 +120,6 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 		"that of one of the same name before it": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster demo"}}},
-		"its own, when it is made once more though it exists": {world: []validation.Owner{vpc, builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand")),
-			builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("there"))))},
-			object: []builder.Option{builder.WithUID(""), builder.WithApplyRef("by-hand")}},
 		"one that another refers to": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other, and each object has one of its own"}}},
@@ -136,6 +133,18 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 			warnings: []string{"spec.workspaceTemplateApplyRef: has no effect"}},
 	} {
 		t.Run(name, func(t *testing.T) { row.run(t) })
+	}
+}
+
+// The API server says that it exists, but only after admission. clusterctl move, started again, needs that answer.
+func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
+	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
+	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
+	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
+		world := newWorld(builder.WorkspaceTemplate("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
+		got, err := validation.CAPTCluster(t.Context(), world, again)
+		require.NoError(t, err)
+		assert.Len(t, got.Errors, refused, owner.UID)
 	}
 }
 
