@@ -40,7 +40,7 @@ spec:
   matchConstraints:
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
     resourceRules:
-    - {apiGroups: ['*'], apiVersions: ['*'], resources: ['*'], operations: [UPDATE]}
+    - {apiGroups: ['*'], apiVersions: ['*'], resources: ['*'], operations: [UPDATE], scope: Namespaced}
   validations:
   - expression: |-
       !has(object.metadata.annotations) || !('clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.annotations)
