@@ -136,6 +136,18 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 	}
 }
 
+// The API server says that it exists, but only after admission. clusterctl move, started again, needs that answer.
+func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
+	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
+	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
+	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
+		world := newWorld(builder.WorkspaceTemplate("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
+		got, err := validation.CAPTCluster(t.Context(), world, again)
+		require.NoError(t, err)
+		assert.Len(t, got.Errors, refused, owner.UID)
+	}
+}
+
 func TestNothingIsConcludedAboutACAPTClusterWhenNobodyCouldLook(t *testing.T) {
 	object := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	for _, object := range []*infrav1.CAPTCluster{object, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))} {

@@ -75,6 +75,9 @@ func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.W
 		return findings, nil
 	}
 	if other := adoption.OtherController(owner, apply); other != nil {
+		if existsAlready(owner, referrers, other.UID) {
+			return findings, nil
+		}
 		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s belongs to %s %s, and %s", ref.Name, other.Kind, other.Name, ofItsOwn))
 		return findings, nil
 	}
@@ -83,6 +86,14 @@ func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.W
 		findings.Refuse(forbidden(path, "%s", adoption.Refusal(apply, differs)))
 	}
 	return findings, err
+}
+
+// existsAlready tells whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
+// server then answers so, after admission; clusterctl move, started again, goes on with that answer and with no other.
+func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
+	return slices.ContainsFunc(referrers, func(there Owner) bool {
+		return there.GetUID() == controller && kindOf(there) == kindOf(owner) && there.GetName() == owner.GetName()
+	})
 }
 
 // expectationOf is what an owner would make, as its controller will see it. A cluster that is not known yet has no name.

@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package move_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+// noDeletions keeps clusterctl from deleting anything in a namespace, for as long as a test wants.
+func noDeletions(namespace string) []string {
+	return []string{fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+    resourceRules:
+    - {apiGroups: ['*'], apiVersions: ['*'], resources: ['*'], operations: [UPDATE], scope: Namespaced}
+  validations:
+  - expression: |-
+      !has(object.metadata.annotations) || !('clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.annotations)
+`, namespace), fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`, namespace)}
+}
+
+// awaitDeletions waits until clusterctl may delete, or may not any more.
+func (w *world) awaitDeletions(may bool) {
+	w.Helper()
+	require.Eventually(w, func() bool {
+		err := source.Patch(w.Context(), w.workspace(source, vpcWorkspace), mark, client.DryRunAll)
+		return apierrors.IsInvalid(err) != may
+	}, patience, 50*time.Millisecond)
+}
+
+// A move that is killed when everything is on both sides is started again.
+func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.labelled()
+	w.apply(source, everything("Namespaced")...)
+	w.awaitReady(source, "v1.34.0")
+	t.Parallel()
+	for _, document := range noDeletions(w.namespace) {
+		require.NoError(t, source.apply(t.Context(), "", document))
+	}
+	w.awaitDeletions(false)
+
+	began := time.Now()
+	move := w.startMove()
+	require.Eventually(t, func() bool {
+		events, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Namespace: w.namespace, Since: began})
+		require.NoError(t, err)
+		for _, event := range events {
+			if event.ResponseStatus.Code >= 400 {
+				return true
+			}
+		}
+		return false
+	}, patience, 50*time.Millisecond, "clusterctl deletes nothing")
+	move.stop()
+	w.kubectl(source, "delete", "validatingadmissionpolicybinding", w.namespace)
+	w.awaitDeletions(true)
+	require.Equal(t, w.names(source, workspaceKind), w.names(target, workspaceKind), "both are there, and both providers look")
+
+	w.kubectl(source, "patch", "cluster", "demo", "-n", w.namespace, "--type=merge", "-p", `{"spec":{"paused":false}}`)
+	w.awaitReady(source, "v1.34.0")
+	w.awaitBlock(vpc, "until-paused")
+	w.awaitBlock(eks, "until-paused")
+	w.startMove().wait()
+	w.awaitReady(target, "v1.34.0")
+	for _, kind := range moved {
+		require.Empty(t, w.names(source, kind), kind.Kind)
+	}
+	require.Empty(t, w.done(began))
+	for _, on := range []*side{source, target} {
+		w.requireUntouched(on, began)
+	}
+}
