@@ -81,6 +81,11 @@ func rows() (all []row) {
 	for _, r := range slices.Clone(all) {
 		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
 	}
+	for _, lack := range lacks() {
+		for _, result := range results() {
+			add(lack.name+"; up to date; "+result.name, result.is, lack.is)
+		}
+	}
 	for _, apply := range append([]fact{{"no WorkspaceTemplateApply", none}}, applies()...) {
 		add("deleted; "+apply.name, apply.is, func(s *scene) { builder.Deleting()(s.controlPlane) })
 		add("deleted, paused; "+apply.name, apply.is, func(s *scene) { builder.Deleting()(s.controlPlane); s.Paused = "annotation" })

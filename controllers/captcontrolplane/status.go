@@ -63,8 +63,8 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		available(s, f, c),
 		ready(s.State, c),
 		creating(s.Phase),
-		degraded(s.State, c),
-		failed(s.State, c),
+		degraded(s.State, f, c),
+		failed(s.State, f, c),
 		engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, ""),
 	)
 }
@@ -164,17 +164,21 @@ func creating(phase controlplanev1.Phase) engine.Condition {
 }
 
 // failed has the reason and the message that v1beta1 shows as failureReason and failureMessage.
-func failed(state controlplanev1.State, c parts) engine.Condition {
+func failed(state controlplanev1.State, f *Facts, c parts) engine.Condition {
 	if state != controlplanev1.StateFailed {
 		return engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, "")
 	}
 	worst := c.worst()
-	return engine.True(controlplanev1.FailedCondition, worst.Reason, worst.Message)
+	condition := engine.True(controlplanev1.FailedCondition, worst.Reason, worst.Message)
+	condition.Since = f.Now
+	return condition
 }
 
-func degraded(state controlplanev1.State, c parts) engine.Condition {
+func degraded(state controlplanev1.State, f *Facts, c parts) engine.Condition {
 	if state != controlplanev1.StateDegraded {
 		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
 	}
-	return engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.worst().Message)
+	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.worst().Message)
+	condition.Since = f.Now
+	return condition
 }

@@ -38,6 +38,9 @@ const (
 	defaultSecretSeconds       = 300
 )
 
+// longestTimeout is the longest that spec can say.
+const longestTimeout = 24 * time.Hour
+
 // Steps of making a control plane that have a timeout, as the stopwatch knows them.
 const (
 	vpcStep          = "vpc"
@@ -58,31 +61,47 @@ type Running struct {
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	key := client.ObjectKeyFromObject(controlPlane)
 	retried := f.retryTime(controlPlane)
-	elapsed := func(step string, began *metav1.Time) time.Duration {
+	elapsed := func(step, reason string, began *metav1.Time) time.Duration {
 		if began == nil {
 			return notRunning
 		}
 		if retried.After(began.Time) {
 			began = &retried
 		}
-		return r.Elapsed(key, step, began.Time)
+		return r.Elapsed(key, step, began.Time, toldOf(controlPlane, reason, began.Time))
 	}
 	f.Running = Running{
-		VPC: elapsed(vpcStep, f.vpcBegan()), ControlPlane: elapsed(controlPlaneStep, f.controlPlaneBegan()), Secret: elapsed(secretStep, f.secretBegan(controlPlane)),
+		VPC:          elapsed(vpcStep, controlplanev1.VPCReadyTimeoutReason, f.vpcBegan()),
+		ControlPlane: elapsed(controlPlaneStep, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneBegan()),
+		Secret:       elapsed(secretStep, controlplanev1.SecretTimeoutReason, f.secretBegan(controlPlane)),
 	}
+}
+
+// toldOf is longer than any timeout when status tells that this one has passed since the work began, and zero when it does not. A
+// manager that was restarted would take that back, and tell it again minutes later. Another generation may give more time.
+func toldOf(controlPlane *controlplanev1.CAPTControlPlane, reason string, began time.Time) time.Duration {
+	is := func(conditionType string) metav1.Condition {
+		return ptr.Deref(meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType), metav1.Condition{})
+	}
+	if ready := is(controlplanev1.ReadyCondition); ready.Reason != reason || ready.ObservedGeneration != controlPlane.Generation {
+		return 0
+	}
+	for _, conditionType := range []string{controlplanev1.FailedCondition, controlplanev1.DegradedCondition} {
+		if told := is(conditionType); told.Status == metav1.ConditionTrue && told.LastTransitionTime.After(began) {
+			return longestTimeout
+		}
+	}
+	return 0
 }
 
 // awaitTimeouts asks for a look at the time when what is waited for now would be late.
 func (f *Facts) awaitTimeouts(controlPlane *controlplanev1.CAPTControlPlane) {
-	c := conditions(controlPlane, f)
-	first := c.first()
-	if first == nil || f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
+	if f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
 		return
 	}
-	for _, timeout := range applicable(first, f.timeouts(controlPlane)) {
-		if timeout.running != notRunning && !timeout.passed() {
-			f.lookAgain(timeout.limit - timeout.running)
-		}
+	c := conditions(controlPlane, f)
+	if timeout := f.timeoutOf(controlPlane, c.first()); timeout != nil && timeout.running < timeout.limit {
+		f.lookAgain(timeout.limit - timeout.running)
 	}
 }
 
@@ -127,58 +146,42 @@ func (f *Facts) secretBegan(controlPlane *controlplanev1.CAPTControlPlane) (bega
 	return began
 }
 
-// timeout is one of spec.timeouts.
+// timeout is one of spec.timeouts, of a step that goes on.
 type timeout struct {
 	field, reason  string
 	limit, running time.Duration
 }
 
-func (t *timeout) passed() bool { return t.running >= t.limit }
-
-// timeouts of the VPC, of the control plane, and of Secrets.
-func (f *Facts) timeouts(controlPlane *controlplanev1.CAPTControlPlane) [3]timeout {
-	seconds := func(set *int32, otherwise int32) time.Duration {
-		return time.Duration(ptr.Deref(set, otherwise)) * time.Second
+// timeoutOf is what says how long a condition that is not met may wait; nil when nothing does.
+func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) *timeout {
+	of := func(field, reason string, seconds *int32, otherwise int32, running time.Duration) *timeout {
+		if running == notRunning {
+			return nil
+		}
+		return &timeout{field, reason, time.Duration(ptr.Deref(seconds, otherwise)) * time.Second, running}
 	}
 	spec := controlPlane.Spec.Timeouts
-	return [3]timeout{
-		{"vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, seconds(spec.VPCReadySeconds, defaultVPCReadySeconds), f.Running.VPC},
-		{"controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, seconds(spec.ControlPlaneSeconds, defaultControlPlaneSeconds), f.Running.ControlPlane},
-		{"secretSeconds", controlplanev1.SecretTimeoutReason, seconds(spec.SecretSeconds, defaultSecretSeconds), f.Running.Secret},
+	switch {
+	case condition == nil:
+		return nil
+	case condition.Type == controlplanev1.DependenciesReadyCondition:
+		if condition.Reason != controlplanev1.WaitingForInfrastructureReason {
+			return nil
+		}
+		return of("vpcReadySeconds", controlplanev1.VPCReadyTimeoutReason, spec.VPCReadySeconds, defaultVPCReadySeconds, f.Running.VPC)
+	case condition.Type == controlplanev1.WorkspaceReadyCondition && condition.Reason != infrav1.WaitingForDependenciesReason:
+		return of("controlPlaneSeconds", controlplanev1.ControlPlaneTimeoutReason, spec.ControlPlaneSeconds, defaultControlPlaneSeconds, f.Running.ControlPlane)
 	}
+	return of("secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.Running.Secret)
 }
 
 // expire puts a timeout that has passed in the place of the reason of the condition that waits, and keeps what the condition
 // said. Nobody is told of a timeout while nothing may be done about it.
 func (c *parts) expire(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	first := c.first()
-	if first == nil || f.Paused != "" {
-		return
+	if timeout := f.timeoutOf(controlPlane, first); timeout != nil && timeout.running >= timeout.limit && f.Paused == "" {
+		c.late(first, timeout)
 	}
-	for _, timeout := range applicable(first, f.timeouts(controlPlane)) {
-		if timeout.passed() {
-			c.late(first, &timeout)
-			return
-		}
-	}
-}
-
-// applicable are the timeouts that say how long a condition may wait.
-func applicable(condition *engine.Condition, all [3]timeout) []timeout {
-	vpc, controlPlane, secret := all[0:1], all[1:2], all[2:3]
-	switch condition.Type {
-	case controlplanev1.DependenciesReadyCondition:
-		if condition.Reason == controlplanev1.WaitingForInfrastructureReason {
-			return vpc
-		}
-		return nil
-	case controlplanev1.WorkspaceReadyCondition:
-		if condition.Reason == infrav1.WaitingForDependenciesReason {
-			return secret
-		}
-		return controlPlane
-	}
-	return secret
 }
 
 func (c *parts) late(condition *engine.Condition, t *timeout) {

@@ -18,15 +18,20 @@ package captcontrolplane
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -45,6 +50,8 @@ type late struct {
 	reason string
 	// shown is the condition that tells.
 	shown string
+	// then is the state after its end.
+	then controlplanev1.State
 	// raise gives it more time.
 	raise func(timeouts *controlplanev1.Timeouts)
 }
@@ -77,7 +84,7 @@ func lates() map[string]late {
 			end: func(w *world) {
 				change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })
 			},
-			limit: 15 * time.Minute, reason: "VPCReadyTimeout", shown: "DependenciesReady",
+			limit: 15 * time.Minute, reason: "VPCReadyTimeout", shown: "DependenciesReady", then: controlplanev1.StateProvisioning,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.VPCReadySeconds = ptr.To(int32(7200)) },
 		},
 		"the control plane": {
@@ -87,7 +94,7 @@ func lates() map[string]late {
 				changeApply(w, started(w.clock.Now()))
 			},
 			end:   func(w *world) { w.terraformMade() },
-			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady",
+			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.ControlPlaneSeconds = ptr.To(int32(7200)) },
 		},
 		"a Secret that it waits for": {
@@ -100,7 +107,7 @@ func lates() map[string]late {
 				}))
 			},
 			end:   func(w *world) { w.terraformMade() },
-			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "WorkspaceReady",
+			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = ptr.To(int32(7200)) },
 		},
 		"the connection Secret": {
@@ -111,7 +118,7 @@ func lates() map[string]late {
 				changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions[0].LastTransitionTime = at }))
 			},
 			end:   func(w *world) { w.terraformMade() },
-			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "KubeconfigReady",
+			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "KubeconfigReady", then: controlplanev1.StateReady,
 			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = ptr.To(int32(7200)) },
 		},
 	}
@@ -159,6 +166,11 @@ func TestATimeoutIsReachedAndTold(t *testing.T) {
 			require.NoError(t, w.reconcile())
 			assert.Empty(t, w.writes, "it is told once")
 			assert.Zero(t, w.again, "nothing changes with time any more")
+
+			w.clock.Pass(time.Second)
+			w.Stopwatch = engine.Stopwatch{Clock: w.clock}
+			require.NoError(t, w.reconcile())
+			assert.Empty(t, w.writes, "a manager that is restarted does not take it back")
 		})
 	}
 }
@@ -207,12 +219,31 @@ func TestATimeoutIsLeftWhenTerraformComesThroughAfterAll(t *testing.T) {
 			w := newWorld(t, prepared()...)
 			w.reach(l)
 			l.end(w)
-			for range 2 {
-				require.NoError(t, w.reconcile())
-			}
-			assert.Contains(t, []controlplanev1.State{controlplanev1.StateReady, controlplanev1.StateProvisioning}, w.get().Status.State)
+			require.NoError(t, w.reconcile())
+			assert.Equal(t, l.then, w.get().Status.State)
 			assert.Equal(t, "False NotFailed", w.story()["Failed"])
 		})
+	}
+}
+
+// Objects of before have no defaults in them.
+func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases", "controlplane.cluster.x-k8s.io_captcontrolplanes.yaml"))
+	require.NoError(t, err)
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, yaml.Unmarshal(data, definition))
+	for _, version := range definition.Spec.Versions {
+		if version.Name != controlplanev1.GroupVersion.Version {
+			continue
+		}
+		timeouts := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["timeouts"].Properties
+		for field, want := range map[string]int{
+			"vpcReadySeconds": defaultVPCReadySeconds, "controlPlaneSeconds": defaultControlPlaneSeconds, "secretSeconds": defaultSecretSeconds,
+		} {
+			require.NotNil(t, timeouts[field].Default, field)
+			assert.Equal(t, strconv.Itoa(want), string(timeouts[field].Default.Raw), field)
+			assert.LessOrEqual(t, *timeouts[field].Maximum, longestTimeout.Seconds(), field)
+		}
 	}
 }
 
@@ -244,6 +275,28 @@ func TestNoFalseTimeoutWhenClocksJump(t *testing.T) {
 				w.clock.Pass(l.limit)
 				require.NoError(t, w.reconcile())
 				assert.Equal(t, controlplanev1.StateFailed, w.get().Status.State, "a timeout is only late")
+			})
+		}
+	}
+}
+
+// The timeout was raised, or a retry asked for, while no manager ran.
+func TestARestartDoesNotHoldOnToATimeoutThatWasLeft(t *testing.T) {
+	for name, l := range lates() {
+		for how, leave := range map[string]func(c *controlplanev1.CAPTControlPlane){
+			"raised": func(c *controlplanev1.CAPTControlPlane) { l.raise(&c.Spec.Timeouts); c.Generation++ },
+			"retry": func(c *controlplanev1.CAPTControlPlane) {
+				c.Annotations = map[string]string{naming.RetryAnnotation: "1"}
+			},
+		} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				w := newWorld(t, prepared()...)
+				w.reach(l)
+				w.clock.Pass(time.Minute)
+				change(w, "demo", &controlplanev1.CAPTControlPlane{}, leave)
+				w.Stopwatch = engine.Stopwatch{Clock: w.clock}
+				require.NoError(t, w.reconcile())
+				assert.NotEqual(t, controlplanev1.StateFailed, w.get().Status.State)
 			})
 		}
 	}

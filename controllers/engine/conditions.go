@@ -18,6 +18,7 @@ package engine
 
 import (
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -34,21 +35,23 @@ type Condition struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
+	// Since is when the condition came to its status, if it had another one; zero means now, by the clock of the machine.
+	Since time.Time
 }
 
 // True makes a condition of status True.
 func True(conditionType, reason, message string) Condition {
-	return Condition{conditionType, metav1.ConditionTrue, reason, message}
+	return Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: reason, Message: message}
 }
 
 // False makes a condition of status False.
 func False(conditionType, reason, message string) Condition {
-	return Condition{conditionType, metav1.ConditionFalse, reason, message}
+	return Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
 // Unknown makes a condition of status Unknown.
 func Unknown(conditionType, reason, message string) Condition {
-	return Condition{conditionType, metav1.ConditionUnknown, reason, message}
+	return Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }
 
 // Bounds of what the API server accepts, in bytes. A message over it would keep the whole status from being written.
@@ -70,7 +73,7 @@ func Set(obj Object, wanted ...Condition) {
 	for _, condition := range wanted {
 		conditions.Set(obj, metav1.Condition{
 			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: shortened(condition.Message, maxMessageLength),
-			ObservedGeneration: obj.GetGeneration(),
+			ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(condition.Since),
 		})
 	}
 }

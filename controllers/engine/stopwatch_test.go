@@ -37,10 +37,10 @@ func TestAStopwatchIsNotFooledByClocksThatJump(t *testing.T) {
 			clock := builder.NewClock()
 			watch := &engine.Stopwatch{Clock: clock}
 			began := clock.Now()
-			assert.Zero(t, watch.Elapsed(measured, "vpc", began))
+			assert.Zero(t, watch.Elapsed(measured, "vpc", began, 0))
 			clock.Pass(4 * time.Minute)
 			clock.Jump(jump)
-			assert.Equal(t, 4*time.Minute, watch.Elapsed(measured, "vpc", began))
+			assert.Equal(t, 4*time.Minute, watch.Elapsed(measured, "vpc", began, 0))
 		})
 	}
 }
@@ -61,9 +61,9 @@ func TestAStopwatchThatComesLater(t *testing.T) {
 			clock.Pass(row.passed)
 			clock.Jump(row.jump)
 			watch := &engine.Stopwatch{Clock: clock}
-			assert.Equal(t, row.want, watch.Elapsed(measured, "vpc", began), "it restarted")
+			assert.Equal(t, row.want, watch.Elapsed(measured, "vpc", began, 0), "it restarted")
 			clock.Pass(time.Minute)
-			assert.Equal(t, row.want+time.Minute, watch.Elapsed(measured, "vpc", began))
+			assert.Equal(t, row.want+time.Minute, watch.Elapsed(measured, "vpc", began, 0))
 		})
 	}
 }
@@ -72,13 +72,13 @@ func TestAStopwatchCountsAnewWhatBeginsAnew(t *testing.T) {
 	clock := builder.NewClock()
 	watch := &engine.Stopwatch{Clock: clock}
 	began := clock.Now()
-	watch.Elapsed(measured, "vpc", began)
+	watch.Elapsed(measured, "vpc", began, 0)
 	clock.Pass(5 * time.Minute)
-	assert.Equal(t, 5*time.Minute, watch.Elapsed(measured, "vpc", began))
-	assert.Zero(t, watch.Elapsed(measured, "secret", began), "another step")
-	assert.Zero(t, watch.Elapsed(client.ObjectKey{Name: "other"}, "vpc", began), "another object")
-	assert.Zero(t, watch.Elapsed(measured, "vpc", clock.Now()), "another beginning")
+	assert.Equal(t, 5*time.Minute, watch.Elapsed(measured, "vpc", began, 0))
+	assert.Zero(t, watch.Elapsed(measured, "secret", began, 0), "another step")
+	assert.Zero(t, watch.Elapsed(client.ObjectKey{Name: "other"}, "vpc", began, 0), "another object")
+	assert.Zero(t, watch.Elapsed(measured, "vpc", clock.Now(), 0), "another beginning")
 	clock.Pass(time.Minute)
 	watch.Forget(measured, "vpc")
-	assert.Zero(t, watch.Elapsed(measured, "vpc", began), "another object of the same name")
+	assert.Zero(t, watch.Elapsed(measured, "vpc", began, 0), "another object of the same name")
 }
