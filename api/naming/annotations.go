@@ -41,8 +41,8 @@ const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
 // own deletion does not need it.
 const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 
-// RetryAnnotation on a CAPTControlPlane asks for another try: each new value ends the state Failed, and timeouts are counted
-// anew.
+// RetryAnnotation on a CAPTControlPlane asks for another try: with each new value, timeouts are counted anew, and a state Failed
+// that came from one ends.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.

@@ -33,24 +33,22 @@ import (
 // eksIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they make.
 const eksIndex = "eksCluster"
 
-// eksCluster is the region and the name of the EKS cluster that a WorkspaceTemplateApply of a control plane makes.
+// eksCluster is the name of the EKS cluster that a WorkspaceTemplateApply of a control plane makes. A token is bound to the name
+// alone: EKS takes one that was signed for any region.
 func eksCluster(object client.Object) []string {
 	apply, ok := object.(*infrav1.WorkspaceTemplateApply)
 	if !ok {
 		return nil
 	}
-	region, name := apply.Spec.Variables[naming.RegionVariable], apply.Spec.Variables[naming.ClusterVariable]
 	if owner := metav1.GetControllerOf(apply); owner == nil || owner.Kind != "CAPTControlPlane" {
 		return nil
 	}
-	return []string{eksKey(region, name)}
+	return []string{apply.Spec.Variables[naming.ClusterVariable]}
 }
 
-func eksKey(region, name string) string { return region + "/" + name }
-
-// nameTaken tells whether an older CAPTControlPlane of another namespace makes an EKS cluster of the same region and name.
-func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, region, name string) (bool, error) {
-	others, err := r.sameCluster(ctx, eksKey(region, name))
+// nameTaken tells whether an older CAPTControlPlane of another namespace makes an EKS cluster of the same name.
+func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, name string) (bool, error) {
+	others, err := r.sameCluster(ctx, name)
 	if err != nil {
 		return false, fmt.Errorf("looking for EKS clusters of the same name: %w", err)
 	}
@@ -70,10 +68,10 @@ func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1
 	return false, nil
 }
 
-// sameCluster lists the WorkspaceTemplateApplies of control planes that make the same EKS cluster.
-func (r *Reconciler) sameCluster(ctx context.Context, key string) ([]infrav1.WorkspaceTemplateApply, error) {
+// sameCluster lists the WorkspaceTemplateApplies of control planes that make an EKS cluster of a name.
+func (r *Reconciler) sameCluster(ctx context.Context, name string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
-	err := r.Client.List(ctx, &list, client.MatchingFields{eksIndex: key})
+	err := r.Client.List(ctx, &list, client.MatchingFields{eksIndex: name})
 	return list.Items, err
 }
 
@@ -89,8 +87,8 @@ func older(one, other client.Object) bool {
 // ofSameCluster reconciles those that make an EKS cluster of the same name: one may have waited for the name to be free.
 func (r *Reconciler) ofSameCluster(ctx context.Context, object client.Object) []ctrl.Request {
 	var requests []ctrl.Request
-	for _, key := range eksCluster(object) {
-		others, err := r.sameCluster(ctx, key)
+	for _, name := range eksCluster(object) {
+		others, err := r.sameCluster(ctx, name)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
 			return nil

@@ -136,7 +136,11 @@ func (f *Facts) secretBegan(controlPlane *controlplanev1.CAPTControlPlane) (bega
 		return nil
 	}
 	if f.Apply.Ready(manager) {
-		return &meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
+		ready := &meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
+		if created := &controlPlane.CreationTimestamp; ready.Before(created) {
+			return created // It was adopted, or is older than this object for another reason.
+		}
+		return ready
 	}
 	for i := range f.Apply.Apply.Status.MissingDependencies {
 		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (began == nil || missing.Since.Before(began)) {

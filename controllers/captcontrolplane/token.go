@@ -37,7 +37,7 @@ type tokenFacts struct {
 	// kubeconfig gives one with a token, or the published one as long as that can stay (see kubeconfig.Source); nil when this
 	// manager makes no tokens.
 	kubeconfig func(from kubeconfig.Source, published []byte) (data []byte, next time.Time, err error)
-	// taken is true when an older CAPTControlPlane of another namespace has an EKS cluster of this name in this region.
+	// taken is true when an older CAPTControlPlane of another namespace has an EKS cluster of this name.
 	taken bool
 }
 
@@ -66,7 +66,7 @@ func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlpla
 	f.tokens.kubeconfig = func(from kubeconfig.Source, published []byte) ([]byte, time.Time, error) {
 		return from.Kubeconfig(ctx, tokens, published, f.tokens.now)
 	}
-	f.tokens.taken, err = r.nameTaken(ctx, controlPlane, f.runningRegion(controlPlane), f.Apply.Apply.Spec.Variables[naming.ClusterVariable])
+	f.tokens.taken, err = r.nameTaken(ctx, controlPlane, f.Apply.Apply.Spec.Variables[naming.ClusterVariable])
 	return err
 }
 
@@ -86,7 +86,7 @@ func (f *Facts) tokenSource(controlPlane *controlplanev1.CAPTControlPlane) (kube
 			name, terraform.OutputClusterName, f.told(terraform.OutputClusterName))
 	case f.tokens.taken:
 		return none, controlplanev1.KubeconfigConflictReason, fmt.Errorf(
-			"no token is made for EKS cluster %q: another CAPTControlPlane of this management cluster has had one of this name in this region for longer; rename the Cluster, or set spec.kubeconfig.source to Exec", name)
+			"no token is made for EKS cluster %q: another CAPTControlPlane of this management cluster has had one of this name for longer; rename the Cluster, or set spec.kubeconfig.source to Exec", name)
 	}
 	server, ca, err := f.server()
 	if err != nil {

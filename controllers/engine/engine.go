@@ -100,8 +100,9 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	before := obj.DeepCopyObject().(O)
 	steps.Status(obj, facts)
 	if err := e.finish(ctx, before, obj, steps.Told, steps.Warnings); err != nil {
-		// The error of the action is the one a person needs; a status that could not be written is tried again with it.
-		if actErr != nil {
+		// The error of the action is the one a person needs, and a status that could not be written is tried again with it; but not
+		// when the action is content to wait.
+		if retried(actErr) {
 			ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
 			return result(ctx, actErr)
 		}

@@ -53,6 +53,13 @@ func (e *terminalError) Unwrap() error { return e.err }
 // depends on starts anew.
 func Terminal(reason string, err error) error { return &terminalError{reason: reason, err: err} }
 
+// retried tells whether an error is transient: it makes the work queue try again soon.
+func retried(err error) bool {
+	var wait *waitError
+	var terminal *terminalError
+	return err != nil && !errors.Is(err, errGone) && !errors.As(err, &wait) && !errors.As(err, &terminal) && !apierrors.IsConflict(err)
+}
+
 // result turns the error of a reconcile into one of three outcomes: done (a watch will wake us), wait, or terminal. Any
 // other error is transient and retried with exponential backoff by the work queue.
 func result(ctx context.Context, err error) (ctrl.Result, error) {

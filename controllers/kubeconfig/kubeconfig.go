@@ -18,6 +18,8 @@ limitations under the License.
 package kubeconfig
 
 import (
+	"errors"
+
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -25,6 +27,9 @@ import (
 // ForExec makes a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority as EKS
 // gives it: base64 of PEM. It is decoded exactly once and must hold certificates.
 func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
+	if !clusterForm.MatchString(clusterName) || !regionForm.MatchString(region) {
+		return nil, errors.New("the name or the region of the cluster is none that EKS allows") // The AWS CLI would read a file, say.
+	}
 	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1beta1",
 		Command:         "aws",

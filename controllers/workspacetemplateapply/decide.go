@@ -60,7 +60,7 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Hold
 	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0, f.Unreadable != nil:
 		return Observe
-	case f.GoneForGood, f.Rejected != "":
+	case f.GoneForGood, f.Forgotten != "", f.Rejected != "":
 		return Observe
 	case f.Live == nil:
 		return Create

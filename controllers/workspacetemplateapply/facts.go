@@ -61,6 +61,9 @@ type Facts struct {
 	// Live is nil when the Workspace does not exist. Ownership says whose it is.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
+	// Forgotten is where the state of the Workspace was that the object had, when that is gone, status with it, and a new one
+	// would have another.
+	Forgotten string
 	// Rival says in words which other WorkspaceTemplateApply has the older claim to the same Workspace.
 	Rival string
 	// Told is the error that the Workspace shows, in words.

@@ -231,6 +231,7 @@ func TestAnObjectThatMayNotBeReadDoesNotKeepStatusOrDeletion(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), secret("default", "s", map[string]string{"a": "x"}))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", nil)
 	w.reconciler.Uncached = interceptor.NewClient(w.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {

@@ -66,6 +66,16 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	return f, nil
 }
 
+// forgotten is the state that an object without status remembers, when a new Workspace would not get it. That of an adopted
+// Workspace is called otherwise than the scheme says; after a restore or a move without the Workspace, it is all that is left.
+func forgotten(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	remembered := apply.Annotations[naming.ExternalNameAnnotation]
+	if apply.Status.WorkspaceRef != nil || f.Rendered == nil || remembered == f.externalName() {
+		return ""
+	}
+	return remembered
+}
+
 func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		return ref.ExternalName
@@ -96,6 +106,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 			return err
 		}
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
+		f.Forgotten = forgotten(apply, f)
 		return nil
 	}
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
@@ -142,7 +153,8 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	if live == nil && err == nil && retained(apply) && apply.Status.WorkspaceRef != nil { // Before that is told, a look past the cache.
+	gone := retained(apply) && apply.Status.WorkspaceRef != nil || forgotten(apply, f) != ""
+	if live == nil && err == nil && gone { // Before that is told, a look past the cache, and in the other scope.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	return live, err

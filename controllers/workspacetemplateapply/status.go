@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
@@ -71,14 +72,14 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	)
 }
 
-// started is when the work began that Terraform has not ended yet. When what was applied once must be applied again, because
-// somebody changed it in AWS, that is when it is seen first.
+// started is when the work began that Terraform has not ended yet. What is not written has not begun, whatever it waits for. When
+// what was applied once must be applied again, because somebody changed it in AWS, that is when it is seen first.
 func started(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) *metav1.Time {
 	known := ptr.Deref(s.StartedTime, metav1.Time{})
 	switch {
-	case !f.owned(), o.UpToDate:
+	case !f.owned(), o.UpToDate, !f.written():
 		return nil
-	case known.IsZero() && f.Rendered != nil && s.LastAppliedRevision == f.Rendered.Revision:
+	case known.IsZero() && s.LastAppliedRevision != "" && (f.Rendered == nil || s.LastAppliedRevision == f.Rendered.Revision):
 		return ptr.To(metav1.NewTime(f.Now))
 	}
 	if at := f.Live.Started(known.Time); !at.IsZero() {
@@ -142,6 +143,10 @@ func conflict(f *Facts) engine.Condition {
 	switch {
 	case f.Unadopted != "":
 		return unadopted(f)
+	case f.Forgotten != "":
+		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason, fmt.Sprintf(
+			"%s is not there, and this object had one whose Terraform state is %s; a new one would have another state, and make everything a second time. "+
+				"Bring the Workspace back, or remove the annotation %s if what it made is gone", message, f.Forgotten, naming.ExternalNameAnnotation))
 	case f.Rival != "":
 		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
 			fmt.Sprintf("%s is that of %s, which is older; delete this one, or make it anew under another name", message, f.Rival))

@@ -1,0 +1,132 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// leftBehind is a Workspace that an earlier WorkspaceTemplateApply of the same name left behind, on purpose.
+func leftBehind(options ...builder.Option) *unstructured.Unstructured {
+	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
+	return builder.Workspace("net", builder.AtRest, append([]builder.Option{
+		builder.WithAnnotation(naming.ClaimAnnotation, naming.Claim(key)),
+		builder.WithAnnotation(render.ExternalNameAnnotation, naming.ExternalName(key)),
+		builder.WithCreation(builder.Created.Add(-90 * 24 * time.Hour)),
+	}, options...)...)
+}
+
+// lagging is a client whose cache has not got the Workspaces yet.
+type lagging struct{ client.WithWatch }
+
+func (l lagging) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == terraform.WorkspaceKind {
+		key.Name = "not-there-yet"
+	}
+	return l.WithWatch.Get(ctx, key, object, opts...)
+}
+
+// Creating finds what the cache did not show, after the object was prepared. What is noted then must not make it ours.
+func TestWhatWasLeftBehindIsNotTakenByCreating(t *testing.T) {
+	for name, row := range map[string]struct {
+		left *unstructured.Unstructured
+		lags bool
+	}{
+		"in the other scope": {left: leftBehind(builder.InClusterScope())},
+		"the cache lags":     {left: leftBehind(), lags: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("net")), row.left)
+			if row.lags {
+				w.reconciler.Workspaces.Client = lagging{w.client}
+			}
+			for range 3 {
+				_, err := w.reconcile("demo-vpc")
+				require.NoError(t, err)
+				assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef, "it is not this object's")
+			}
+			require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+			_, err := w.reconcile("demo-vpc")
+			require.NoError(t, err)
+			assert.NotContains(t, w.writes, "delete Workspace", "what was retained would be destroyed")
+		})
+	}
+}
+
+// Restored from a backup, or moved, without status and without its Workspace: all that is left is where its state was.
+func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"),
+		builder.WithAnnotation(naming.ExternalNameAnnotation, "state-of-the-older-capt")))
+	w.mustReconcile("demo-vpc")
+	assert.Nil(t, w.workspace("demo-vpc"))
+	assert.Equal(t, "state-of-the-older-capt", w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc is not there, and this object had one whose Terraform state is state-of-the-older-capt")
+
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
+	w.mustReconcile("demo-vpc")
+	assert.NotNil(t, w.workspace("demo-vpc"), "a person has decided")
+}
+
+// A fleet: the template is edited, and this one has to wait for its turn. The Workspace was last changed months ago.
+func TestWhoWaitsForItsTurnHasNotBegun(t *testing.T) {
+	for name, wait := range map[string]func(w *world){
+		"for its turn": func(w *world) { w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
+		"for a Secret": func(w *world) {
+			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+				a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "gone"}}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := atRest(t)
+			wait(w)
+			template := &infrav1.WorkspaceTemplate{}
+			require.NoError(t, w.client.Get(context.Background(), client.ObjectKey{Namespace: builder.Namespace, Name: "vpc"}, template))
+			builder.WithModule("# new")(template)
+			require.NoError(t, w.client.Update(context.Background(), template))
+			_, err := w.reconcile("demo-vpc")
+			require.NoError(t, err)
+			assert.NotContains(t, w.ready("demo-vpc"), "True")
+			assert.Nil(t, w.get("demo-vpc").Status.StartedTime)
+		})
+	}
+}
+
+// The template is gone, and Terraform fails for a moment on what it applied months ago.
+func TestAnErrorWithoutATemplateBeginsNow(t *testing.T) {
+	w := atRest(t)
+	require.NoError(t, w.client.Delete(context.Background(), builder.WorkspaceTemplate("vpc")))
+	w.provide("demo-vpc", builder.PlanFailed)
+	_, err := w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	require.NotNil(t, w.get("demo-vpc").Status.StartedTime)
+	assert.Equal(t, now.Unix(), w.get("demo-vpc").Status.StartedTime.Unix())
+}
