@@ -38,6 +38,8 @@ type Facts struct {
 	Frozen bool
 	// Block is what keeps clusterctl from moving the object, and until when: one of the values of its annotation.
 	Block string
+	// Unguarded is true when the policy is not there that keeps providers away from what is moved; looked up only then.
+	Unguarded bool
 	// Retained is true when the Workspace is to be left when the object is deleted.
 	Retained bool
 	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.

@@ -21,15 +21,19 @@ import (
 	"errors"
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
@@ -64,6 +68,26 @@ func (r *Reconciler) block(ctx context.Context, f *Facts) (string, error) {
 		return untilLabelled, nil
 	}
 	return untilPaused, nil
+}
+
+func (r *Reconciler) observeMove(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	if f.Block, err = r.block(ctx, f); err != nil || !f.asked(apply) {
+		return err
+	}
+	f.Unguarded, err = r.unguarded(ctx)
+	return err
+}
+
+// movePolicy is the policy of config/policy for Workspaces that are moved. Between clusterctl's writes a Workspace has neither its
+// external name nor its finalizer, and without the policy a provider that still runs would make or destroy something.
+const movePolicy = "capt-moved-workspaces"
+
+// unguarded tells whether the policy is missing.
+func (r *Reconciler) unguarded(ctx context.Context) (bool, error) {
+	binding := &metav1.PartialObjectMetadata{}
+	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
+	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Name: movePolicy}, binding)
+	return found == nil, err
 }
 
 // decidePaused is what may be done to a paused object: nothing but to let it be moved.
@@ -122,6 +146,8 @@ func (f *Facts) unmovable(apply *infrav1.WorkspaceTemplateApply) string {
 		return fmt.Sprintf("Workspace %s is gone", ref.Name)
 	case f.Ownership != workspace.Owned:
 		return conflict(f).Message
+	case f.Unguarded:
+		return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s is not installed, which keeps provider-terraform away from what is moved; install all of CAPT's manifests", movePolicy)
 	case f.Block == untilByHand:
 		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl can not move it; move it by hand, see docs/move.md", f.Name)
 	case f.Block == untilLabelled:

@@ -22,8 +22,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -289,4 +291,15 @@ func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
 			assert.Equal(t, "state", w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"])
 		})
 	}
+}
+
+// The policy is part of CAPT's manifests, and somebody may have installed others.
+func TestAMoveWaitsForThePolicyThatGuardsIt(t *testing.T) {
+	w := atRest(t, moved...)
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: movePolicy}}
+	require.NoError(t, w.client.Delete(context.Background(), binding))
+	w.pause(true)
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, untilPaused, w.block())
+	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces is not installed")
 }

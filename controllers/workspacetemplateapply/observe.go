@@ -59,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
 		return nil, err
 	}
-	if f.Block, err = r.block(ctx, f); err != nil {
+	if err := r.observeMove(ctx, apply, f); err != nil {
 		return nil, err
 	}
 	f.Rejected, f.RejectedFor = r.recall(apply, f)
