@@ -41,6 +41,10 @@ const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
 // own deletion does not need it.
 const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 
+// NotedByAnnotation on a WorkspaceTemplateApply is the UID of the one that noted ExternalNameAnnotation. After a move or a
+// restore it is another one than the object has.
+const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
+
 // RetryAnnotation on a CAPTControlPlane asks for another try: with each new value, timeouts are counted anew, and a state Failed
 // that came from one ends.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"

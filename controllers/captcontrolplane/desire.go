@@ -98,13 +98,14 @@ func orEmptyMap[V any](m map[string]V) map[string]V {
 // vpcWorkspace is what the control plane's Workspace waits for. It is known by the time the control plane is made, since
 // that waits for the VPC.
 func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
-	if f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
+	if f.Infrastructure == nil {
 		return nil
 	}
-	return []infrav1.WorkspaceDependency{{
-		Name:      f.Infrastructure.Status.WorkspaceTemplateApply.WorkspaceName,
-		Namespace: f.Infrastructure.Namespace,
-	}}
+	summary := f.Infrastructure.Status.WorkspaceTemplateApply
+	if summary == nil || summary.WorkspaceName == "" {
+		return nil
+	}
+	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: f.Infrastructure.Namespace}}
 }
 
 // vpcSecret is the Secret from which the template learns of the subnets of an existing VPC. It may come later than the

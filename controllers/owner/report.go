@@ -41,6 +41,9 @@ func (f *Facts) Summary(manager string) *infrav1.WorkspaceTemplateApplySummary {
 		return nil
 	}
 	s := f.Apply.Status
+	if fresh := s.StartedTime == nil && !ptr.Deref(s.Applied, false) && s.LastAppliedRevision == "" && s.LastFailedRevision == ""; fresh {
+		s.WorkspaceName = "" // It comes with the first news of Terraform, and is no status write of its own.
+	}
 	return &infrav1.WorkspaceTemplateApplySummary{
 		Name: f.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: ptr.To(f.Ready(manager)), StartedTime: s.StartedTime,
 		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,

@@ -139,10 +139,12 @@ func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 // ExternalName is where the state of the Workspace is.
 func (l *Live) ExternalName() string { return l.object.GetAnnotations()[render.ExternalNameAnnotation] }
 
-// rememberedBy tells whether a WorkspaceTemplateApply knows, without its status, where the state of the Workspace is.
+// rememberedBy tells whether a WorkspaceTemplateApply knows, without its status, where the state of the Workspace is. What it has
+// noted itself, in this life, is no memory: it notes the name before it creates a Workspace, and may find one that was left
+// behind in its place.
 func (l *Live) rememberedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 	name := apply.Annotations[naming.ExternalNameAnnotation]
-	return name != "" && name == l.ExternalName()
+	return name != "" && name == l.ExternalName() && apply.Annotations[naming.NotedByAnnotation] != string(apply.UID)
 }
 
 // ClaimedElsewhere tells whether the Workspace was made for a WorkspaceTemplateApply of another namespace.

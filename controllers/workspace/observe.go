@@ -40,6 +40,9 @@ const (
 	finalizer       = "finalizer.managedresource.crossplane.io"
 )
 
+// initialising is what is said before the provider shows that it applies.
+const initialising = "waiting for provider-terraform to initialise and plan"
+
 // claimPatience is how long a new Workspace may be without any sign of the provider before that is told.
 const claimPatience = 2 * time.Minute
 
@@ -236,6 +239,8 @@ func (o *Observation) progress(live *Live, in Circumstances, ready, synced *meta
 		if synced != nil && synced.ObservedGeneration == 0 {
 			o.Message += ". Before v1 it does not report when there was nothing to apply: should that be so, annotate the Workspace with crossplane.io/paused=true, and remove the annotation when Synced is False"
 		}
+	case live.Started(time.Time{}).IsZero(): // Its finalizer comes a moment earlier, which is nothing to tell.
+		o.Message = initialising
 	default:
 		o.Message = "Terraform applies the module for the first time"
 	}
@@ -261,7 +266,7 @@ func (l *Live) Unclaimed() bool { return !l.claimed() && !l.Deleting() }
 // nothing to worry about at first.
 func (o *Observation) unclaimed(live *Live, watched time.Duration) {
 	if left := claimPatience - watched; left > 0 {
-		o.Message, o.LookAgain = "waiting for provider-terraform to initialise and plan", left
+		o.Message, o.LookAgain = initialising, left
 		return
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason

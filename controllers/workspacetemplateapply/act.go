@@ -146,16 +146,16 @@ func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, li
 }
 
 // prepare sets the finalizer, spec.workspaceName and what keeps clusterctl from moving the object, in one patch. The older
-// CAPT's finalizer is exchanged for ours. Where the state is gets noted only of a Workspace that is ours: creating one may find
-// one that was left behind, and a note of before would make that ours.
+// CAPT's finalizer is exchanged for ours.
 func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	return engine.Patch(ctx, r.Client, apply, func() {
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 		controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 		apply.Spec.WorkspaceName = f.Name
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.Block)
-		if f.owned() {
-			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, f.externalName())
+		if name := f.externalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
+			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)
+			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.NotedByAnnotation, string(apply.UID))
 		}
 	})
 }

@@ -87,7 +87,7 @@ func TestACrashBetweenMakingTheWorkspaceAndStatusIsHarmless(t *testing.T) {
 
 	w.fail = nil
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
+	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Status.WorkspaceRef.Name)
 }
 

@@ -19,6 +19,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,17 +95,18 @@ func (w *world) requireFewWrites() {
 	w.Helper()
 	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
 	require.NoError(w, err)
-	writes := 0
+	var writes []string
 	for _, event := range events {
-		switch event.ObjectRef.Resource {
+		ref := event.ObjectRef
+		switch ref.Resource {
 		case "events", "leases", "workspacetemplates":
 		default:
-			writes++
+			writes = append(writes, strings.Join([]string{event.Verb, ref.Resource, ref.Subresource, ref.Name}, " "))
 		}
-		require.NotEqual(w, "clusters", event.ObjectRef.Resource, "CAPT never writes a Cluster")
+		require.NotEqual(w, "clusters", ref.Resource, "CAPT never writes a Cluster")
 	}
-	w.Logf("writes of the manager from creation to Ready: %d", writes)
-	require.LessOrEqual(w, writes, maxWrites)
+	w.Logf("writes of the manager from creation to Ready: %d", len(writes))
+	require.LessOrEqual(w, len(writes), maxWrites, strings.Join(writes, "\n"))
 }
 
 // requireDestroyedInOrder reads from the audit log that the Workspace of the VPC was deleted only when that of the control
