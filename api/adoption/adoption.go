@@ -40,7 +40,7 @@ type Expectation struct {
 	Variables map[string]string
 }
 
-// Candidate is a WorkspaceTemplateApply that may belong to an owner which refers to none.
+// Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which a person has to decide.
 type Candidate struct {
 	Name string
 	// Evidence is what speaks for it; never empty.
@@ -57,6 +57,8 @@ const (
 	Owned Evidence = "this object owns it"
 	// Named: the owner would make one of that name.
 	Named Evidence = "it has the name that the naming scheme gives"
+	// Referred: spec of the owner names it, and nobody has adopted it from the older CAPT yet.
+	Referred Evidence = "spec refers to it"
 )
 
 // String tells the name and the evidence.
@@ -101,10 +103,10 @@ func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTe
 	return found
 }
 
-// Names of the candidates for which there is a piece of evidence; of all of them if it is empty.
+// Names of the candidates for which there is a piece of evidence.
 func Names(candidates []Candidate, evidence Evidence) (names []string) {
 	for _, candidate := range candidates {
-		if evidence == "" || slices.Contains(candidate.Evidence, evidence) {
+		if slices.Contains(candidate.Evidence, evidence) {
 			names = append(names, candidate.Name)
 		}
 	}

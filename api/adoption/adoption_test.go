@@ -74,7 +74,12 @@ func TestCandidates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			candidates := want.Candidates(owner, row.applies)
-			names, ownedNames := adoption.Names(candidates, ""), adoption.Names(candidates, adoption.Owned)
+			var names []string
+			for _, candidate := range candidates {
+				assert.NotEmpty(t, candidate.Evidence, candidate.Name)
+				names = append(names, candidate.Name)
+			}
+			ownedNames := adoption.Names(candidates, adoption.Owned)
 			assert.Equal(t, row.want, names)
 			assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 				return !slices.ContainsFunc(row.applies, func(a infrav1.WorkspaceTemplateApply) bool {

@@ -74,10 +74,10 @@ func (f *Facts) outputKubeconfig() ([]byte, string, error) {
 		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
 	case errors.Is(unusable, kubeconfig.ErrShortLived):
 		ends, _ := kubeconfig.Expiry(output)
-		if !f.tokens.now.Before(ends) {
+		if !f.Now.Before(ends) {
 			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q has ended: %w"+again, terraform.OutputKubeconfig, unusable)
 		}
-		f.lookAgain(ends.Sub(f.tokens.now))
+		f.lookAgain(ends.Sub(f.Now))
 	case unusable != nil && !errors.Is(unusable, kubeconfig.ErrGetToken):
 		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q can not be used: %w", terraform.OutputKubeconfig, unusable)
 	}

@@ -64,6 +64,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
+			if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), eksIndex) {
+				return errors.New("a manager that makes no tokens has no index " + eksIndex)
+			}
+			return c.List(ctx, list, opts...)
+		},
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			named, _ := obj.(interface{ GetName() string })
 			if err := write("apply " + named.GetName()); err != nil {

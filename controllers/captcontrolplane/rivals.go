@@ -30,7 +30,8 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// eksIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they make.
+// eksIndex finds the WorkspaceTemplateApplies of control planes by the EKS cluster that they make. There is one only where the
+// manager makes tokens.
 const eksIndex = "eksCluster"
 
 // eksCluster is the name of the EKS cluster that a WorkspaceTemplateApply of a control plane makes. A token is bound to the name

@@ -33,7 +33,6 @@ const credentialsAfter = 5 * time.Minute
 
 // tokenFacts are what a kubeconfig with a token rests on.
 type tokenFacts struct {
-	now time.Time
 	// kubeconfig gives one with a token, or the published one as long as that can stay (see kubeconfig.Source); nil when this
 	// manager makes no tokens.
 	kubeconfig func(from kubeconfig.Source, published []byte) (data []byte, next time.Time, err error)
@@ -55,7 +54,6 @@ func (paused) Token(context.Context, string, string) (string, time.Time, error) 
 
 // observeTokens finds out whether the manager may make a token for the control plane.
 func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	f.tokens.now = r.Clock.Now()
 	if r.Tokens == nil {
 		return nil
 	}
@@ -64,7 +62,7 @@ func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlpla
 		tokens = paused{}
 	}
 	f.tokens.kubeconfig = func(from kubeconfig.Source, published []byte) ([]byte, time.Time, error) {
-		return from.Kubeconfig(ctx, tokens, published, f.tokens.now)
+		return from.Kubeconfig(ctx, tokens, published, f.Now)
 	}
 	f.tokens.taken, err = r.nameTaken(ctx, controlPlane, f.Apply.Apply.Spec.Variables[naming.ClusterVariable])
 	return err
@@ -114,7 +112,7 @@ func (f *Facts) tokenKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) (
 		return nil, reason, err
 	}
 	data, next, err := f.tokens.kubeconfig(from, f.Kubeconfig.value())
-	after := next.Sub(f.tokens.now)
+	after := next.Sub(f.Now)
 	switch {
 	case err == nil:
 	case errors.Is(err, errPaused):
@@ -122,7 +120,7 @@ func (f *Facts) tokenKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) (
 			return nil, controlplanev1.KubeconfigMissingReason, err
 		}
 		ends, _ := kubeconfig.Expiry(data)
-		after, err = ends.Sub(f.tokens.now), nil
+		after, err = ends.Sub(f.Now), nil
 	case data != nil:
 		err = fmt.Errorf("the token in the kubeconfig still works, but can not be renewed: %w", err)
 	default:

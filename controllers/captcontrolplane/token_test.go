@@ -106,10 +106,10 @@ func (p *Published) kind(t *testing.T, output string) string {
 
 // withTokens lets a scene make tokens with an identity, at the time at which the objects were created.
 func (s *scene) withTokens(tokens kubeconfig.Tokens) *scene {
-	s.tokens = tokenFacts{now: builder.Created}
+	s.Now, s.tokens = builder.Created, tokenFacts{}
 	if tokens != nil {
 		s.tokens.kubeconfig = func(from kubeconfig.Source, published []byte) ([]byte, time.Time, error) {
-			return from.Kubeconfig(s.Context(), tokens, published, s.tokens.now)
+			return from.Kubeconfig(s.Context(), tokens, published, s.Now)
 		}
 	}
 	return s

@@ -45,7 +45,8 @@ import (
 type Facts struct {
 	// Apply is nil when it does not exist.
 	Apply *infrav1.WorkspaceTemplateApply
-	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none.
+	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none, or the one that it refers
+	// to and nobody has adopted.
 	Candidates []adoption.Candidate
 	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
 	Owned []string
@@ -107,7 +108,8 @@ func taken(object client.Object, want adoption.Expectation, apply *infrav1.Works
 		return Facts{Claimed: conflict}
 	}
 	if workspace := adoption.Unadopted(apply); workspace != "" {
-		return Facts{Candidates: []adoption.Candidate{{Name: apply.Name}}, Owned: []string{apply.Name}, Unadopted: workspace}
+		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}
+		return Facts{Candidates: []adoption.Candidate{candidate}, Owned: []string{apply.Name}, Unadopted: workspace}
 	}
 	return Facts{Apply: apply}
 }

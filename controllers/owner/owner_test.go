@@ -138,7 +138,9 @@ func TestObserve(t *testing.T) {
 	f, err = Observe(ctx, c, c, owner, nil, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
-	assert.Equal(t, []string{"by-hand", "demo-vpc"}, adoption.Names(f.Candidates, ""))
+	assert.Equal(t, []adoption.Candidate{
+		{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Owned}}, {Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Named}},
+	}, f.Candidates)
 }
 
 // Defaulting sets the reference when nothing of the name exists. What is made under it afterwards may not be in the cache.
@@ -371,6 +373,7 @@ func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
 	facts := taken(owner, want, apply)
 	assert.Nil(t, facts.Apply)
+	assert.Equal(t, []adoption.Candidate{{Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Referred}}}, facts.Candidates)
 	assert.Equal(t, []string{"demo-vpc"}, facts.Owned, "the owner stays until it is adopted")
 	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which an older CAPT made")
 	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")

@@ -25,12 +25,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -73,7 +75,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(predicate.NewPredicateFuncs(ofWorkspaces))).
+		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionMatters())).
 		Build(r)
 	if err != nil {
 		return err
@@ -151,10 +153,22 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 
 // ofDefinition reconciles all that wait for a definition, or whose move depends on its labels; all there are, when it is going.
 func (r *Reconciler) ofDefinition(ctx context.Context, definition client.Object) []ctrl.Request {
+	movable := definition.GetName() == workspace.DefinitionOf(terraform.ScopeNamespaced)
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
-		return !definition.GetDeletionTimestamp().IsZero() || blocked(apply) ||
+		return !definition.GetDeletionTimestamp().IsZero() ||
+			movable && blocked(apply) && apply.Annotations[clusterctlv1.BlockMoveAnnotation] != untilByHand ||
 			slices.ContainsFunc(apply.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == infrav1.WorkspaceKindMissingReason })
 	})
+}
+
+// definitionMatters passes what happens to the definitions of Workspaces and could change a decision: they come and go, and have
+// labels for clusterctl. Whatever else is written to them would wake the whole fleet for nothing. Whether a version is served
+// can not be told from a definition, so who waits for that looks by itself.
+func definitionMatters() predicate.Predicate {
+	goes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+	return predicate.And(predicate.NewPredicateFuncs(ofWorkspaces), predicate.Or[client.Object](predicate.LabelChangedPredicate{}, goes))
 }
 
 // ofWorkspaces tells the definition of a kind of Workspace from all others.

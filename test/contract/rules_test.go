@@ -34,7 +34,8 @@ type rule struct {
 	title string
 	// mandatory is the word of the document's table.
 	mandatory bool
-	// reason says why the rule is none for CAPT. The test then makes sure that CAPT does not look as if it followed it.
+	// reason says why the rule is none for CAPT. A test then makes sure that CAPT does not look as if it followed it; where
+	// there is nothing to be seen, there is none.
 	reason string
 	test   func(t *testing.T)
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package defects_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -90,11 +91,24 @@ metadata: {name: demo}
 spec: {templateRef: {name: nowhere}}
 `
 
+// Who takes his own finalizer off must not let go what another kind's controller holds.
 func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
 	t.Parallel()
-	finalizers := map[string]bool{
-		infrav1.CAPTClusterFinalizer: true, controlplanev1.CAPTControlPlaneFinalizer: true,
-		infrav1.WorkspaceTemplateFinalizer: true, infrav1.WorkspaceTemplateApplyFinalizer: true,
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w.User(w.Everything()...)
+	w.AwaitState(controlplanev1.StateReady, "")
+	holders := map[string]string{}
+	for _, row := range []struct {
+		object client.Object
+		name   string
+	}{
+		{&infrav1.CAPTCluster{}, stage.Demo}, {&controlplanev1.CAPTControlPlane{}, stage.Demo},
+		{&infrav1.WorkspaceTemplate{}, stage.VPCTemplate}, {&infrav1.WorkspaceTemplateApply{}, stage.VPC},
+	} {
+		require.True(w, w.Exists(row.object, row.name))
+		require.Len(w, row.object.GetFinalizers(), 1, "%T", row.object)
+		finalizer, kind := row.object.GetFinalizers()[0], fmt.Sprintf("%T", row.object)
+		require.Empty(w, holders[finalizer], "%s has the finalizer of another kind", kind)
+		holders[finalizer] = kind
 	}
-	require.Len(t, finalizers, 4)
 }

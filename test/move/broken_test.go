@@ -90,7 +90,7 @@ func TestAMoveThatBrokeOffBeforeItDeletedIsStartedAgain(t *testing.T) {
 	w.awaitDeletions(true)
 	require.Equal(t, w.names(source, workspaceKind), w.names(target, workspaceKind), "both are there, and both providers look")
 
-	w.kubectl(source, "patch", "cluster", "demo", "-n", w.namespace, "--type=merge", "-p", `{"spec":{"paused":false}}`)
+	w.follow(takePauseAway, "NAME", "demo")
 	w.awaitReady(source, "v1.34.0")
 	w.awaitBlock(vpc, "until-paused")
 	w.awaitBlock(eks, "until-paused")

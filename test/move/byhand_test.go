@@ -17,7 +17,6 @@ limitations under the License.
 package move_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,13 +27,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 // clusterWide reads the cluster-wide Workspaces of the Cluster demo.
@@ -69,23 +68,14 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 		w.awaitBlock(name, "by-hand")
 	}
 	workspaces := w.clusterWide()
-	for _, workspace := range workspaces {
-		moved, written := workspace.DeepCopy(), map[string]any{"metadata": map[string]any{"managedFields": workspace.GetManagedFields()}}
-		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"} {
-			unstructured.RemoveNestedField(moved.Object, "metadata", field)
-		}
-		unstructured.RemoveNestedField(moved.Object, "status")
-		require.NoError(t, target.Create(t.Context(), moved))
-		fields, err := json.Marshal(written)
-		require.NoError(t, err)
-		require.NoError(t, target.Patch(t.Context(), moved, client.RawPatch(types.MergePatchType, fields)))
-	}
-	w.kubectl(source, "annotate", "workspacetemplateapplies", "--all", "-n", w.namespace, "clusterctl.cluster.x-k8s.io/block-move-")
+	told := w.follow(copyWide)
+	require.Equal(t, 2, strings.Count(told, " patched\n"), told)
+	w.follow(releaseMove)
 	move.wait()
+	told = w.follow(removeWide)
+	require.Equal(t, 2, strings.Count(told, " deleted\n"), told)
 	for _, workspace := range workspaces {
-		require.NoError(t, source.Patch(t.Context(), workspace, mark))
-		require.NoError(t, source.Delete(t.Context(), workspace))
-		require.NoError(t, source.Patch(t.Context(), workspace, letGo))
+		require.True(t, engine.Absent(source.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)))
 	}
 
 	w.awaitReady(target, "v1.34.0")
@@ -102,29 +92,30 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 	}
 }
 
-// The look of docs/move.md before a move: a Workspace on the other side that may only look finds the state, or tells that there is
-// none, and destroys nothing when it goes.
+// A Workspace on the other side that may only look finds the state, or tells that there is none, and destroys nothing when it goes.
 func TestALookBeforehandTellsWhetherTheStateIsThere(t *testing.T) {
 	t.Parallel()
 	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
 	require.NoError(t, target.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	blind := &unstructured.Unstructured{Object: map[string]any{"spec": workspace.DeepCopy().Object["spec"]}}
+	blind.SetGroupVersionKind(workspaceKind)
+	blind.SetNamespace(w.namespace)
+	blind.SetName("blind")
+	blind.SetAnnotations(map[string]string{"crossplane.io/external-name": "unknown"})
+	require.NoError(t, unstructured.SetNestedSlice(blind.Object, []any{"Observe"}, "spec", "managementPolicies"))
+	require.NoError(t, source.Create(t.Context(), blind))
+
 	began := time.Now()
-	for name, row := range map[string]struct{ externalName, condition, want string }{
-		"alone-look": {workspace.GetAnnotations()["crossplane.io/external-name"], "Ready", "True"},
-		"blind-look": {"unknown", "Synced", "external resource does not exist"},
+	w.follow(lookBefore)
+	for name, row := range map[string]struct{ condition, want string }{
+		"alone-look": {"Ready", "True"},
+		"blind-look": {"Synced", "external resource does not exist"},
 	} {
-		look := &unstructured.Unstructured{Object: map[string]any{"spec": workspace.DeepCopy().Object["spec"]}}
-		look.SetGroupVersionKind(workspaceKind)
-		look.SetNamespace(w.namespace)
-		look.SetName(name)
-		look.SetAnnotations(map[string]string{"crossplane.io/external-name": row.externalName})
-		unstructured.RemoveNestedField(look.Object, "spec", "writeConnectionSecretToRef")
-		require.NoError(t, unstructured.SetNestedSlice(look.Object, []any{"Observe"}, "spec", "managementPolicies"))
-		require.NoError(t, target.Create(t.Context(), look))
+		look := w.workspace(target, name)
 		w.await(target, look, name, func() string { return lacks(look, row.condition, row.want) })
-		require.NoError(t, target.Delete(t.Context(), look))
-		w.awaitGone(target, look, name)
 	}
+	w.follow(lookNoMore)
+	require.Empty(t, w.names(target, workspaceKind))
 	require.Empty(t, w.done(began))
 	require.NotZero(t, w.cloud())
 }

@@ -35,10 +35,10 @@ import (
 
 const definition = "workspaces.tf.m.upbound.io"
 
-// labelled lets clusterctl move Workspaces, as the manual says.
+// labelled lets clusterctl move Workspaces.
 func (w *world) labelled() {
 	w.Helper()
-	w.kubectl(source, "label", "crd", definition, "--overwrite", "clusterctl.cluster.x-k8s.io=", "clusterctl.cluster.x-k8s.io/move-hierarchy=")
+	w.follow(labelDefinition)
 }
 
 // readyCluster makes a Cluster on the source that is Ready and could be moved.
@@ -137,6 +137,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	for _, kind := range moved {
 		require.Empty(t, w.names(source, kind), kind.Kind)
 	}
+	require.Contains(t, w.follow(lookAfterwards), "No resources found", "on the old side")
 	w.awaitReady(target, "v1.34.0")
 	require.Equal(t, statuses, w.statuses(target))
 	require.ElementsMatch(t, secrets, w.names(target, corev1.SchemeGroupVersion.WithKind("Secret")))
@@ -209,7 +210,8 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 	move.stop()
 	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
 
-	w.kubectl(source, "patch", "cluster", "demo", "-n", w.namespace, "--type=merge", "-p", `{"spec":{"paused":false}}`)
+	require.Contains(t, w.follow(askWhy), "clusterctl move waits: it looked for what to move before")
+	require.Contains(t, w.follow(takePauseAway, "NAME", "demo"), "cluster.cluster.x-k8s.io/demo patched")
 	w.awaitBlock(vpc, "until-paused")
 	w.awaitBlock(eks, "until-paused")
 	w.awaitReady(source, "v1.34.0")
@@ -232,12 +234,12 @@ func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
 	t.Parallel()
 
 	began := time.Now()
-	w.kubectl(source, "annotate", "workspacetemplateapply", "alone", "-n", w.namespace, "cluster.x-k8s.io/paused=")
+	w.follow(pauseByHand, "NAME", "alone")
 	w.startMove().wait()
 	for _, kind := range moved {
 		require.Empty(t, w.names(source, kind), kind.Kind)
 	}
-	w.kubectl(target, "annotate", "workspacetemplateapply", "alone", "-n", w.namespace, "cluster.x-k8s.io/paused-")
+	w.follow(unpauseByHand, "NAME", "alone")
 	w.awaitCondition(target, apply, "alone", infrav1.ReadyCondition, "")
 	require.Equal(t, w.workspace(target, "alone").GetUID(), apply.Status.WorkspaceRef.UID)
 	require.Contains(t, w.names(target, corev1.SchemeGroupVersion.WithKind("Secret")), "alone-outputs")

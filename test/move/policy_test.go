@@ -35,12 +35,11 @@ import (
 
 // What clusterctl does to an object that it has moved, in its own words.
 var (
-	mark       = client.RawPatch(types.JSONPatchType, []byte(`[{"op": "add", "path":"/metadata/annotations", "value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`))
-	letGo      = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`))
-	name       = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/external-name":"other"}}}`))
-	unmark     = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":null}}}`))
-	nameUnmark = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":null,"crossplane.io/external-name":"same"}}}`))
-	hold       = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["finalizer.managedresource.crossplane.io","example.com/another"]}}`))
+	mark   = client.RawPatch(types.JSONPatchType, []byte(`[{"op": "add", "path":"/metadata/annotations", "value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`))
+	letGo  = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`))
+	name   = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/external-name":"other"}}}`))
+	unmark = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":null}}}`))
+	hold   = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["finalizer.managedresource.crossplane.io","example.com/another"]}}`))
 )
 
 // alonePaused makes a Workspace that is at rest, and keeps CAPT away from it.
@@ -111,7 +110,8 @@ func TestAProviderThatStillRunsDoesNotDestroyWhatWasMoved(t *testing.T) {
 
 func TestABrokenMoveIsTakenBackAtOnce(t *testing.T) {
 	t.Parallel()
-	_, workspace := alonePaused(t, terraform.ScopeNamespaced)
+	w, workspace := alonePaused(t, terraform.ScopeNamespaced)
+	state := workspace.GetAnnotations()["crossplane.io/external-name"]
 	require.NoError(t, source.Patch(t.Context(), workspace, hold), "without the mark everything may be written")
 	require.NoError(t, source.Patch(t.Context(), workspace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/another"]}}`))))
 	require.NoError(t, source.Patch(t.Context(), workspace, mark))
@@ -120,6 +120,8 @@ func TestABrokenMoveIsTakenBackAtOnce(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
 		require.ErrorContains(t, err, "lives on in another cluster", what)
 	}
-	require.NoError(t, source.Patch(t.Context(), workspace, nameUnmark))
+	w.follow(unmarkMoved, "NAME-OF-THE-STATE", state, "NAME", workspace.GetName())
 	require.NoError(t, source.Patch(t.Context(), workspace, hold))
+	require.Equal(t, state, workspace.GetAnnotations()["crossplane.io/external-name"])
+	require.NotContains(t, workspace.GetAnnotations(), "clusterctl.cluster.x-k8s.io/delete-for-move")
 }

@@ -32,6 +32,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -137,10 +138,10 @@ func startSide(ctx context.Context, scripts string) (*side, error) {
 }
 
 // prepare does what an operator does: clusterctl init labels the definitions that it installs, and the providers of both sides
-// are configured alike.
+// are configured alike. Those of CAPT are as config/crd has them, since not everybody installs CAPT with clusterctl.
 func (s *side) prepare(ctx context.Context) error {
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := s.List(ctx, definitions, client.HasLabels{"cluster.x-k8s.io/provider"}); err != nil {
+	if err := s.List(ctx, definitions, client.MatchingLabels{clusterv1.ProviderNameLabel: "cluster-api"}); err != nil {
 		return err
 	}
 	for i := range definitions.Items {

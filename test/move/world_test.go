@@ -20,7 +20,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -60,11 +59,13 @@ const (
 type world struct {
 	*testing.T
 	namespace string
+	// folder is where commands of the manual leave files.
+	folder string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, namespace: "test-" + rand.String(6)}
+	w := &world{T: t, namespace: "test-" + rand.String(6), folder: t.TempDir()}
 	require.NoError(t, source.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
 	return w
 }
@@ -87,16 +88,9 @@ func (w *world) apply(on *side, documents ...string) {
 	}
 }
 
-// command is one of the programs of the sandbox.
-func (w *world) command(on *side, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(w.Context(), on.Binary(name), append(args, "--kubeconfig", on.Kubeconfig())...)
-	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
-	return cmd
-}
-
 func (w *world) kubectl(on *side, args ...string) {
 	w.Helper()
-	out, err := w.command(on, sandbox.Kubectl, args...).CombinedOutput()
+	out, err := exec.CommandContext(w.Context(), on.Binary(sandbox.Kubectl), append(args, "--kubeconfig", on.Kubeconfig())...).CombinedOutput()
 	require.NoError(w, err, "kubectl %s: %s", strings.Join(args, " "), out)
 }
 
@@ -112,7 +106,7 @@ type clusterctl struct {
 func (w *world) startMove() *clusterctl {
 	w.Helper()
 	c := &clusterctl{world: w, ended: make(chan error, 1)}
-	c.cmd = w.command(source, sandbox.Clusterctl, "move", "-n", w.namespace, "--to-kubeconfig", target.Kubeconfig(), "-v", "5")
+	c.cmd = w.shell("exec " + commands(w.T, moveNamespace)) // What is stopped is clusterctl, not the shell.
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
 	require.NoError(w, c.cmd.Start())
 	go func() { c.ended <- c.cmd.Wait() }()

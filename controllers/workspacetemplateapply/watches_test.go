@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// fleet is a world of six: three that clusterctl may move, one that it can not, one that has no Workspace yet, and one that
+// waits for the kind.
+func fleet(t *testing.T) *world {
+	t.Helper()
+	var objects []client.Object
+	for name, until := range map[string]string{"one": untilPaused, "two": untilPaused, "three": untilLabelled, "wide": untilByHand} {
+		objects = append(objects, builder.WorkspaceTemplateApply(name, builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, until)))
+	}
+	return newWorld(t, append(objects, builder.WorkspaceTemplateApply("new"),
+		builder.WorkspaceTemplateApply("waiting", builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Reason: infrav1.WorkspaceKindMissingReason}}
+		})))...)
+}
+
+// What happens to a definition wakes those for whom it can change something, and nobody else: there may be thousands.
+func TestADefinitionWakesThoseWhoseFateItIs(t *testing.T) {
+	definition := func(scope terraform.Scope, change func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
+		made := builder.WorkspaceDefinition(scope)
+		if change != nil {
+			change(made)
+		}
+		return made
+	}
+	label := func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Labels = map[string]string{clusterctlv1.ClusterctlLabel: ""}
+	}
+	for name, row := range map[string]struct {
+		change               func(*apiextensionsv1.CustomResourceDefinition)
+		namespaced, anywhere int // How many wake by the definition of Workspaces in namespaces, and of those that are cluster-wide.
+	}{
+		"nothing, at a resync": {nil, 0, 0},
+		"status": {func(d *apiextensionsv1.CustomResourceDefinition) {
+			d.ResourceVersion, d.Status.StoredVersions = "2", []string{"v1beta1"}
+		}, 0, 0},
+		"an annotation": {func(d *apiextensionsv1.CustomResourceDefinition) {
+			d.Annotations = map[string]string{"note": ""}
+		}, 0, 0},
+		"another version": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Generation++ }, 0, 0},
+		"a label":         {label, 4, 1},
+		"it begins to go": {func(d *apiextensionsv1.CustomResourceDefinition) {
+			at := metav1.NewTime(builder.Created)
+			d.DeletionTimestamp = &at
+		}, 6, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for scope, want := range map[terraform.Scope]int{terraform.ScopeNamespaced: row.namespaced, terraform.ScopeCluster: row.anywhere} {
+				w, changed := fleet(t), definition(scope, row.change)
+				woken := 0
+				if definitionMatters().Update(event.UpdateEvent{ObjectOld: definition(scope, nil), ObjectNew: changed}) {
+					woken = len(w.reconciler.ofDefinition(context.Background(), changed))
+				}
+				assert.Equal(t, want, woken, scope)
+			}
+		})
+	}
+}
+
+func TestDefinitionsComeAndGo(t *testing.T) {
+	matters, stranger := definitionMatters(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"}}
+	for _, scope := range terraform.Scopes() {
+		definition := builder.WorkspaceDefinition(scope)
+		assert.True(t, matters.Create(event.CreateEvent{Object: definition}))
+		assert.True(t, matters.Delete(event.DeleteEvent{Object: definition}))
+	}
+	assert.False(t, matters.Create(event.CreateEvent{Object: stranger}))
+	assert.False(t, matters.Delete(event.DeleteEvent{Object: stranger}))
+}

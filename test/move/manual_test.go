@@ -1,0 +1,178 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package move_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+// step is what only the commands of one step of docs/move.md have in them. The tests run those as they stand there.
+type step string
+
+const (
+	labelDefinition step = "label crd"
+	lookBefore      step = "-look\n"
+	lookNoMore      step = "delete workspaces.tf.m.upbound.io"
+	stopProvider    step = "scale deployment crossplane"
+	moveNamespace   step = "clusterctl move"
+	pauseByHand     step = "cluster.x-k8s.io/paused="
+	unpauseByHand   step = "cluster.x-k8s.io/paused-"
+	lookAfterwards  step = "get cluster,"
+	askWhy          step = "MESSAGE:"
+	takePauseAway   step = `"paused":false`
+	unmarkMoved     step = "NAME-OF-THE-STATE"
+	copyWide        step = "managedFields"
+	releaseMove     step = "block-move-"
+	removeWide      step = "--wait=false"
+)
+
+// fence is around the commands of a step; those of a list are indented.
+var fence = regexp.MustCompile("(?ms)^ *```\n(.*?)^ *```$")
+
+// manual is the commands of docs/move.md, step by step.
+func manual(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/move.md")
+	require.NoError(t, err)
+	var steps []string
+	for _, match := range fence.FindAllStringSubmatch(string(text), -1) {
+		steps = append(steps, match[1])
+	}
+	return steps
+}
+
+// commands are those of a step.
+func commands(t *testing.T, of step) string {
+	t.Helper()
+	var found []string
+	for _, block := range manual(t) {
+		if strings.Contains(block, string(of)) {
+			found = append(found, block)
+		}
+	}
+	require.Len(t, found, 1, "step %q", of)
+	return found[0]
+}
+
+func TestNoStepOfTheManualIsUnknown(t *testing.T) {
+	t.Parallel()
+	known := map[string]step{}
+	for _, s := range []step{
+		labelDefinition, lookBefore, lookNoMore, stopProvider, moveNamespace, pauseByHand, unpauseByHand,
+		lookAfterwards, askWhy, takePauseAway, unmarkMoved, copyWide, releaseMove, removeWide,
+	} {
+		known[commands(t, s)] = s
+	}
+	for _, block := range manual(t) {
+		require.NotEmpty(t, known[block], "no test runs this:\n%s", block)
+	}
+}
+
+// shell runs a script where an operator would, with the programs of the sandbox.
+func (w *world) shell(script string, environment ...string) *exec.Cmd {
+	w.Helper()
+	cmd := exec.CommandContext(w.Context(), "bash", "-e", "-o", "pipefail", "-c", script)
+	cmd.Dir = w.folder
+	path := []string{filepath.Dir(source.Binary(sandbox.Kubectl)), filepath.Dir(source.Binary(sandbox.Clusterctl)), os.Getenv("PATH")}
+	cmd.Env = append(os.Environ(), "OLD="+source.Kubeconfig(), "NEW="+target.Kubeconfig(), "NS="+w.namespace, "KUBECONFIG=/nowhere",
+		"PATH="+strings.Join(path, string(os.PathListSeparator)), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	cmd.Env = append(cmd.Env, environment...)
+	return cmd
+}
+
+// follow does a step of the manual, with names in the place of words in capitals, and returns what it prints.
+func (w *world) follow(s step, names ...string) string {
+	w.Helper()
+	script := strings.NewReplacer(names...).Replace(commands(w.T, s))
+	out, err := w.shell(script).CombinedOutput()
+	require.NoError(w, err, "%s\n%s", script, out)
+	return string(out)
+}
+
+// deployment is one as Crossplane makes it: what it belongs to is told by labels of its Pods, but not by its own.
+func deployment(name, provider string) *appsv1.Deployment {
+	labels := map[string]string{"pkg.crossplane.io/provider": provider, "pkg.crossplane.io/revision": name}
+	if provider == "" {
+		labels = map[string]string{"app": name}
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ProviderNamespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "package-runtime", Image: "example.com/provider"}}},
+			},
+		},
+	}
+}
+
+// Nobody makes Pods of Deployments in the sandbox, so the test does.
+func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	provider := deployment("provider-terraform-5d8f", "provider-terraform")
+	running := map[string]*appsv1.Deployment{"crossplane": deployment("crossplane", ""), "provider": provider, "another": deployment("provider-aws-1c2e", "provider-aws")}
+	for _, object := range running {
+		require.NoError(t, source.Create(t.Context(), object))
+	}
+	pod := &corev1.Pod{ObjectMeta: provider.Spec.Template.ObjectMeta, Spec: provider.Spec.Template.Spec}
+	pod.Namespace, pod.Name = sandbox.ProviderNamespace, provider.Name
+	require.Eventually(t, func() bool { return source.Create(t.Context(), pod) == nil }, patience, 50*time.Millisecond, "there is no ServiceAccount for Pods")
+
+	began, ended := time.Now(), make(chan struct{})
+	var out []byte
+	var err error
+	go func() {
+		defer close(ended)
+		out, err = w.shell(commands(t, stopProvider), "PROVIDER=provider-terraform").CombinedOutput()
+	}()
+	require.Eventually(t, func() bool {
+		looks, err := source.AuditEvents(audit.Filter{User: sandbox.AdminUser, Verbs: []string{"list", "watch"}, Resource: "pods", Namespace: sandbox.ProviderNamespace, Since: began})
+		return err == nil && len(looks) > 0
+	}, patience, 50*time.Millisecond, "nobody waits for the Pod")
+	require.NoError(t, source.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	<-ended
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), fmt.Sprintf("pod/%s condition met", pod.Name))
+	require.Contains(t, string(out), "No resources found")
+	for name, replicas := range map[string]int32{"crossplane": 0, "provider": 0, "another": 1} {
+		require.NoError(t, source.Get(t.Context(), client.ObjectKeyFromObject(running[name]), running[name]))
+		require.Equal(t, replicas, *running[name].Spec.Replicas, name)
+	}
+
+	out, err = w.shell(commands(t, stopProvider), "PROVIDER=misspelt").CombinedOutput()
+	require.Error(t, err, "%s", out)
+	require.Contains(t, string(out), "no name was specified")
+}
