@@ -302,6 +302,19 @@ func TestARestartDoesNotHoldOnToATimeoutThatWasLeft(t *testing.T) {
 	}
 }
 
+// A control plane that is made for a WorkspaceTemplateApply which has been Ready for a month begins to wait now.
+func TestASecretIsNotLateInTheFirstSecond(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	changeApply(w, builder.UpToDate(outputs()))
+	changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.Conditions[0].LastTransitionTime = metav1.NewTime(builder.Created.Add(-30 * 24 * time.Hour))
+	}))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, controlplanev1.StateConfiguring, w.get().Status.State)
+	assert.Equal(t, 5*time.Minute, w.again)
+}
+
 // A queue is not late: provider-terraform applies one Workspace at a time.
 func TestWhatHasNotBegunHasNoTimeout(t *testing.T) {
 	w := newWorld(t, prepared()...)

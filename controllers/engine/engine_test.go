@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -261,4 +262,19 @@ func TestAMessageIsNeverTakenForAFormat(t *testing.T) {
 	s.show(False("Ready", "ApplyFailed", "100%d of %s"))
 	s.mustReconcile()
 	assert.Equal(t, []string{"Normal ApplyFailed 100%d of %s"}, s.told())
+}
+
+// Who waits for half an hour would show the old status for as long.
+func TestAStatusThatCouldNotBeWrittenIsTriedAgainAlsoWhenActWaits(t *testing.T) {
+	for name, end := range map[string]error{"wait": Wait("a timeout", 29*time.Minute), "terminal": Terminal("Rejected", errors.New("no"))} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, builder.CAPTCluster("demo"))
+			s.show(True("Ready", "Ready", "is there"))
+			s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return end }
+			s.refuse = errors.New("etcdserver: request timed out")
+			_, err := s.reconcile()
+			require.ErrorContains(t, err, "request timed out")
+			assert.NotErrorIs(t, err, reconcile.TerminalError(nil))
+		})
+	}
 }
