@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // snapshot is everything that is there, without what differs from one life to the next in any case: times, UIDs and
@@ -55,7 +56,7 @@ func timeless(node any) any {
 		for key, value := range node {
 			switch {
 			case key == "uid", key == "resourceVersion", key == "creationTimestamp", strings.HasSuffix(key, "Time"), key == "time",
-				strings.HasPrefix(key, "crossplane.io/external-create-"):
+				strings.HasPrefix(key, "crossplane.io/external-create-"), key == naming.NotedByAnnotation:
 				node[key] = "(some)"
 			default:
 				node[key] = timeless(value)
