@@ -86,6 +86,8 @@ func quietClient(b *testing.B, s *sandbox.Sandbox) client.Client {
 	return c
 }
 
+// report reports percentiles by the nearest rank: the smallest of these times that so many of a hundred do not exceed. With
+// fewer than a hundred times, the 99th percentile is the longest of them.
 func report(b *testing.B, prefix string, all []time.Duration) {
 	slices.Sort(all)
 	for _, percentile := range []int{50, 99} {

@@ -72,9 +72,7 @@ func measure(b *testing.B, s *sandbox.Sandbox) {
 	for i := range clusters {
 		applyAll(b, c, cluster(fmt.Sprintf("c%d", i))...)
 	}
-	latencies := seen.await(b, "c", clusters, patience)
-	b.ReportMetric(float64(latencies[len(latencies)/2].Milliseconds()), "p50-ms")
-	b.ReportMetric(float64(latencies[len(latencies)-1].Milliseconds()), "p99-ms")
+	report(b, "", seen.await(b, "c", clusters, patience))
 
 	awaitEndpoints(b, c, clusters)
 	settled := time.Now()

@@ -20,9 +20,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -40,6 +42,8 @@ const (
 	fleetRest = 30 * time.Second
 	// later is how many more clusters are made one by one when the fleet is there, and pace how far apart.
 	later, pace = 20, 2 * time.Second
+	// mostWrites is how many writes the manager may need for a cluster, from creation to Ready.
+	mostWrites = 30
 )
 
 // managersOnly is an audit policy for the requests of the manager alone: those of all others are many.
@@ -58,48 +62,60 @@ rules:
 // It reports, for each size,
 //   - ready-s: from the first creation until all are Ready; burst-p50-ms, burst-p99-ms: from a Workspace being up to date to
 //     its control plane being Ready, in this crowd
-//   - writes/cluster, requests/cluster, cpu-ms/cluster: of the manager until then; the writes without Events and templates
+//   - writes/cluster, requests/cluster, cpu-ms/cluster: of the manager until then; the writes without Events and templates, and
+//     more than 30 are a failure
+//   - rss-MiB, peak-rss-MiB: memory of the manager that made them, after that and at most
 //   - rest-requests, rest-cpu-ms: of the manager in half a minute of rest; a write is a failure
-//   - p50-ms, p99-ms: the time that burst-p50-ms is about, of 20 more clusters, made one by one beside the fleet
+//   - p50-ms, p99-ms: the time that burst-p50-ms is about, of 20 more clusters, made one by one beside the fleet;
+//     p99 is the slowest of them
 //   - synced-s: from the start of the manager until its caches are synced and its webhooks answer, when it is started again
 //   - settled-s, restart-requests, restart-cpu-ms/cluster: until it has looked at everything; a write is a failure
-//   - rss-MiB: memory of the manager then
+//   - restart-rss-MiB: memory of the manager then
 //   - delete-s, delete-writes/cluster, delete-cpu-ms/cluster: from the deletion of all Clusters until all are gone
+//   - growth-...: some of these for each cluster, to those of the smallest fleet of the same run; 1 is linear
+//   - rss-KiB/cluster: by how much each cluster more than in the smallest fleet makes the memory grow
 //
-// Figures for each cluster that are the same for each size are linear. FLEET_PROFILER=<address> makes the manager serve its
-// profiles meanwhile.
+// FLEET_ARGS is added to the arguments of the manager, with spaces between, and FLEET_UNTIL names the step after which it
+// ends: create, rest, grow, restart.
 func BenchmarkFleet(b *testing.B) {
+	var smallest *fleet
 	for _, size := range []int{100, 300, 1000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			for b.Loop() {
-				measureFleet(b, size)
+				f := measureFleet(b, size)
+				if smallest == nil || smallest.made == size {
+					smallest = f
+				} else {
+					f.compare(smallest)
+				}
 			}
 		})
 	}
 }
 
-func measureFleet(b *testing.B, size int) {
+func measureFleet(b *testing.B, size int) *fleet {
 	b.Helper()
-	options := sandbox.Options{
+	s, err := sandbox.Start(b.Context(), sandbox.Options{
 		ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditPolicy: []byte(managersOnly),
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + b.TempDir(), "--max-reconcile-rate=16"},
-	}
-	if address := os.Getenv("FLEET_PROFILER"); address != "" {
-		options.ManagerArgs = []string{"--profiler-address=" + address}
-	}
-	s, err := sandbox.Start(b.Context(), options)
+		ManagerArgs:  strings.Fields(os.Getenv("FLEET_ARGS")),
+	})
 	require.NoError(b, err)
-	config := s.Config()
-	c, err := client.NewWithWatch(config, client.Options{Scheme: controllers.Scheme()})
+	c, err := client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})
 	require.NoError(b, err)
 	applyAll(b, c, templates()...)
-	f := &fleet{B: b, s: s, c: c, size: size}
-	f.create()
-	f.rest()
-	f.grow()
-	f.restart()
-	f.delete()
+	f := &fleet{B: b, s: s, c: c, made: size, size: size, figures: map[string]float64{}}
+	for _, step := range []struct {
+		name string
+		run  func()
+	}{{"create", f.create}, {"rest", f.rest}, {"grow", f.grow}, {"restart", f.restart}, {"delete", f.delete}} {
+		step.run()
+		if step.name == os.Getenv("FLEET_UNTIL") {
+			break
+		}
+	}
 	require.NoError(b, s.Stop(context.Background()))
+	return f
 }
 
 // fleet is a fleet that is measured.
@@ -107,8 +123,10 @@ type fleet struct {
 	*testing.B
 	s *sandbox.Sandbox
 	c client.WithWatch
-	// size is how many clusters there are.
-	size int
+	// made is how many clusters were made at once, and size is how many there are.
+	made, size int
+	// figures are those that were told, by their units.
+	figures map[string]float64
 }
 
 // create makes all clusters at the same time.
@@ -130,8 +148,11 @@ func (f *fleet) create() {
 	awaitEndpoints(f.B, f.c, f.size)
 	awaitIdle(f.B, f.s)
 	f.each(float64(countWrites(f.B, f.s, began, shared...)), "writes/cluster")
+	assert.LessOrEqual(f, f.figures["writes/cluster"], float64(mostWrites), "CAPT writes too much")
 	f.each(f.requests(began), "requests/cluster")
 	f.each(1000*(f.cpu()-before), "cpu-ms/cluster")
+	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "rss-MiB")
+	f.tell(peakMemory(f.B, f.s)/(1<<20), "peak-rss-MiB")
 }
 
 // shared are what is written for many clusters together, or only tells of them.
@@ -186,7 +207,7 @@ func (f *fleet) restart() {
 	require.Zero(f, countWrites(f.B, f.s, began, "leases"), "a manager that is started again writes")
 	f.tell(f.requests(began), "restart-requests")
 	f.each(1000*f.cpu(), "restart-cpu-ms/cluster")
-	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "rss-MiB")
+	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "restart-rss-MiB")
 }
 
 // delete deletes all clusters at the same time.
@@ -211,11 +232,23 @@ func (f *fleet) delete() {
 	f.each(1000*(f.cpu()-before), "delete-cpu-ms/cluster")
 }
 
+// compare reports what a cluster costs in this fleet, to what it costs in a smaller one.
+func (f *fleet) compare(smaller *fleet) {
+	ratio := float64(f.made) / float64(smaller.made)
+	f.tell(f.figures["ready-s"]/smaller.figures["ready-s"]/ratio, "growth-ready")
+	f.tell(f.figures["rss-MiB"]/smaller.figures["rss-MiB"]/ratio, "growth-rss")
+	for _, unit := range []string{"cpu-ms", "requests", "writes"} {
+		f.tell(f.figures[unit+"/cluster"]/smaller.figures[unit+"/cluster"], "growth-"+unit)
+	}
+	f.tell((f.figures["rss-MiB"]-smaller.figures["rss-MiB"])*1024/float64(f.made-smaller.made), "rss-KiB/cluster")
+}
+
 // each reports a figure for each cluster.
 func (f *fleet) each(all float64, unit string) { f.tell(all/float64(f.size), unit) }
 
 // tell reports a figure. A large fleet takes long, so it is printed at once, too.
 func (f *fleet) tell(value float64, unit string) {
+	f.figures[unit] = value
 	f.ReportMetric(value, unit)
 	fmt.Fprintf(os.Stderr, "%s %s: %.4g %s\n", time.Now().Format(time.TimeOnly), f.Name(), value, unit)
 }

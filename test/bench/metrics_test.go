@@ -18,10 +18,12 @@ package bench_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"maps"
 	"math"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,6 +34,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // scrape returns the metrics of the manager, by name and labels as they are written.
@@ -57,6 +60,22 @@ func at(metrics map[string]float64, name string) (sum float64) {
 	return sum
 }
 
+// peakMemory is the most memory that the manager has had since it was started, in bytes, as the kernel counts it.
+func peakMemory(b *testing.B, s *sandbox.Sandbox) float64 {
+	b.Helper()
+	running, err := state.Load(s.Dir())
+	require.NoError(b, err)
+	index := slices.IndexFunc(running.Processes, func(p state.Process) bool { return p.Name == sandbox.Manager })
+	require.GreaterOrEqual(b, index, 0, "no manager runs")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", running.Processes[index].PID))
+	require.NoError(b, err)
+	match := regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`).FindSubmatch(status)
+	require.NotNil(b, match, "the kernel does not tell")
+	kibibytes, err := strconv.ParseFloat(string(match[1]), 64)
+	require.NoError(b, err)
+	return kibibytes * 1024
+}
+
 // awaitIdle waits until the manager has nothing to do, and returns since when.
 func awaitIdle(b *testing.B, s *sandbox.Sandbox) (since time.Time) {
 	b.Helper()
@@ -66,8 +85,8 @@ func awaitIdle(b *testing.B, s *sandbox.Sandbox) (since time.Time) {
 		if at(metrics, "workqueue_depth")+at(metrics, "controller_runtime_active_workers") > 0 {
 			since = time.Now()
 		}
-		return time.Since(since) > 2*time.Second
-	}, fleetPatience, 100*time.Millisecond, "the manager does not come to rest")
+		return time.Since(since) > 3*time.Second
+	}, fleetPatience, 300*time.Millisecond, "the manager does not come to rest")
 	return since
 }
 
