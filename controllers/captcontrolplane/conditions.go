@@ -102,7 +102,17 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) 
 	case !known:
 		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the endpoint is about to be written")
 	}
-	return engine.True(conditionType, controlplanev1.EndpointKnownReason, "")
+	return engine.True(conditionType, controlplanev1.EndpointKnownReason, f.otherEndpoint(written))
+}
+
+// otherEndpoint tells that the Cluster has another endpoint: Cluster API takes it over once, and keeps that of a control plane
+// that was deleted and made anew.
+func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
+	if f.Cluster == nil || !f.Cluster.Spec.ControlPlaneEndpoint.IsValid() || f.Cluster.Spec.ControlPlaneEndpoint == written {
+		return ""
+	}
+	return fmt.Sprintf("Cluster %s still has the endpoint %s of an earlier control plane; set its spec.controlPlaneEndpoint to %s",
+		f.Cluster.Name, f.Cluster.Spec.ControlPlaneEndpoint.String(), written.String())
 }
 
 func kubeconfigReady(f *Facts) engine.Condition {

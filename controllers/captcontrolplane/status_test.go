@@ -187,6 +187,20 @@ func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
 	}
 }
 
+// Cluster API takes an endpoint over once.
+func TestAClusterThatKeptTheEndpointOfAnEarlierControlPlaneIsTold(t *testing.T) {
+	s := configured(t)
+	message := func() string {
+		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.EndpointAvailableCondition).Message
+	}
+	assert.Empty(t, message(), "Cluster API has not taken it over yet")
+	s.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 443}
+	assert.Empty(t, message())
+	s.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
+	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane; set its spec.controlPlaneEndpoint to "+host+":443")
+	assert.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+}
+
 func TestFieldsOfStatus(t *testing.T) {
 	s := configured(t, builder.WithGeneration(3))
 	got := s.status()
