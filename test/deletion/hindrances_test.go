@@ -18,6 +18,7 @@ package deletion_test
 
 import (
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -126,13 +127,20 @@ func ofOwner(message string) func(row) *told {
 	}
 }
 
-// releaseWorkspaces is what a person does who has destroyed by hand what the state lists.
+// releaseWorkspaces is what a person does who has destroyed by hand what the state lists. One that is released before it is deleted
+// gets its finalizer back from the provider, so it is done until the namespace is gone.
 func releaseWorkspaces(c *cell) {
-	for _, apply := range []string{stage.VPC, stage.ControlPlane} {
-		if workspace := c.Workspace(apply); workspace != nil {
-			c.release(workspace)
+	c.Insist(func() string {
+		for _, apply := range []string{stage.VPC, stage.ControlPlane} {
+			if workspace := c.Workspace(apply); workspace != nil && workspace.GetDeletionTimestamp() != nil {
+				c.release(workspace)
+			}
 		}
-	}
+		if c.Exists(&corev1.Namespace{}, c.Namespace) {
+			return "the namespace is still there"
+		}
+		return ""
+	})
 }
 
 // forceTemplates takes templates away that are in use, finalizer and all.
