@@ -22,7 +22,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 )
@@ -40,7 +39,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		return
 	}
 	s.WorkspaceTemplateApply = summary(f)
-	if value := controlPlane.Annotations[naming.RetryAnnotation]; value != "" && value != s.Recovery.Retry {
+	if value := newRetry(controlPlane); value != "" {
 		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
 	}
 

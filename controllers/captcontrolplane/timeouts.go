@@ -107,11 +107,18 @@ func (f *Facts) awaitTimeouts(controlPlane *controlplanev1.CAPTControlPlane) {
 
 // retryTime is when a person last asked for another try: now, if the annotation has a value that is new.
 func (f *Facts) retryTime(controlPlane *controlplanev1.CAPTControlPlane) metav1.Time {
-	known := controlPlane.Status.Recovery
-	if value := controlPlane.Annotations[naming.RetryAnnotation]; value != "" && value != known.Retry {
+	if newRetry(controlPlane) != "" {
 		return metav1.NewTime(f.Now)
 	}
-	return ptr.Deref(known.RetryTime, metav1.Time{})
+	return ptr.Deref(controlPlane.Status.Recovery.RetryTime, metav1.Time{})
+}
+
+// newRetry is the value of the annotation when status has not noted it yet; else it is empty.
+func newRetry(controlPlane *controlplanev1.CAPTControlPlane) string {
+	if value := controlPlane.Annotations[naming.RetryAnnotation]; value != controlPlane.Status.Recovery.Retry {
+		return value
+	}
+	return ""
 }
 
 func (f *Facts) vpcBegan() *metav1.Time {

@@ -151,7 +151,7 @@ func (f *fleet) create() {
 	assert.LessOrEqual(f, f.figures["writes/cluster"], float64(mostWrites), "CAPT writes too much")
 	f.each(f.requests(began), "requests/cluster")
 	f.each(1000*(f.cpu()-before), "cpu-ms/cluster")
-	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "rss-MiB")
+	f.tell(scrape(f.B, f.s).Sum("process_resident_memory_bytes")/(1<<20), "rss-MiB")
 	f.tell(peakMemory(f.B, f.s)/(1<<20), "peak-rss-MiB")
 }
 
@@ -207,7 +207,7 @@ func (f *fleet) restart() {
 	require.Zero(f, countWrites(f.B, f.s, began, "leases"), "a manager that is started again writes")
 	f.tell(f.requests(began), "restart-requests")
 	f.each(1000*f.cpu(), "restart-cpu-ms/cluster")
-	f.tell(at(scrape(f.B, f.s), "process_resident_memory_bytes")/(1<<20), "restart-rss-MiB")
+	f.tell(scrape(f.B, f.s).Sum("process_resident_memory_bytes")/(1<<20), "restart-rss-MiB")
 }
 
 // delete deletes all clusters at the same time.
@@ -254,7 +254,7 @@ func (f *fleet) tell(value float64, unit string) {
 }
 
 // cpu is the processor time that the manager has used since it was started, in seconds.
-func (f *fleet) cpu() float64 { return at(scrape(f.B, f.s), "process_cpu_seconds_total") }
+func (f *fleet) cpu() float64 { return scrape(f.B, f.s).Sum("process_cpu_seconds_total") }
 
 // requests counts those of the manager, watches aside.
 func (f *fleet) requests(since time.Time) float64 {

@@ -17,47 +17,31 @@ limitations under the License.
 package bench_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"maps"
 	"math"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// scrape returns the metrics of the manager, by name and labels as they are written.
-func scrape(b *testing.B, s *sandbox.Sandbox) map[string]float64 {
+// scrape returns the metrics of the manager.
+func scrape(b *testing.B, s *sandbox.Sandbox) metrics.Families {
 	b.Helper()
 	address, err := s.MetricsURL(sandbox.Manager)
 	require.NoError(b, err)
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, address, nil)
+	told, err := metrics.Read(b.Context(), address)
 	require.NoError(b, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(b, err)
-	defer func() { _ = response.Body.Close() }()
-	return samples(b, response.Body)
-}
-
-// at is the value of a metric, in the sum over its labels.
-func at(metrics map[string]float64, name string) (sum float64) {
-	for sample, value := range metrics {
-		if sample == name || strings.HasPrefix(sample, name+"{") {
-			sum += value
-		}
-	}
-	return sum
+	return told
 }
 
 // peakMemory is the most memory that the manager has had since it was started, in bytes, as the kernel counts it.
@@ -81,8 +65,7 @@ func awaitIdle(b *testing.B, s *sandbox.Sandbox) (since time.Time) {
 	b.Helper()
 	since = time.Now()
 	require.Eventually(b, func() bool {
-		metrics := scrape(b, s)
-		if at(metrics, "workqueue_depth")+at(metrics, "controller_runtime_active_workers") > 0 {
+		if scrape(b, s).Sum("workqueue_depth", "controller_runtime_active_workers") > 0 {
 			since = time.Now()
 		}
 		return time.Since(since) > 3*time.Second
@@ -90,46 +73,19 @@ func awaitIdle(b *testing.B, s *sandbox.Sandbox) (since time.Time) {
 	return since
 }
 
-func samples(b *testing.B, text io.Reader) map[string]float64 {
-	b.Helper()
-	all := map[string]float64{}
-	lines := bufio.NewScanner(text)
-	for lines.Scan() {
-		name, value, found := strings.Cut(lines.Text(), " ")
-		if !found || strings.HasPrefix(name, "#") {
-			continue
-		}
-		if number, err := strconv.ParseFloat(value, 64); err == nil {
-			all[name] = number
-		}
-	}
-	require.NoError(b, lines.Err())
-	return all
-}
-
-// reconcileTimes are the buckets of how long the reconciles of WorkspaceTemplateApplies took.
-var reconcileTimes = regexp.MustCompile(`^controller_runtime_reconcile_time_seconds_bucket\{controller="workspacetemplateapply",le="(.+)"\}$`)
-
-// quantile reads a quantile of the reconciles from the histogram, in seconds. Within a bucket, times are taken to be
-// spread evenly, as in Prometheus.
-func quantile(metrics map[string]float64, q float64) float64 {
-	buckets := map[float64]float64{}
-	for name, value := range metrics {
-		if match := reconcileTimes.FindStringSubmatch(name); match != nil {
-			if bound, err := strconv.ParseFloat(match[1], 64); err == nil {
-				buckets[bound] = value
-			}
-		}
-	}
-	rank := q * buckets[math.Inf(1)]
+// quantile reads a quantile from a histogram. Within a bucket, values are taken to be spread evenly, as in Prometheus.
+func quantile(histogram *dto.Histogram, q float64) float64 {
+	rank := q * float64(histogram.GetSampleCount())
 	lower, below := 0.0, 0.0
-	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
-		if buckets[bound] >= rank && !math.IsInf(bound, 1) && buckets[bound] > below {
-			return lower + (bound-lower)*(rank-below)/(buckets[bound]-below)
+	for _, bucket := range histogram.GetBucket() {
+		bound, count := bucket.GetUpperBound(), float64(bucket.GetCumulativeCount())
+		if math.IsInf(bound, 1) {
+			break
 		}
-		if !math.IsInf(bound, 1) {
-			lower, below = bound, buckets[bound]
+		if count >= rank && count > below {
+			return lower + (bound-lower)*(rank-below)/(count-below)
 		}
+		lower, below = bound, count
 	}
 	return lower // All that is known is that it is above the last bound.
 }

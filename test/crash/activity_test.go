@@ -17,11 +17,9 @@ limitations under the License.
 package crash_test
 
 import (
-	"bufio"
 	"context"
-	"net/http"
-	"strconv"
-	"strings"
+
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 )
 
 // activity is what a manager's own metrics say of its controllers.
@@ -33,32 +31,11 @@ type activity struct {
 }
 
 // observeActivity reads the metrics of the manager.
-func observeActivity(ctx context.Context, url string) (a activity, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return a, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return a, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		name, rest, _ := strings.Cut(lines.Text(), "{")
-		value, err := strconv.ParseFloat(rest[strings.LastIndex(rest, " ")+1:], 64)
-		if err != nil {
-			continue
-		}
-		switch name {
-		case "controller_runtime_reconcile_total":
-			a.reconciled += value
-			if strings.Contains(rest, `controller="workspacetemplateapply"`) {
-				a.applies += value
-			}
-		case "workqueue_depth", "controller_runtime_active_workers":
-			a.pending += value
-		}
-	}
-	return a, lines.Err()
+func observeActivity(ctx context.Context, url string) (activity, error) {
+	told, err := metrics.Read(ctx, url)
+	return activity{
+		reconciled: told.Sum("controller_runtime_reconcile_total"),
+		applies:    told.By("controller_runtime_reconcile_total", "controller")["workspacetemplateapply"],
+		pending:    told.Sum("workqueue_depth", "controller_runtime_active_workers"),
+	}, err
 }

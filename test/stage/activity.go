@@ -17,16 +17,13 @@ limitations under the License.
 package stage
 
 import (
-	"bufio"
 	"context"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
 )
 
 // Activity is what the manager's own metrics say of its controllers, by their names.
@@ -59,44 +56,16 @@ func since(after, before map[string]float64) map[string]float64 {
 
 // Activity reads the metrics of the manager.
 func (s *Stage) Activity(ctx context.Context) (Activity, error) {
-	a := Activity{Reconciles: map[string]float64{}, Errors: map[string]float64{}}
 	url, err := s.MetricsURL(sandbox.Manager)
 	if err != nil {
-		return a, err
+		return Activity{}, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return a, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return a, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		a.read(lines.Text())
-	}
-	return a, lines.Err()
-}
-
-// read reads one line, which may be one of those that count.
-func (a *Activity) read(line string) {
-	name, rest, _ := strings.Cut(line, "{")
-	value, err := strconv.ParseFloat(rest[strings.LastIndex(rest, " ")+1:], 64)
-	if err != nil {
-		return
-	}
-	_, label, _ := strings.Cut(rest, `controller="`)
-	controller, _, _ := strings.Cut(label, `"`)
-	switch name {
-	case "controller_runtime_reconcile_total":
-		a.Reconciles[controller] += value
-	case "controller_runtime_reconcile_errors_total":
-		a.Errors[controller] += value
-	case "workqueue_depth", "controller_runtime_active_workers":
-		a.Pending += value
-	}
+	told, err := metrics.Read(ctx, url)
+	return Activity{
+		Reconciles: told.By("controller_runtime_reconcile_total", "controller"),
+		Errors:     told.By("controller_runtime_reconcile_errors_total", "controller"),
+		Pending:    told.Sum("workqueue_depth", "controller_runtime_active_workers"),
+	}, err
 }
 
 // AwaitRest waits until the manager's controllers have had nothing to do for a while, and tells what they did until then.
