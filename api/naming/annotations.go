@@ -49,6 +49,14 @@ const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 // that came from one ends.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 
+// TurnsLabel on WorkspaceTemplateApplies makes those of one Cluster with the same value take turns: Terraform creates, changes
+// or destroys one of them at a time.
+const TurnsLabel = "capt.cluster.x-k8s.io/takes-turns"
+
+// FargateTurns is the value of TurnsLabel on what belongs to Fargate profiles. EKS creates or deletes one profile of a cluster
+// at a time, and refuses others meanwhile ("Fargate profile quotas and limits" in its user guide).
+const FargateTurns = "fargate-profiles"
+
 // Claim is the value of ClaimAnnotation for a WorkspaceTemplateApply.
 func Claim(apply types.NamespacedName) string { return apply.String() }
 
@@ -59,6 +67,16 @@ const (
 	VPCVariable     = "vpc_name"
 	VPCIDVariable   = "vpc_id"
 	RegionVariable  = "region"
+	// ProfileVariable names a Fargate profile.
+	ProfileVariable = "profile_name"
+)
+
+// Variables of the template of a Fargate profile that name the Secrets it may read, for varFiles.
+const (
+	// VPCConnectionVariable is the name of the Secret that has vpc_config.
+	VPCConnectionVariable = "vpc_connection_secret"
+	// EKSConnectionVariable is the name of the connection Secret of the control plane.
+	EKSConnectionVariable = "eks_connection_secret"
 )
 
 // VersionVariable is the Kubernetes version in EKS' form, for example 1.31.
@@ -66,5 +84,5 @@ const VersionVariable = "kubernetes_version"
 
 // IdentityVariables lists the variables that are the identity of cloud resources.
 func IdentityVariables() []string {
-	return []string{ClusterVariable, VPCVariable, VPCIDVariable, RegionVariable}
+	return []string{ClusterVariable, VPCVariable, VPCIDVariable, RegionVariable, ProfileVariable}
 }

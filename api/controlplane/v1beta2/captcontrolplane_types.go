@@ -23,8 +23,12 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until its EKS cluster is destroyed. The older CAPT used the same one.
-const CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplane"
+const (
+	// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until its EKS cluster is destroyed. The older CAPT used the same one.
+	CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplane"
+	// FargateProfileFinalizer keeps a CAPTControlPlane, and its EKS cluster, until its Fargate profiles are gone.
+	FargateProfileFinalizer = "fargateprofile.controlplane.cluster.x-k8s.io"
+)
 
 // CAPTControlPlaneSpec describes an EKS control plane.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another EKS cluster",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden

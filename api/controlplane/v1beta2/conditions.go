@@ -109,6 +109,21 @@ const (
 	KubeconfigInvalidReason = "KubeconfigInvalid"
 	// KubeconfigConflictReason: the kubeconfig Secret, or the cluster that a token would be for, belongs to somebody else.
 	KubeconfigConflictReason = "KubeconfigConflict"
+	// FargateProfileReadyReason: every Fargate profile is what spec asks for.
+	FargateProfileReadyReason = "FargateProfileReady"
+	// FargateProfileCreatingReason: Terraform makes or changes a Fargate profile, or is about to.
+	FargateProfileCreatingReason = "FargateProfileCreating"
+	// FargateProfileNotCreatingReason: none is made or changed.
+	FargateProfileNotCreatingReason = "FargateProfileNotCreating"
+	// FargateProfileDeletingReason: a Fargate profile that spec no longer has is being deleted.
+	FargateProfileDeletingReason = "FargateProfileDeleting"
+	// FargateProfileFailedReason: a Fargate profile could not be made, changed or deleted, and a person must mend it.
+	FargateProfileFailedReason = "FargateProfileFailed"
+	// FargateProfileNotFailedReason: none has failed.
+	FargateProfileNotFailedReason = "FargateProfileNotFailed"
+	// FargateProfileDependencyReason: what a Fargate profile stands on is missing or can not be used: a Secret or a key of it,
+	// the description of the VPC, or the role that its pods need. The profile goes on when that is mended.
+	FargateProfileDependencyReason = "FargateProfileDependencyNotReady"
 	// AdoptionRequiredReason: a person must say which WorkspaceTemplateApply belongs to the control plane.
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.

@@ -72,6 +72,8 @@ const (
 	DependenciesReadyReason = "DependenciesReady"
 	// WaitingForDependenciesReason: a Secret, a key of it, or a Workspace is missing.
 	WaitingForDependenciesReason = "WaitingForDependencies"
+	// WaitingForTurnReason: another WorkspaceTemplateApply, of those that Terraform works on one at a time, comes first.
+	WaitingForTurnReason = "WaitingForTurn"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
 	// WorkspaceUnclaimedReason: the Workspace was made some time ago, and provider-terraform has not begun to work on it.
