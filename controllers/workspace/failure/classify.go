@@ -170,6 +170,13 @@ func flat(text string) string {
 	}), " ")
 }
 
+// Says tells whether an error of Terraform has one of some codes, which are words in the case in which AWS writes them, or
+// of some phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
+func Says(message string, codes, phrases []string) bool {
+	text := flat(message)
+	return rule{codes: codes, phrases: phrases}.matches(text, strings.ToLower(text))
+}
+
 // rule gives the class of the texts that it matches.
 type rule struct {
 	class Class

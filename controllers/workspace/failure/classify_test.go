@@ -157,6 +157,27 @@ func TestBrokenTailsAreIgnored(t *testing.T) {
 	require.Equal(t, ClassThrottle, Classify(`create failed: Throttling: Rate exceeded. To see the full error run: echo "!!!" | base64 -d | gunzip`))
 }
 
+func TestWhatAnErrorSays(t *testing.T) {
+	const message = "│ Error: creating it:\n│ InvalidSubnetID.NotFound: The subnet\n│ ID 'a' does not exist"
+	for name, row := range map[string]struct {
+		codes, phrases []string
+		want           bool
+	}{
+		"a code":                      {codes: []string{"InvalidSubnetID"}, want: true},
+		"one of several codes":        {codes: []string{"InvalidVpcID", "InvalidSubnetID.NotFound"}, want: true},
+		"a code in another case":      {codes: []string{"invalidsubnetid"}},
+		"a part of a code":            {codes: []string{"InvalidSubnet"}},
+		"a phrase across a line":      {phrases: []string{"the subnet id '"}, want: true},
+		"one of several phrases":      {phrases: []string{"the vpc id '", "does not exist"}, want: true},
+		"a phrase when no code fits":  {codes: []string{"InvalidVpcID"}, phrases: []string{"does not exist"}, want: true},
+		"another phrase":              {phrases: []string{"already exists"}},
+		"nothing that is looked for":  {},
+		"what is only in the heading": {phrases: []string{"creating it:"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, Says(message, row.codes, row.phrases)) })
+	}
+}
+
 func TestABombIsNotUnpacked(t *testing.T) {
 	bomb := base64.StdEncoding.EncodeToString(zipped(t, strings.Repeat("Error: \n", 16<<20/8)))
 	message := phases[2] + `Terraform encountered an error. Summary: x. To see the full error run: echo "` + bomb + `" | base64 -d | gunzip`
