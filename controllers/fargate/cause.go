@@ -43,7 +43,6 @@ var causes = []cause{
 	{what: onPodRole,
 		codes: []string{
 			"AWSServiceRoleForAmazonEKSForFargate", // EKS makes and needs it beside the role of the pods (aws-controllers-k8s/community issue 1821).
-			"PodExecutionRoleAlreadyInUse",         // EKS, in the health of a profile (its API reference, FargateProfileIssue).
 		},
 		phrases: []string{
 			"misconfigured podexecutionrole trust policy", // EKS (terraform-provider-aws, internal/service/eks/fargate_profile.go).
@@ -61,12 +60,10 @@ var causes = []cause{
 		},
 		phrases: []string{
 			"provided in fargate profile is not a private subnet", // EKS (awslabs/eks-perf-tests issue 195).
-			"invalidsubnet: ",                 // EC2, of a subnet that was not found (terraform-provider-aws issue 2443), not a conflict of two.
-			"the subnet id '", "the vpc id '", // EC2, before "does not exist" (ansible issue 66783).
+			"invalidsubnet: ",                                           // EC2, of a subnet that was not found (terraform-provider-aws issue 2443), not a conflict of two.
 			"no matching ec2 subnet found", "no matching ec2 vpc found", // terraform-provider-aws, data sources (aws-samples/eks-workshop-v2 issue 1543).
 		}},
 	{what: onCluster,
-		codes: []string{"ClusterUnreachable"}, // EKS, in the health of a profile (its API reference, FargateProfileIssue).
 		phrases: []string{
 			"no cluster found for name:",          // EKS (terraform-provider-aws, internal/service/eks/cluster.go).
 			"' is not in active status",           // EKS (moto, a mock of AWS, has it from the API).
