@@ -14,7 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package fargate looks after the Fargate profiles of a control plane.
 package fargate
 
 import "github.com/capt-provider/capt/controllers/workspace/failure"

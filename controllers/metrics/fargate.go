@@ -112,9 +112,12 @@ func NewFargate(registry prometheus.Registerer) *Fargate {
 func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before, known := m.lives[controlPlane]
+	if !known && len(profiles) == 0 {
+		return // Most control planes have none.
+	}
 	m.count(controlPlane, profiles)
-
-	before, lives := m.lives[controlPlane], map[types.UID]life{}
+	lives := map[types.UID]life{}
 	for _, profile := range profiles {
 		if profile.UID != "" {
 			was, known := before[profile.UID]
@@ -126,7 +129,7 @@ func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile,
 			m.deletion.Observe(seconds(life.deleted, now))
 		}
 	}
-	if m.lives[controlPlane] = lives; len(lives) == 0 {
+	if m.lives[controlPlane] = lives; len(profiles) == 0 {
 		delete(m.lives, controlPlane)
 	}
 }

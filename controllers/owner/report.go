@@ -87,7 +87,7 @@ func (f *Facts) Working() bool {
 		return false
 	}
 	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.UpToDateReason:
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.UpToDateReason, infrav1.WaitingForTurnReason:
 		return true
 	}
 	return false
