@@ -63,6 +63,16 @@ func Classes() []Class {
 	return []Class{ClassAuth, ClassQuota, ClassThrottle, ClassLock, ClassTimeout, ClassConfig, ClassInterrupted, ClassNetwork, ClassUnknown}
 }
 
+// Passes tells whether errors of the class are expected to go away by themselves, so that the retries of the provider help.
+func (c Class) Passes() bool {
+	switch c {
+	case ClassThrottle, ClassLock, ClassTimeout, ClassNetwork:
+		return true
+	case ClassAuth, ClassQuota, ClassConfig, ClassInterrupted, ClassUnknown:
+	}
+	return false
+}
+
 // Bounds of what is looked at. The API server keeps 32 KiB of a message. Packed text of 64 KiB is more than that holds,
 // and what it can unpack to is 1,000 times as much.
 const (

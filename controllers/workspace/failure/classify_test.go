@@ -51,6 +51,11 @@ func TestEveryFailureHasItsClassInEveryPhase(t *testing.T) {
 	}
 }
 
+func TestErrorsThatPass(t *testing.T) {
+	passing := slices.DeleteFunc(Classes(), func(class Class) bool { return !class.Passes() })
+	require.ElementsMatch(t, []Class{ClassThrottle, ClassLock, ClassTimeout, ClassNetwork}, passing)
+}
+
 func TestThereAreFailuresOfEveryClass(t *testing.T) {
 	samples := failures.Samples()
 	require.GreaterOrEqual(t, len(samples), 25)
