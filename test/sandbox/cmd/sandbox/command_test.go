@@ -66,8 +66,13 @@ func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
 
 	_, err = run(t, "eks", "start", "--dir", dir, "--name", "mine", "--version", "1.36")
 	require.NoError(t, err)
+	for _, verb := range []string{"create", "delete", "create"} {
+		_, err = run(t, "eks", verb+"-fargate-profile", "--dir", dir, "--name", "mine", "--profile", "default", "--takes", "0s")
+		require.NoError(t, err)
+	}
 	output, err = run(t, "status", "--dir", dir)
 	require.NoError(t, err)
+	require.Regexp(t, `Fargate profile default +ACTIVE`, output)
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
 	require.Regexp(t, `cluster mine +process \d+ +running`, output)
 
@@ -138,9 +143,22 @@ func TestDownStopsOnlyTheProcessesThatAreRecorded(t *testing.T) {
 	require.True(t, other.ID().Alive(), "somebody else's process was stopped")
 }
 
-func TestClusterNamesCanNotBePaths(t *testing.T) {
+func TestNamesInEKSCanNotBePaths(t *testing.T) {
 	for _, name := range []string{"", "../etcd", "a/b", "-a"} {
 		_, err := run(t, "eks", "stop", "--dir", t.TempDir(), "--name="+name)
 		require.ErrorContains(t, err, "is not a cluster name")
+	}
+	for _, verb := range []string{"create-fargate-profile", "delete-fargate-profile"} {
+		_, err := run(t, "eks", verb, "--dir", t.TempDir(), "--name=../etcd", "--profile=default")
+		require.ErrorContains(t, err, "is not a cluster name")
+		_, err = run(t, "eks", verb, "--dir", t.TempDir(), "--name=demo", "--profile=../endpoint")
+		require.ErrorContains(t, err, "is not a name of a Fargate profile")
+	}
+}
+
+func TestWhatFargateProfilesAreMadeOfIsJSON(t *testing.T) {
+	for _, flag := range []string{"--selectors", "--subnets"} {
+		_, err := run(t, "eks", "create-fargate-profile", "--dir", t.TempDir(), "--name=demo", "--profile=default", flag, "[}")
+		require.ErrorContains(t, err, flag+": invalid character")
 	}
 }
