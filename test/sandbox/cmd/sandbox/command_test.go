@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox"
@@ -93,6 +94,30 @@ func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
 	require.False(t, server.Alive())
 	for _, p := range recorded.Processes {
 		require.False(t, p.Alive(), "%s still runs", p.Name)
+	}
+}
+
+func TestTheQuickstartWaitsForTheClusterAndForItsControlPlane(t *testing.T) {
+	object := func(kind, name string, conditions ...any) unstructured.Unstructured {
+		o := unstructured.Unstructured{Object: map[string]any{"kind": kind, "status": map[string]any{"conditions": conditions}}}
+		o.SetName(name)
+		return o
+	}
+	is := func(condition, status string) any { return map[string]any{"type": condition, "status": status} }
+	reached := object("Cluster", demo, is("Available", "True"), is("RemoteConnectionProbe", "True"))
+	ready := object("CAPTControlPlane", demo, is("Available", "True"), is("Ready", "True"))
+	for name, row := range map[string]struct {
+		objects []unstructured.Unstructured
+		want    bool
+	}{
+		"both":                         {[]unstructured.Unstructured{reached, ready}, true},
+		"no control plane":             {[]unstructured.Unstructured{reached}, false},
+		"no Cluster":                   {[]unstructured.Unstructured{ready}, false},
+		"a Fargate profile is missing": {[]unstructured.Unstructured{reached, object("CAPTControlPlane", demo, is("Available", "True"), is("Ready", "False"))}, false},
+		"nobody has reached it":        {[]unstructured.Unstructured{object("Cluster", demo, is("Available", "True")), ready}, false},
+		"another one is ready":         {[]unstructured.Unstructured{reached, object("CAPTControlPlane", "other", is("Ready", "True"))}, false},
+	} {
+		require.Equal(t, row.want, demoIsReady(row.objects), name)
 	}
 }
 
