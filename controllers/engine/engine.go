@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -69,6 +70,9 @@ type Note struct {
 	Reason, Action string
 	// Message is cut when it is longer than an event can hold.
 	Message string
+	// Related is what else the event is about: another object, or a *corev1.ObjectReference to a part of this one. Events that
+	// differ in their message alone are taken for one that happens again, and only the first message is kept.
+	Related runtime.Object
 }
 
 // Engine runs reconciles.
@@ -154,7 +158,7 @@ func finish[O Object, F any](ctx context.Context, e Engine, before, after O, ste
 		return client.IgnoreNotFound(err)
 	}
 	for _, note := range notes {
-		e.Recorder.Eventf(after, nil, note.Type, note.Reason, note.Action, "%s", shortened(note.Message, maxNoteLength))
+		e.Recorder.Eventf(after, note.Related, note.Type, note.Reason, note.Action, "%s", shortened(note.Message, maxNoteLength))
 	}
 	return nil
 }

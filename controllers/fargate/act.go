@@ -49,18 +49,22 @@ func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlp
 		}
 	}
 	for i := range f.Profiles {
-		if profile := &f.Profiles[i]; f.mayWrite(profile) {
-			if err := profile.Apply.Write(ctx, c, manager); err != nil {
-				errs = append(errs, fmt.Errorf("Fargate profile %s: %w", profile.Name, err))
-			}
+		profile := &f.Profiles[i]
+		if !f.mayWrite(profile) {
+			continue
 		}
+		if err := profile.Apply.Write(ctx, c, manager); err != nil {
+			errs = append(errs, fmt.Errorf("Fargate profile %s: %w", profile.Name, err))
+			continue
+		}
+		f.Busy = true
 	}
 	return errors.Join(errs...)
 }
 
 // mayWrite tells whether a profile is to be made or changed now. What is being deleted is made anew when it is gone.
 func (f *Facts) mayWrite(p *Profile) bool {
-	return f.ClusterReady && f.Missing == "" && p.differs() && (p.Apply.Apply == nil || p.Apply.Apply.DeletionTimestamp.IsZero())
+	return f.ClusterReady && f.Missing == "" && f.due(p)
 }
 
 // hold keeps the control plane until its profiles are gone, and only then are they made: none is left behind.
@@ -72,6 +76,14 @@ func (f *Facts) hold(ctx context.Context, c client.Client, controlPlane *control
 	return engine.Patch(ctx, c, controlPlane, func() {
 		controllerutil.AddFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer)
 	})
+}
+
+// due tells whether it is a profile's turn to be made, or it is there and to be changed.
+func (f *Facts) due(p *Profile) bool {
+	if p.Apply.Apply == nil {
+		return !f.Busy && p.differs()
+	}
+	return p.differs() && p.Apply.Apply.DeletionTimestamp.IsZero()
 }
 
 func (p *Profile) differs() bool { return p.Apply.Differs(manager) }

@@ -64,6 +64,9 @@ type Facts struct {
 	Leaving []Profile
 	// ClusterReady is true when the EKS cluster is there, so that profiles can be made and changed.
 	ClusterReady bool
+	// Busy is true while Terraform is at work on a profile, or about to be. New ones are made in the order of spec, so the next one
+	// comes when that is done. Those that exist take turns as it comes.
+	Busy bool
 	// Missing says what must be there before a profile is made or changed, and is not; empty when all is.
 	Missing string
 }

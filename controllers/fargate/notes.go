@@ -39,15 +39,26 @@ func Notes(before, after *controlplanev1.CAPTControlPlane) (notes []engine.Note)
 	for i := range after.Status.FargateProfiles {
 		is := after.Status.FargateProfiles[i]
 		if note := became(after, find(before.Status.FargateProfiles, is.Name), is); note.Reason != "" {
+			note.Related = part(after, is.Name)
 			notes = append(notes, note)
 		}
 	}
 	for _, was := range before.Status.FargateProfiles {
 		if gone := find(after.Status.FargateProfiles, was.Name).Name == ""; gone && was.WorkspaceTemplateApplyName != "" {
-			notes = append(notes, note(corev1.EventTypeNormal, deletedReason, "Fargate profile %s is gone", was.Name))
+			note := note(corev1.EventTypeNormal, deletedReason, "Fargate profile %s is gone", was.Name)
+			note.Related = part(after, was.Name)
+			notes = append(notes, note)
 		}
 	}
 	return notes
+}
+
+// part refers to the part of a control plane that a profile is, as events about a Pod refer to a container of it.
+func part(controlPlane *controlplanev1.CAPTControlPlane, profile string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: controlplanev1.GroupVersion.String(), Kind: "CAPTControlPlane", UID: controlPlane.UID,
+		Namespace: controlPlane.Namespace, Name: controlPlane.Name, FieldPath: fmt.Sprintf("spec.fargateProfiles{%s}", profile),
+	}
 }
 
 func note(kind, reason, format string, args ...any) engine.Note {

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -70,6 +71,7 @@ func TestEventsTellTheStoryOfEachProfile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := ""
 			for _, note := range Notes(telling(false, row.spec, row.before...), telling(row.deleted, row.spec, row.after...)) {
+				assert.Equal(t, "spec.fargateProfiles{a}", note.Related.(*corev1.ObjectReference).FieldPath)
 				got += note.Type + " " + note.Reason + ": " + note.Message
 			}
 			assert.Equal(t, row.want, got)

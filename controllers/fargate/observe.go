@@ -106,32 +106,37 @@ func profileName(apply *infrav1.WorkspaceTemplateApply) string {
 // Observe looks at the profiles of spec once it is known what they stand on, and works out what their WorkspaceTemplateApplies
 // should be. It takes the place of what Existing has found of them.
 func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, on Foundation, f *Facts) (err error) {
-	f.ClusterReady = on.Ready
-	profiles, write := make([]Profile, len(controlPlane.Spec.FargateProfiles)), false
+	f.ClusterReady, f.Busy = on.Ready, f.busy()
+	profiles := make([]Profile, len(controlPlane.Spec.FargateProfiles))
 	for i := range controlPlane.Spec.FargateProfiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
-		if profiles[i], err = r.profile(ctx, controlPlane, spec, on); err != nil {
+		if profiles[i], err = r.profile(ctx, controlPlane, spec, on, f.Busy); err != nil {
 			return fmt.Errorf("Fargate profile %s: %w", spec.Name, err)
 		}
-		write = write || profiles[i].differs()
 	}
 	f.Profiles = profiles
-	if write && on.Ready { // Secrets are read only for what is about to be written.
-		f.Missing, err = r.missing(ctx, controlPlane.Namespace, on)
+	if on.Ready && slices.ContainsFunc(profiles, func(p Profile) bool { return f.due(&p) }) {
+		f.Missing, err = r.missing(ctx, controlPlane.Namespace, on) // Secrets are read only for what is about to be written.
 	}
 	return err
+}
+
+// busy is a function of the profiles that exist. One that can not be destroyed holds up nobody.
+func (f *Facts) busy() bool {
+	destroyed := func(p Profile) bool { return leaving(&p).stage == deleting }
+	return slices.ContainsFunc(f.Leaving, destroyed) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
 }
 
 // profile looks at one profile of spec. One without a reference has the WorkspaceTemplateApply of the naming scheme: neither the
 // name of the Cluster nor that of the profile ever changes. CAPT writes no reference down: who compares the list with Git, as a
 // whole, would see a difference for ever.
-func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation) (Profile, error) {
+func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation, busy bool) (Profile, error) {
 	want, ref := expectation(controlPlane, spec, on), spec.WorkspaceTemplateApplyRef
 	if ref == nil {
 		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
 	apply, err := owner.Observe(ctx, r.Cached, r.Uncached, controlPlane, ref, want)
-	if err == nil && on.Ready {
+	if err == nil && on.Ready && !busy { // It may be made now.
 		err = apply.Confirm(ctx, r.Uncached, controlPlane, ref, want)
 	}
 	profile := Profile{Name: spec.Name, Apply: apply}

@@ -107,6 +107,18 @@ func (w *world) act(f *Facts) {
 	require.NoError(w, f.Act(ctx, w.Cached, w.controlPlane))
 }
 
+// make lets Terraform make all profiles.
+func (w *world) make(on Foundation) {
+	w.Helper()
+	for range w.controlPlane.Spec.FargateProfiles {
+		w.act(w.look(on))
+		for _, apply := range w.applies() {
+			builder.UpToDate(nil)(&apply)
+			require.NoError(w, w.Cached.Update(ctx, &apply))
+		}
+	}
+}
+
 func (w *world) applies() (applies []infrav1.WorkspaceTemplateApply) {
 	w.Helper()
 	var list infrav1.WorkspaceTemplateApplyList
@@ -154,7 +166,7 @@ func TestWhatIsMadeForAProfile(t *testing.T) {
 
 func TestAtRestNothingIsWrittenAndNoSecretIsRead(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.act(w.look(foundation()))
+	w.make(foundation())
 	before := w.applies()
 	w.Uncached = nil // Whoever asks the API server now panics.
 	f := w.look(foundation())
@@ -208,7 +220,7 @@ func TestEveryLackIsTold(t *testing.T) {
 
 func TestAnEditChangesTheOneProfile(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.act(w.look(foundation()))
+	w.make(foundation())
 	before := w.applies()
 	w.controlPlane.Spec.FargateProfiles[1].Selectors[0].Namespace = "other"
 	w.act(w.look(foundation()))
@@ -216,6 +228,31 @@ func TestAnEditChangesTheOneProfile(t *testing.T) {
 	assert.Equal(t, before[0], after[0])
 	assert.Contains(t, after[1].Spec.Variables["selectors"], `"namespace":"other"`)
 	assert.Equal(t, before[1].UID, after[1].UID, "it is the same profile")
+}
+
+// The order is that of spec, whatever the names.
+func TestANewProfileWaitsForTheOneBeforeIt(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
+	w.act(w.look(foundation()))
+	w.act(w.look(foundation()))
+	require.Len(t, w.applies(), 1, "Terraform is at work on the first")
+	assert.Equal(t, "z", w.applies()[0].Spec.Variables["profile_name"])
+	f := w.look(foundation())
+	assert.Equal(t, []string{"z", "a"}, statuses(*f))
+	assert.Equal(t, creating, f.view(&f.Profiles[1]).stage)
+
+	first := w.applies()[0]
+	builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(&first)
+	require.NoError(t, w.Cached.Update(ctx, &first))
+	w.act(w.look(foundation()))
+	assert.Len(t, w.applies(), 2, "one that failed holds up nobody")
+}
+
+func TestANewProfileWaitsForOneThatLeaves(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old", builder.WithFinalizers("terraform")))
+	w.act(w.look(foundation()))
+	w.act(w.look(foundation()))
+	assert.Len(t, w.applies(), 1)
 }
 
 func TestAnEditWaitsForTheControlPlane(t *testing.T) {
