@@ -44,7 +44,7 @@ const second = `    - name: batch
 // TestFargateProfiles makes two profiles with real Terraform, edits one, takes it away, and deletes the cluster. What stands for
 // EKS refuses two at a time, and a cluster that has profiles.
 func TestFargateProfiles(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "--max-reconcile-rate=10") // Else the provider itself would do one thing at a time.
 	sample := filepath.Join(samples, "cluster.yaml")
 	text, err := os.ReadFile(sample)
 	require.NoError(t, err)
