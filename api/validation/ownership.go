@@ -18,14 +18,11 @@ package validation
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -37,19 +34,22 @@ import (
 // would destroy what the other has.
 const ofItsOwn = "each object has one of its own. Leave the reference out, or name another one"
 
-// ownApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
-// scheme's should exist already; under the scheme's name CAPT makes it.
-func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string, path *field.Path) (Findings, error) {
-	return referredApply(ctx, world, owner, ref, schemeName, path, func(apply *infrav1.WorkspaceTemplateApply) (string, error) {
-		cluster, err := clusterName(ctx, world, owner)
-		return expectationOf(owner, cluster).Mismatch(owner, apply), err
-	})
+// ownApply checks that a CAPTCluster, or a control plane itself, may have the WorkspaceTemplateApply that it refers to.
+func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
+	if ref == nil {
+		return Findings{}, nil
+	}
+	cluster, err := clusterName(ctx, world, owner)
+	if err != nil {
+		return Findings{}, err
+	}
+	return referredApply(ctx, world, owner, ref, expectationOf(owner, cluster), path)
 }
 
 // referredApply checks that nobody else has a WorkspaceTemplateApply that an owner refers to, and that it is no mismatch:
-// the owner's controller would leave it alone, and the reference can not be corrected.
-func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string, path *field.Path,
-	mismatch func(*infrav1.WorkspaceTemplateApply) (string, error)) (Findings, error) {
+// the owner's controller would leave it alone, and the reference can not be corrected. One of another name than the naming
+// scheme's should exist already; under the scheme's name CAPT makes it.
+func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (Findings, error) {
 	var findings Findings
 	if ref == nil || ref.Name == "" {
 		return findings, nil
@@ -69,7 +69,7 @@ func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.W
 		return findings, err
 	}
 	if apply == nil {
-		if ref.Name != schemeName {
+		if ref.Name != want.SchemeName {
 			findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
 		}
 		return findings, nil
@@ -81,11 +81,10 @@ func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.W
 		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s belongs to %s %s, and %s", ref.Name, other.Kind, other.Name, ofItsOwn))
 		return findings, nil
 	}
-	differs, err := mismatch(apply)
-	if differs != "" && err == nil {
-		findings.Refuse(forbidden(path, "%s", adoption.Refusal(apply, differs)))
+	if differs := want.Mismatch(owner, apply); differs != "" {
+		findings.Refuse(forbidden(path, "%s", want.Refusal(apply, differs)))
 	}
-	return findings, err
+	return findings, nil
 }
 
 // existsAlready tells whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
@@ -137,29 +136,19 @@ func otherOwners(owner Owner, referrers []Owner) []string {
 // ownApplies checks every reference of a control plane to a WorkspaceTemplateApply.
 func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
 	spec := &controlPlane.Spec
-	findings, err := ownApply(ctx, world, controlPlane, spec.WorkspaceTemplateApplyRef,
-		naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name), field.NewPath("spec", "workspaceTemplateApplyRef"))
+	findings, err := ownApply(ctx, world, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
+	if err != nil || len(spec.FargateProfiles) == 0 {
+		return findings, err
+	}
+	cluster, err := clusterName(ctx, world, controlPlane)
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(distinctApplies(controlPlane)...)
-	if !slices.ContainsFunc(spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.WorkspaceTemplateApplyRef != nil }) {
-		return findings, nil
-	}
-	cluster, err := world.ClusterOf(ctx, controlPlane)
-	if err != nil {
-		return findings, err
-	}
+	findings.Refuse(distinctApplies(controlPlane, cluster)...)
 	for i := range spec.FargateProfiles {
-		profile, schemeName := &spec.FargateProfiles[i], ""
-		if cluster != nil {
-			schemeName = naming.FargateWorkspaceTemplateApply(cluster.Name, profile.Name)
-		}
-		path := profilesPath.Index(i).Child("workspaceTemplateApplyRef")
-		found, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, schemeName, path,
-			func(apply *infrav1.WorkspaceTemplateApply) (string, error) {
-				return profileMismatch(controlPlane, profile, cluster, apply), nil
-			})
+		profile := &spec.FargateProfiles[i]
+		found, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef,
+			expectationOfProfile(controlPlane, profile, cluster), profilesPath.Index(i).Child("workspaceTemplateApplyRef"))
 		if err != nil {
 			return findings, err
 		}
@@ -168,21 +157,20 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 	return findings, nil
 }
 
-// profileMismatch says why a WorkspaceTemplateApply is not taken over for a Fargate profile; empty when nothing is known
-// against it. No status records it, so one that the control plane has may be of the template that the profile had before.
-func profileMismatch(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster *clusterv1.Cluster, apply *infrav1.WorkspaceTemplateApply) string {
-	if metav1.IsControlledBy(apply, controlPlane) {
-		return ""
+// expectationOfProfile is what a control plane would make for a Fargate profile, as its controller will see it.
+func expectationOfProfile(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string) adoption.Expectation {
+	recorded := ""
+	for _, status := range controlPlane.Status.FargateProfiles {
+		if status.Name == profile.Name {
+			recorded = status.WorkspaceTemplateApplyName
+		}
 	}
-	want := adoption.Expectation{Template: profile.WorkspaceTemplateRef}
-	if cluster != nil {
-		want.Variables = map[string]string{naming.ClusterVariable: cluster.Name}
-	}
-	return want.Difference(apply)
+	return adoption.OfProfile(cluster, profile, recorded)
 }
 
-// distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply.
-func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane) field.ErrorList {
+// distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. A profile that
+// refers to none gets the one of the scheme's name, once the name of the Cluster is known.
+func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster string) field.ErrorList {
 	var errs field.ErrorList
 	spec := &controlPlane.Spec
 	users := map[string]string{}
@@ -190,16 +178,22 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane) field.ErrorL
 		users[ref.Name] = "the control plane itself"
 	}
 	for i := range spec.FargateProfiles {
-		ref := spec.FargateProfiles[i].WorkspaceTemplateApplyRef
-		if ref == nil || ref.Name == "" {
-			continue
+		profile, path := &spec.FargateProfiles[i], profilesPath.Index(i)
+		name := expectationOfProfile(controlPlane, profile, cluster).SchemeName
+		if profile.WorkspaceTemplateApplyRef != nil {
+			name = profile.WorkspaceTemplateApplyRef.Name
 		}
-		if user, ok := users[ref.Name]; ok {
-			errs = append(errs, forbidden(profilesPath.Index(i).Child("workspaceTemplateApplyRef", "name"),
-				"WorkspaceTemplateApply %s is in use by %s, and %s", ref.Name, user, ofItsOwn))
-			continue
+		itself := "Fargate profile " + profile.Name
+		user, used := users[name]
+		switch {
+		case name == "", user == itself: // The schema refuses an empty name, and the same profile twice.
+		case !used:
+			users[name] = itself
+		case profile.WorkspaceTemplateApplyRef != nil:
+			errs = append(errs, forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s, and %s", name, user, ofItsOwn))
+		default:
+			errs = append(errs, forbidden(path.Child("name"), "the naming scheme gives WorkspaceTemplateApply %s to this profile, which is in use by %s; choose another name", name, user))
 		}
-		users[ref.Name] = fmt.Sprintf("Fargate profile %s", spec.FargateProfiles[i].Name)
 	}
 	return errs
 }
