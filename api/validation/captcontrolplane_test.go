@@ -187,6 +187,8 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
 		"the one that another profile gets, of a Cluster that nobody knows": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
+		"a profile twice, which the schema refuses": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"}},
 		"profiles whose names meet": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles(meet, "", alike, "")},
 			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "choose another name"}},
