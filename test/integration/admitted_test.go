@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -69,18 +70,22 @@ func TestCAPTControlPlanesThatAreAdmitted(t *testing.T) {
 		"public from some networks":  planeWith(`endpointAccess: {publicCIDRs: [203.0.113.0/24, "2001:db8::/32"]}`),
 		"add-ons": planeWith(`addons: [{name: coredns, version: v1.11.1-eksbuild.1, configurationValues: '{"computeType": "Fargate"}'},
 			{name: vpc-cni, configurationValues: "env:\n  WARM_IP_TARGET: \"1\"\n"}]`),
-		"tags":                    planeWith(`additionalTags: {"team:name/x": "a+b-c=d.e_f:g/h@i j", straße: "", %s: v}`, strings.Repeat("k", 128)),
-		"fifty tags":              planeWith(`additionalTags: {%s}`, many(50, "t%d: v")),
-		"timeouts":                planeWith(`timeouts: {controlPlaneSeconds: 10, vpcReadySeconds: 86400, secretSeconds: 10}`),
-		"a Fargate profile":       profile(`name: Batch_1-a, selectors: [{namespace: a, labels: {a: b, c: d, e: f, g: h, "k.io/i": j}}, {namespace: "team-*"}]`),
-		"kubeconfig from a token": planeWith(`kubeconfig: {source: Token}`),
-		"recovery":                planeWith(`recovery: {maxRetries: 2, backoff: {initialSeconds: 10, maxSeconds: 10}}`),
-		"recovery that destroys":  planeWith(`recovery: {actions: [{type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]}`),
-		"an endpoint":             planeWith(`controlPlaneEndpoint: {host: example.com, port: 443}`),
-		"v1beta1: as notes write": legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: default}, controlPlaneConfig: {region: eu-central-1, endpointAccess: {public: true, private: true}}, additionalTags: {a: b}}`),
-		"v1beta1: with profiles":  legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]}`),
-		"template":                document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, additionalTags: {a: b}}}}`),
-		"v1beta1: template":       legacyDocument("CAPTControlPlaneTemplate", "class", `{template: {spec: {version: "1.35", workspaceTemplateRef: {name: eks}}}}`),
+		"tags":                                 planeWith(`additionalTags: {"team:name/x": "a+b-c=d.e_f:g/h@i j", straße: "", %s: v}`, strings.Repeat("k", 128)),
+		"fifty tags":                           planeWith(`additionalTags: {%s}`, many(50, "t%d: v")),
+		"timeouts":                             planeWith(`timeouts: {controlPlaneSeconds: 10, vpcReadySeconds: 86400, secretSeconds: 10}`),
+		"a Fargate profile":                    profile(`name: Batch_1-a, selectors: [{namespace: a, labels: {a: b, c: d, e: f, g: h, "k.io/i": j}}, {namespace: "team-*"}]`),
+		"a profile of five selectors":          profile(`name: a, selectors: [` + many(5, "{namespace: n%d}") + `]`),
+		"a profile of the longest name":        profile(fmt.Sprintf(`name: %s, selectors: [{namespace: %s, labels: {"x.io/*": "?"}}]`, strings.Repeat("N", 100), strings.Repeat("n", 63))),
+		"v1beta1: a profile of five selectors": legacyProfile(`name: Batch_1-a, selectors: [` + many(5, "{namespace: 'n%d-*', labels: {a: b, c: d, e: f, g: h, i: j}}") + `]`),
+		"template: a profile":                  profileOfClass(`name: a, selectors: [{namespace: a}]`),
+		"kubeconfig from a token":              planeWith(`kubeconfig: {source: Token}`),
+		"recovery":                             planeWith(`recovery: {maxRetries: 2, backoff: {initialSeconds: 10, maxSeconds: 10}}`),
+		"recovery that destroys":               planeWith(`recovery: {actions: [{type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]}`),
+		"an endpoint":                          planeWith(`controlPlaneEndpoint: {host: example.com, port: 443}`),
+		"v1beta1: as notes write":              legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: default}, controlPlaneConfig: {region: eu-central-1, endpointAccess: {public: true, private: true}}, additionalTags: {a: b}}`),
+		"v1beta1: with profiles":               legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}]}`),
+		"template":                             document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, additionalTags: {a: b}}}}`),
+		"v1beta1: template":                    legacyDocument("CAPTControlPlaneTemplate", "class", `{template: {spec: {version: "1.35", workspaceTemplateRef: {name: eks}}}}`),
 		"a template of another namespace that is not there yet": plane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: not-there-yet}}`),
 	})
 }
@@ -205,6 +210,25 @@ func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
 			"spec.workspaceTemplateRef: WorkspaceTemplate eks does not exist"},
 		"a profile template that is not there": {nil, profile(`name: a, selectors: [{namespace: a}]`),
 			"spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate fargate does not exist"},
+		"eleven profiles": {nil, planeWith(`fargateProfiles: [%s]`, many(11, "{name: p%[1]d, selectors: [{namespace: n%[1]d}], workspaceTemplateRef: {name: fargate}}")),
+			"spec.fargateProfiles: EKS allows 10"},
+		"v1beta1: eleven profiles": {nil, legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [` +
+			many(11, "{name: p%[1]d, selectors: [{namespace: n%[1]d}], workspaceTemplateRef: {name: fargate}}") + `]}`), "spec.fargateProfiles: EKS allows 10"},
+		"a selector twice": {nil, profile(`name: a, selectors: [{namespace: a, labels: {b: c}}, {namespace: a, labels: {b: c}}]`),
+			"spec.fargateProfiles[0].selectors[1]: the profile has this selector already"},
+		"a selector of two profiles": {nil, planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}}, {name: b, selectors: [{namespace: x}], workspaceTemplateRef: {name: f}}]`),
+			"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"},
+		"a profile that no label can name": {nil, profile(`name: a_, selectors: [{namespace: a}]`), "spec.fargateProfiles[0].name: no label"},
+		"a variable that profiles do not have": {[]string{template("fargate", "\n", "sandbox", "kubernetes_version")}, profile(`name: a, selectors: [{namespace: a}]`),
+			"/fargate has a placeholder ${kubernetes_version}, which stays as it is: templates of Fargate profiles"},
+		"v1beta1: a variable that profiles do not have": {[]string{template("fargate", "\n", "sandbox", "kubernetes_version")}, legacyProfile(`name: a, selectors: [{namespace: a}]`),
+			"has a placeholder ${kubernetes_version}, which stays as it is"},
+		"selectors within a module": {[]string{template("fargate", "\noutput \"s\" {\n  value = \"${selectors}\"\n}\n", "sandbox")}, profile(`name: a, selectors: [{namespace: a}]`),
+			`the value of variable "selectors" has characters that could change the module`},
+		"template: a selector twice": {nil, profileOfClass(`name: a, selectors: [{namespace: a}, {namespace: a}]`),
+			"spec.template.spec.fargateProfiles[0].selectors[1]: the profile has this selector already"},
+		"a reference of a profile to what is not made": {nil, profile(`name: a, selectors: [{namespace: a}], workspaceTemplateApplyRef: {name: by-hand}`),
+			"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply by-hand does not exist"},
 		"a template of another namespace": {nil, plane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: not-there-yet}}`),
 			"spec.workspaceTemplateRef: WorkspaceTemplate not-there-yet/eks does not exist, or does not allow"},
 		"a version EKS may not have": {nil, plane(`{version: v1.99.0, workspaceTemplateRef: {name: eks}}`), "spec.version: "},
