@@ -35,6 +35,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
@@ -191,6 +192,10 @@ var (
 		"cluster_name", "kubernetes_version", "region", "vpc_id", "endpoint_public_access", "endpoint_private_access",
 		"endpoint_public_access_cidrs", "addons", "tags",
 	}
+	fargateVariables = []string{
+		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, "selectors", "tags",
+		naming.VPCConnectionVariable, naming.EKSConnectionVariable,
+	}
 )
 
 // TestSampleClustersGiveTheirTemplatesEveryVariable renders each template as its user would. A placeholder that nobody
@@ -207,6 +212,9 @@ func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
 			}
 			for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
 				requireRendered(t, templates[c.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Variables)
+				for _, profile := range c.Spec.FargateProfiles {
+					requireRendered(t, templates[profile.WorkspaceTemplateRef.Name], fargateVariables, nil)
+				}
 			}
 			for _, c := range ofKind[*infrav1.CAPTClusterTemplate](samples) {
 				vpc := c.Spec.Template.Spec.VPC.Template
@@ -214,6 +222,9 @@ func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
 			}
 			for _, c := range ofKind[*controlplanev1.CAPTControlPlaneTemplate](samples) {
 				requireRendered(t, templates[c.Spec.Template.Spec.WorkspaceTemplateRef.Name], controlPlaneVariables, c.Spec.Template.Spec.Variables)
+				for _, profile := range c.Spec.Template.Spec.FargateProfiles {
+					requireRendered(t, templates[profile.WorkspaceTemplateRef.Name], fargateVariables, nil)
+				}
 			}
 		})
 	}
@@ -237,6 +248,9 @@ func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []st
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &spec))
 	for _, v := range spec.Spec.ForProvider.Vars {
 		require.NotContains(t, v.Value, "${", "nobody fills the placeholder of variable %s", v.Key)
+	}
+	for _, file := range spec.Spec.ForProvider.VarFiles {
+		require.NotContains(t, file.SecretKeyRef.Name, "${", "nobody fills the placeholder in the name of a Secret")
 	}
 }
 

@@ -31,17 +31,26 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/metrics"
 )
 
 func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
-	// A token is renewed whatever else can be done, or goes wrong.
-	if err := errors.Join(r.renew(ctx, controlPlane, f), r.carryOut(ctx, controlPlane, f)); err != nil {
+	// A token is renewed whatever else can be done, or goes wrong; and a profile that is refused keeps nobody from the cluster.
+	if err := errors.Join(r.renew(ctx, controlPlane, f), r.carryOut(ctx, controlPlane, f), r.actOnProfiles(ctx, controlPlane, f)); err != nil {
 		return err
 	}
 	if f.awaitTimeouts(controlPlane); f.again == 0 {
 		return nil
 	}
 	return engine.Wait("what no watch can tell", f.again)
+}
+
+func (r *Reconciler) actOnProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	metrics.FargateProfiles.Observe(client.ObjectKeyFromObject(controlPlane), f.Fargate.Measured(), f.Now)
+	if f.Paused != "" {
+		return nil
+	}
+	return f.Fargate.Act(ctx, r.Client, controlPlane)
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {

@@ -29,11 +29,14 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/fargate"
 )
 
 // parts are the conditions that the summaries derive from.
 type parts struct {
-	dependencies, workspace, endpoint, kubeconfig engine.Condition
+	dependencies, workspace, endpoint, kubeconfig, fargate engine.Condition
+	// profiles is what is told of the Fargate profiles.
+	profiles fargate.Report
 	// working is true while Terraform is at work and nothing is wrong.
 	working bool
 	// failed is true when a timeout has passed, or something is wrong that does not heal by itself.
@@ -48,7 +51,12 @@ func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
 		workspace:    f.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason, manager),
 		endpoint:     endpointAvailable(controlPlane, f),
 		kubeconfig:   kubeconfigReady(f),
+		fargate:      engine.True(controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileReadyReason, ""),
+		profiles:     f.Fargate.Report(),
 		idle:         f.Paused != "" && f.Apply.Apply == nil,
+	}
+	if len(c.profiles.Conditions) > 0 {
+		c.fargate = c.profiles.Conditions[0]
 	}
 	if blocked := blocked(controlPlane, f); blocked != nil {
 		c.dependencies = *blocked
@@ -58,14 +66,25 @@ func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
 	}
 	c.failed = infrav1.Stands(c.worst().Reason)
 	c.expire(controlPlane, f)
-	c.working = !c.failed && c.workspace.Status != metav1.ConditionTrue && f.Apply.Working() && c.dependencies.Status == metav1.ConditionTrue
+	c.working = !c.failed && c.inProgress(f)
 	return c
+}
+
+// inProgress tells whether Terraform is at work on what is not met yet.
+func (c *parts) inProgress(f *Facts) bool {
+	switch c.first() {
+	case &c.workspace:
+		return f.Apply.Working()
+	case &c.fargate:
+		return c.profiles.Working
+	}
+	return false
 }
 
 // first is the first condition that is not met, from the one that must be met first to the last: what a person must look at.
 // It is nil when all are.
 func (c *parts) first() *engine.Condition {
-	for _, condition := range []*engine.Condition{&c.dependencies, &c.workspace, &c.endpoint, &c.kubeconfig} {
+	for _, condition := range []*engine.Condition{&c.dependencies, &c.workspace, &c.endpoint, &c.kubeconfig, &c.fargate} {
 		if condition.Status != metav1.ConditionTrue {
 			return condition
 		}
@@ -141,7 +160,7 @@ func warning(condition metav1.Condition) bool {
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,
 		controlplanev1.KubeconfigMissingReason, controlplanev1.KubeconfigInvalidReason, controlplanev1.KubeconfigConflictReason,
 		controlplanev1.VPCReadyTimeoutReason, controlplanev1.ControlPlaneTimeoutReason, controlplanev1.SecretTimeoutReason,
-		controlplanev1.DegradedReason:
+		controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileDependencyReason, controlplanev1.DegradedReason:
 		return true
 	}
 	return infrav1.NeedsPerson(condition.Reason)

@@ -26,7 +26,9 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/metrics"
 )
 
 // Reconciler of CAPTControlPlanes.
@@ -57,6 +59,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Status:   status,
 		Told:     []string{controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DeletingCondition},
 		Warnings: warning,
-		Gone:     func(key client.ObjectKey) { r.Forget(key, vpcStep, controlPlaneStep, secretStep) },
+		Notes:    fargate.Notes,
+		Gone: func(key client.ObjectKey) {
+			r.Forget(key, vpcStep, controlPlaneStep, secretStep)
+			metrics.FargateProfiles.Forget(key)
+		},
 	})
 }

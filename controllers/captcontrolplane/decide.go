@@ -65,7 +65,7 @@ func decide(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) Action {
 
 func decideDeletion(f *Facts) Action {
 	switch {
-	case len(f.Apply.Owned) > 0:
+	case len(f.Fargate.Leaving) > 0, len(f.Apply.Owned) > 0:
 		return Observe
 	case f.Apply.Apply == nil:
 		return Release

@@ -28,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
@@ -48,6 +49,8 @@ type Facts struct {
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
+	// Fargate is what is known of the Fargate profiles.
+	Fargate fargate.Facts
 	// Connection is the connection Secret; nil when it does not exist or is not needed yet.
 	Connection *corev1.Secret
 	// Kubeconfig and UserKubeconfig are what should be published, with what stands in the way of it.
@@ -112,6 +115,24 @@ func (f *Facts) vpcID() string {
 		return f.Infrastructure.Status.VPC.ID
 	}
 	return f.Infrastructure.Spec.VPC.ExistingID
+}
+
+// vpcSecretName is the Secret that describes the VPC; empty when nobody says which.
+func (f *Facts) vpcSecretName() string {
+	if f.Infrastructure == nil {
+		return ""
+	}
+	return vpcSecret(f.Infrastructure)
+}
+
+func vpcSecret(captCluster *infrav1.CAPTCluster) string {
+	switch vpc := captCluster.Spec.VPC; {
+	case vpc.ConnectionSecretRef != nil:
+		return vpc.ConnectionSecretRef.Name
+	case vpc.Template == nil:
+		return ""
+	}
+	return naming.VPCConnectionSecret(captCluster.Name)
 }
 
 func (f *Facts) hasCAPTCluster() bool {

@@ -78,6 +78,10 @@ func rows() (all []row) {
 	for _, result := range results() {
 		add("everything there; up to date; "+result.name, result.is)
 	}
+	for _, profile := range profiles() {
+		add("all there; "+profile.name, profile.is)
+		add("Terraform at work on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is, func(s *scene) { s.Fargate.ClusterReady = false })
+	}
 	for _, r := range slices.Clone(all) {
 		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
 	}

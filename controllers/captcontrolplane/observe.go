@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
@@ -48,6 +49,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 
 	want := expectation(controlPlane, cluster)
 	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want)
+	if err == nil {
+		f.Fargate, err = r.fargate().Existing(ctx, controlPlane)
+	}
 	if err != nil || cluster == nil {
 		return f, err
 	}
@@ -72,7 +76,27 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, err
 	}
 	r.observeTimeouts(controlPlane, f)
-	return f, nil
+	return f, r.observeProfiles(ctx, controlPlane, f)
+}
+
+func (r *Reconciler) fargate() fargate.Readers {
+	return fargate.Readers{Cached: r.Client, Uncached: r.Uncached}
+}
+
+// observeProfiles looks at the Fargate profiles, once there is a control plane for them to stand on.
+func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	apply := f.Apply.Apply
+	if !controlPlane.DeletionTimestamp.IsZero() || blocked(controlPlane, f) != nil || apply == nil || apply.Spec.WorkspaceName == "" {
+		return nil
+	}
+	on := fargate.Foundation{
+		ClusterName: f.Cluster.Name, Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, Ready: f.Apply.Ready(manager),
+		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: f.vpcSecretName(),
+	}
+	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
+		on.ConnectionName = ref.Name
+	}
+	return r.fargate().Observe(ctx, controlPlane, on, &f.Fargate)
 }
 
 func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err error) {

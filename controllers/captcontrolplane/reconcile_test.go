@@ -37,6 +37,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -63,6 +64,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector

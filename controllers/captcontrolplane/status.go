@@ -44,6 +44,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	}
 
 	c := conditions(controlPlane, f)
+	c.profiles.Set(controlPlane)
 	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
 		s.Version = f.runningVersion()
 		s.Versions = []clusterv1.StatusVersion{{Version: s.Version}}
@@ -70,7 +71,11 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 
 // deletionStatus says what is waited for. The other conditions stay as they were: they tell what is being deleted.
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	controlPlane.Status.FargateProfiles = f.Fargate.Report().Statuses
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
+	if profiles := f.Fargate.Deleting(f.Paused); profiles != nil {
+		deleting = *profiles
+	}
 	engine.Set(controlPlane,
 		engine.PausedCondition(f.Paused),
 		deleting,

@@ -173,7 +173,7 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, conditi
 	}
 	spec := controlPlane.Spec.Timeouts
 	switch {
-	case condition == nil:
+	case condition == nil, condition.Type == controlplanev1.FargateProfileReadyCondition:
 		return nil
 	case condition.Type == controlplanev1.DependenciesReadyCondition:
 		if condition.Reason != controlplanev1.WaitingForInfrastructureReason {

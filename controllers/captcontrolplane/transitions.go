@@ -25,7 +25,8 @@ import (
 // transitions says which states can follow a state. Before a control plane is initialized, it moves freely among the states of
 // its making, since each of them can be left by what happens in the world: a Cluster that lets go of it, a VPC that is lost, a
 // Terraform that comes through after its time. Once it was initialized, it never is in one of them again but for
-// Provisioning, which is an update; whatever goes wrong then, the cluster is Degraded and not Failed, since it answers. One that
+// Provisioning, which is an update, and Configuring, while Terraform is at work on Fargate profiles; whatever goes wrong then, the
+// cluster is Degraded and not Failed, since it answers. One that
 // is found to have endpoint and kubeconfig, after a move or a restore, is initialized in that moment, and Degraded at once if
 // anything else is missing.
 // docs/status.md has the same table, and a test holds the two together.
@@ -47,10 +48,10 @@ var transitions = map[controlplanev1.State][]controlplanev1.State{
 		controlplanev1.StateDegraded, controlplanev1.StateRecovering, controlplanev1.StateFailed,
 	},
 	controlplanev1.StateReady: {
-		controlplanev1.StateProvisioning, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
+		controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateDegraded, controlplanev1.StateRecovering,
 	},
 	controlplanev1.StateDegraded: {
-		controlplanev1.StateProvisioning, controlplanev1.StateReady, controlplanev1.StateRecovering,
+		controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady, controlplanev1.StateRecovering,
 	},
 	controlplanev1.StateRecovering: {
 		controlplanev1.StateProvisioning, controlplanev1.StateConfiguring, controlplanev1.StateReady, controlplanev1.StateDegraded,

@@ -18,6 +18,8 @@ package captcontrolplane
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,11 +38,16 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// secretIndex finds CAPTControlPlanes by the Secrets their kubeconfig is made from and written to.
-const secretIndex = "kubeconfigSecrets"
+const (
+	// secretIndex finds CAPTControlPlanes by the Secrets their kubeconfig is made from and written to.
+	secretIndex = "kubeconfigSecrets"
+	// vpcSecretIndex finds CAPTClusters by the Secret that describes their VPC, which Fargate profiles wait for.
+	vpcSecretIndex = "vpcSecret"
+)
 
 // How long after an error another attempt is made, at first and at most, where the manager makes tokens. They are renewed
 // 5.5 minutes before they end at the latest, and an error of another kind must not keep them from it.
@@ -53,7 +60,7 @@ const (
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	scheme := mgr.GetScheme()
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys); err != nil {
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	control := ctrl.NewControllerManagedBy(mgr)
@@ -82,6 +89,22 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Complete(r)
+}
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
+		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
+		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),
+	)
+}
+
+// vpcSecretKey is the Secret that describes a VPC.
+func vpcSecretKey(object client.Object) []string {
+	if name := vpcSecret(object.(*infrav1.CAPTCluster)); name != "" {
+		return []string{object.GetNamespace() + "/" + name}
+	}
+	return nil
 }
 
 func secretKeys(object client.Object) []string {
@@ -125,11 +148,18 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	for i := range list.Items {
 		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
+	var vpcs infrav1.CAPTClusterList
+	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: client.ObjectKeyFromObject(object).String()}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake control planes")
+		return requests
+	}
+	for i := range vpcs.Items {
+		requests = append(requests, r.ofInfrastructure(ctx, &vpcs.Items[i])...)
+	}
 	return requests
 }
 
-// withoutReference reconciles those that refer to no WorkspaceTemplateApply, or to one that they do not own: the one that is
-// gone may have been what they were waiting for a person to decide about.
+// withoutReference reconciles those that may have waited for a WorkspaceTemplateApply to go, about which a person had to decide.
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
 	var list controlplanev1.CAPTControlPlaneList
 	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
@@ -138,9 +168,20 @@ func (r *Reconciler) withoutReference(ctx context.Context, object client.Object)
 	}
 	var requests []ctrl.Request
 	for i := range list.Items {
-		if ref := list.Items[i].Spec.WorkspaceTemplateApplyRef; ref == nil || ref.Name == object.GetName() {
+		if waitsFor(&list.Items[i], object.GetName()) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return requests
+}
+
+// waitsFor tells whether a control plane may have waited for a WorkspaceTemplateApply to go: it refers to none, or to this one
+// that it does not own, or has a Fargate profile that would be called so.
+func waitsFor(controlPlane *controlplanev1.CAPTControlPlane, apply string) bool {
+	cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]
+	refers := func(ref *infrav1.WorkspaceTemplateApplyReference) bool { return ref != nil && ref.Name == apply }
+	return controlPlane.Spec.WorkspaceTemplateApplyRef == nil || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
+		slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
+			return refers(p.WorkspaceTemplateApplyRef) || naming.FargateWorkspaceTemplateApply(cluster, p.Name) == apply
+		})
 }

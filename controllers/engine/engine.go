@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -56,6 +57,22 @@ type Steps[O Object, F any] struct {
 	Gone func(key client.ObjectKey)
 	// Warnings tells which of them are worth a warning; other transitions are normal events.
 	Warnings func(condition metav1.Condition) bool
+	// Notes tells what else became of an object when its status changed, such as that of one part of many. They become events
+	// after those of the conditions; it may be nil.
+	Notes func(before, after O) []Note
+}
+
+// Note is an event to come.
+type Note struct {
+	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+	Type string
+	// Reason and Action are CamelCase: why it is told, and what was done or tried. The API server wants both.
+	Reason, Action string
+	// Message is cut when it is longer than an event can hold.
+	Message string
+	// Related is what else the event is about: another object, or a *corev1.ObjectReference to a part of this one. Events that
+	// differ in their message alone are taken for one that happens again, and only the first message is kept.
+	Related runtime.Object
 }
 
 // Engine runs reconciles.
@@ -99,7 +116,7 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	}
 	before := obj.DeepCopyObject().(O)
 	steps.Status(obj, facts)
-	if err := e.finish(ctx, before, obj, steps.Told, steps.Warnings); err != nil {
+	if err := finish(ctx, e, before, obj, steps); err != nil {
 		// The error of the action is the one a person needs, and a status that could not be written is tried again with it; but not
 		// when the action is content to wait.
 		if retried(actErr) {
@@ -125,27 +142,37 @@ func gone(obj client.Object) bool {
 
 // finish writes status if it changed, and tells transitions as events. The write is refused by the API server when our
 // cache was behind, so that an old view never overwrites a newer one.
-func (e Engine) finish(ctx context.Context, before, after Object, told []string, warn func(metav1.Condition) bool) error {
+func finish[O Object, F any](ctx context.Context, e Engine, before, after O, steps Steps[O, F]) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	transitions := changed(before.GetConditions(), after.GetConditions(), told)
+	var notes []Note
+	for _, condition := range changed(before.GetConditions(), after.GetConditions(), steps.Told) {
+		notes = append(notes, noteOf(condition, steps.Warnings))
+	}
+	if steps.Notes != nil {
+		notes = append(notes, steps.Notes(before, after)...)
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	for _, condition := range transitions {
-		kind := corev1.EventTypeNormal
-		if warn != nil && warn(condition) {
-			kind = corev1.EventTypeWarning
-		}
-		note := condition.Message
-		if note == "" {
-			note = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
-		}
-		e.Recorder.Eventf(after, nil, kind, condition.Reason, condition.Type, "%s", shortened(note, maxNoteLength))
+	for _, note := range notes {
+		e.Recorder.Eventf(after, note.Related, note.Type, note.Reason, note.Action, "%s", shortened(note.Message, maxNoteLength))
 	}
 	return nil
+}
+
+// noteOf tells the transition of a condition.
+func noteOf(condition metav1.Condition, warn func(metav1.Condition) bool) Note {
+	note := Note{Type: corev1.EventTypeNormal, Reason: condition.Reason, Action: condition.Type, Message: condition.Message}
+	if warn != nil && warn(condition) {
+		note.Type = corev1.EventTypeWarning
+	}
+	if note.Message == "" {
+		note.Message = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
+	}
+	return note
 }
 
 // changed returns the told conditions whose status or reason differs from before, in the order of told: that of the story. One

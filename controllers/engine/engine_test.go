@@ -19,11 +19,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -262,6 +264,54 @@ func TestAMessageIsNeverTakenForAFormat(t *testing.T) {
 	s.show(False("Ready", "ApplyFailed", "100%d of %s"))
 	s.mustReconcile()
 	assert.Equal(t, []string{"Normal ApplyFailed 100%d of %s"}, s.told())
+}
+
+func TestNotesAreToldAfterTheTransitions(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "at work"))
+	s.steps.Notes = func(before, after *infrav1.CAPTCluster) []Note {
+		assert.Empty(t, before.Status.Conditions)
+		assert.Len(t, after.Status.Conditions, 1)
+		return []Note{
+			{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "part 100%d"},
+			{Type: corev1.EventTypeWarning, Reason: "PartFailed", Action: "Create", Message: strings.Repeat("x", 2*maxNoteLength)},
+		}
+	}
+	s.mustReconcile()
+	assert.Equal(t, []string{
+		"Normal Provisioning at work", "Normal PartCreated part 100%d", "Warning PartFailed " + strings.Repeat("x", maxNoteLength-len("…")) + "…",
+	}, s.told())
+
+	s.steps.Notes = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Note {
+		t.Error("nothing changed")
+		return nil
+	}
+	s.mustReconcile()
+}
+
+func TestNotesAreNotToldWhenStatusIsNotWritten(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"another view":   apierrors.NewConflict(infrav1.GroupVersion.WithResource("captclusters").GroupResource(), "demo", errors.New("changed")),
+		"gone":           apierrors.NewNotFound(infrav1.GroupVersion.WithResource("captclusters").GroupResource(), "demo"),
+		"no API server":  apierrors.NewServiceUnavailable("later"),
+		"it is accepted": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, builder.CAPTCluster("demo"))
+			s.show(False("Other", "Provisioning", "told to nobody"))
+			s.steps.Notes = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Note {
+				return []Note{{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "a part"}}
+			}
+			s.refuse = refusal
+			_, _ = s.reconcile()
+			require.Equal(t, 1, s.writes)
+			if refusal == nil {
+				assert.Equal(t, []string{"Normal PartCreated a part"}, s.told())
+			} else {
+				assert.Empty(t, s.told())
+			}
+		})
+	}
 }
 
 // Who waits for half an hour would show the old status for as long.

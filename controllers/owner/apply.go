@@ -142,11 +142,13 @@ func (f *Facts) Ready(manager string) bool {
 
 // Want describes a WorkspaceTemplateApply as its owner wants it.
 type Want struct {
-	Owner             client.Object
-	ClusterName       string
-	Name              string
-	Template          infrav1.WorkspaceTemplateReference
-	Variables         map[string]string
+	Owner       client.Object
+	ClusterName string
+	Name        string
+	Template    infrav1.WorkspaceTemplateReference
+	Variables   map[string]string
+	// Labels besides those that every one has.
+	Labels            map[string]string
 	ConnectionSecret  string
 	WaitForWorkspaces []infrav1.WorkspaceDependency
 	WaitForSecrets    []infrav1.SecretDependency
@@ -171,6 +173,7 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 			DeletionPolicy:    want.DeletionPolicy,
 		},
 	}
+	maps.Copy(apply.Labels, want.Labels)
 	if shard, ok := want.Owner.GetLabels()[clusterv1.WatchLabel]; ok {
 		apply.Labels[clusterv1.WatchLabel] = shard // The manager that sees the owner must see what it owns.
 	}

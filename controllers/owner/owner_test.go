@@ -302,6 +302,8 @@ func TestConditionOfTheOwner(t *testing.T) {
 		"no status yet": {builder.WorkspaceTemplateApply("demo-vpc"), "False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
 		"Terraform is at work": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ProvisioningReason, "each of its steps")),
 			"False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
+		"it waits for its turn": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.WaitingForTurnReason, "one at a time")),
+			"False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
 		"up to date": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil)), "True VPCReady", "", true},
 		"failed": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")),
 			"False ApplyFailed", "WorkspaceTemplateApply demo-vpc: VpcLimitExceeded", false},

@@ -87,7 +87,7 @@ func (f *Facts) Working() bool {
 		return false
 	}
 	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
-	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.UpToDateReason:
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.WaitingForTurnReason, infrav1.UpToDateReason:
 		return true
 	}
 	return false

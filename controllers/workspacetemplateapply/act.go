@@ -40,11 +40,15 @@ const servedInterval = 5 * time.Second
 
 func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	r.tellReplaced(apply, f)
-	action := decide(apply, f)
+	action, err := r.inTurn(ctx, apply, f, decide(apply, f))
+	if err != nil {
+		return err
+	}
 	if action != Update {
 		r.Turns.giveUp(client.ObjectKeyFromObject(apply), f.Now)
 	}
-	err := r.carryOut(ctx, apply, f, action)
+	err = r.carryOut(ctx, apply, f, action)
+	r.acted(apply, f, action, err)
 	if err == nil && f.Unreadable != nil && action == Observe {
 		return f.Unreadable // Status tells what is known, and the look is taken again.
 	}
@@ -75,7 +79,7 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		if after := f.Observation().LookAgain; after > 0 {
 			return engine.Wait("provider-terraform to claim the Workspace", after)
 		}
-	case AwaitDestroyed:
+	case AwaitDestroyed, AwaitTurn:
 	}
 	return nil
 }

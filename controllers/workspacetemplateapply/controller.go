@@ -40,6 +40,7 @@ type Reconciler struct {
 	Turns *Turns
 
 	recollection
+	rota rota
 	// Namespace is the only one the cache holds; empty means all. Templates of other namespaces are read past it then, and do
 	// not wake anybody.
 	Namespace string

@@ -37,6 +37,8 @@ const (
 	Update Action = "Update"
 	// AwaitKind: the Workspace CRD is not installed, or not served yet.
 	AwaitKind Action = "AwaitKind"
+	// AwaitTurn: another WorkspaceTemplateApply of the same series comes first. Nothing is written.
+	AwaitTurn Action = "AwaitTurn"
 	// Destroy: delete the Workspace, so that Terraform destroys what it made.
 	Destroy Action = "Destroy"
 	// AwaitDestroyed: the Workspace is being destroyed.

@@ -79,6 +79,8 @@ type Facts struct {
 	Dependents []string
 	// Watched is for how long the Workspace has been seen without a sign of the provider.
 	Watched time.Duration
+	// AwaitsTurn says in words what the object waits for whose turn has not come; empty when it waits for no turn.
+	AwaitsTurn string
 	// Rejected is why the API server refused the rendered Workspace, in words; empty when it did not.
 	Rejected string
 	// RejectedFor is how long it is not sent again unless something changes.

@@ -140,6 +140,7 @@ func (f *Facts) refusal(why string) refusal {
 // gone drops what is known of an object that no longer exists.
 func (r *Reconciler) gone(key client.ObjectKey) {
 	r.forget(key)
+	r.rota.forget(key)
 	r.Turns.giveUp(key, r.Clock.Now())
 }
 

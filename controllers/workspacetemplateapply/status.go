@@ -228,6 +228,9 @@ func ready(f *Facts, o workspace.Observation) engine.Condition {
 	if c := conflict(f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
+	if f.AwaitsTurn != "" {
+		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForTurnReason, f.AwaitsTurn)
+	}
 	if c := synced(f, o); c.Status != metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
@@ -251,6 +254,8 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	case len(f.Dependents) > 0 && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
 			"Workspace %s stays until what was made on top of it is gone: WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
+	case f.AwaitsTurn != "":
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForTurnReason, f.AwaitsTurn)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:

@@ -79,6 +79,10 @@ func TestConditions(t *testing.T) {
 		"interrupted":      {newScene(t).shows(builder.Interrupted), map[string]string{"Ready": "False CreateInterrupted", "Synced": "False CreateInterrupted"}},
 		"Workspace paused": {newScene(t).shows(builder.WorkspacePaused), map[string]string{"Ready": "False WorkspacePaused", "Synced": "Unknown WorkspacePaused"}},
 		"paused":           {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
+		"its turn has not come": {newScene(t).with(func(f *Facts) { f.AwaitsTurn = "one at a time" }), map[string]string{
+			"Ready": "False WaitingForTurn", "Synced": "Unknown WorkspaceNotFound"}},
+		"its turn to mend what failed has not come": {newScene(t).shows(builder.UpdateFailed, otherwise()).with(func(f *Facts) { f.AwaitsTurn = "one at a time" }),
+			map[string]string{"Ready": "False WaitingForTurn", "Synced": "False ApplyFailed"}},
 		"no template": {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
 			"Rendered": "False TemplateNotFound", "Ready": "False TemplateNotFound", "Synced": "Unknown WorkspaceNotFound"}},
 		"invalid template": {newScene(t).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }), map[string]string{
@@ -122,7 +126,9 @@ func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
 		"nothing is destroyed while paused":  {deleting().shows(builder.WorkspacePaused, builder.Deleting()), "True WorkspacePaused"},
 		"interrupted: the provider is stuck": {deleting().shows(builder.Interrupted, builder.Deleting()), "True CreateInterrupted"},
 		"the provider can not be reached":    {deleting().with(func(f *Facts) { f.KindMissing = true }), "True WorkspaceKindMissing"},
-		"the Workspace is gone":              {deleting(), "True Deleting"},
+		"its turn has not come": {deleting().shows(builder.UpdateFailed).with(func(f *Facts) { f.AwaitsTurn = "one at a time" }),
+			"True WaitingForTurn"},
+		"the Workspace is gone": {deleting(), "True Deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story := builder.Story(row.scene.status().Conditions)
@@ -258,6 +264,7 @@ func TestTransitionsThatNeedAPerson(t *testing.T) {
 		infrav1.ApplyFailedReason: true, infrav1.TemplateNotFoundReason: true, infrav1.WorkspaceConflictReason: true,
 		infrav1.CreateInterruptedReason: true, infrav1.DestroyFailedReason: true, infrav1.WorkspaceRejectedReason: true,
 		infrav1.UpToDateReason: false, infrav1.ProvisioningReason: false, infrav1.WaitingForDependenciesReason: false, infrav1.DeletingReason: false,
+		infrav1.WaitingForTurnReason: false,
 	} {
 		assert.Equal(t, want, warning(metav1.Condition{Reason: reason}), reason)
 	}

@@ -24,6 +24,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
@@ -35,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -71,6 +73,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.related)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofSeries), builder.WithPredicates(membership())).
+		WatchesRawSource(source.Func(r.woken)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -208,6 +212,32 @@ func (r *Reconciler) rivalsOf(ctx context.Context, apply *infrav1.WorkspaceTempl
 	return r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
 		return other.Namespace == apply.Namespace || !namespaced(other)
 	}, options...)
+}
+
+// membership passes what can make a WorkspaceTemplateApply leave its series: it is gone, or has other labels, or is not this
+// manager's any more.
+func membership() predicate.Predicate {
+	return predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// ofSeries reconciles those that wait for their turn in the series of a WorkspaceTemplateApply.
+func (r *Reconciler) ofSeries(_ context.Context, object client.Object) []ctrl.Request {
+	s, member := seriesOf(object)
+	if !member {
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, key := range r.rota.waiting(s) {
+		requests = append(requests, ctrl.Request{NamespacedName: key})
+	}
+	return requests
+}
+
+// woken is the source of those whose turn may have come. What frees a turn need not be an event: after a restart it is that the
+// last of a series was looked at.
+func (r *Reconciler) woken(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	r.rota.wakeWith(func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) })
+	return nil
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {

@@ -45,6 +45,8 @@ type module struct {
 	tofu string
 	dir  string
 	vars map[string]string
+	// file is the text of a file of variables, if the module reads one.
+	file string
 }
 
 func newModule(t *testing.T, s *sandbox.Sandbox, sample string, vars map[string]string) module {
@@ -66,6 +68,8 @@ func newModule(t *testing.T, s *sandbox.Sandbox, sample string, vars map[string]
 		require.NoError(t, os.WriteFile(filepath.Join(m.dir, name), []byte(content), 0o600))
 	}
 	m.run(0, "init", "-input=false", "-backend-config=backend.tfbackend")
+	// All keep their state in one backend.
+	m.run(0, "workspace", "new", strings.TrimSuffix(sample, ".yaml"))
 	return m
 }
 
@@ -103,8 +107,12 @@ func (m module) with(code int, changed map[string]string, verb ...string) string
 	for name, value := range vars {
 		args = append(args, "-var", name+"="+value)
 	}
-	return m.run(code, args...)
+	require.NoError(m.t, os.WriteFile(filepath.Join(m.dir, "file.tfvars"), []byte(m.file), 0o600))
+	return m.run(code, append(args, "-var-file=file.tfvars")...)
 }
+
+// words is a message without the lines that Terraform breaks it into.
+func words(message string) string { return strings.Join(strings.Fields(message), " ") }
 
 func (m module) outputs() map[string]struct {
 	Value     any

@@ -30,6 +30,7 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
@@ -100,7 +101,9 @@ func start(ctx context.Context, dir string) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.API, err = client.NewWithWatch(s.Config(), client.Options{Scheme: controllers.Scheme()})
+	config := rest.CopyConfig(s.Config())
+	config.WarningHandler = rest.NoWarnings{} // Warnings of admission are tested where it is.
+	s.API, err = client.NewWithWatch(config, client.Options{Scheme: controllers.Scheme()})
 	if err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}

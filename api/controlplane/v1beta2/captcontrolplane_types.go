@@ -210,7 +210,8 @@ type FargateProfile struct {
 	// +required
 	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
-	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use; CAPT or captctl writes it once.
+	// workspaceTemplateApplyRef names the WorkspaceTemplateApply of the profile, when that is not the one that the naming scheme gives:
+	// <cluster>-<profile>-fargate-apply.
 	// +optional
 	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
 }

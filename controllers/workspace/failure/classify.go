@@ -63,6 +63,16 @@ func Classes() []Class {
 	return []Class{ClassAuth, ClassQuota, ClassThrottle, ClassLock, ClassTimeout, ClassConfig, ClassInterrupted, ClassNetwork, ClassUnknown}
 }
 
+// Passes tells whether errors of the class are expected to go away by themselves, so that the retries of the provider help.
+func (c Class) Passes() bool {
+	switch c {
+	case ClassThrottle, ClassLock, ClassTimeout, ClassNetwork:
+		return true
+	case ClassAuth, ClassQuota, ClassConfig, ClassInterrupted, ClassUnknown:
+	}
+	return false
+}
+
 // Bounds of what is looked at. The API server keeps 32 KiB of a message. Packed text of 64 KiB is more than that holds,
 // and what it can unpack to is 1,000 times as much.
 const (
@@ -168,6 +178,13 @@ func flat(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("│╷╵├─", r)
 	}), " ")
+}
+
+// Says tells whether an error of Terraform has one of some codes, which are words in the case in which AWS writes them, or
+// of some phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
+func Says(message string, codes, phrases []string) bool {
+	text := flat(message)
+	return rule{codes: codes, phrases: phrases}.matches(text, strings.ToLower(text))
 }
 
 // rule gives the class of the texts that it matches.

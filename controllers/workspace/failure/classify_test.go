@@ -51,6 +51,11 @@ func TestEveryFailureHasItsClassInEveryPhase(t *testing.T) {
 	}
 }
 
+func TestErrorsThatPass(t *testing.T) {
+	passing := slices.DeleteFunc(Classes(), func(class Class) bool { return !class.Passes() })
+	require.ElementsMatch(t, []Class{ClassThrottle, ClassLock, ClassTimeout, ClassNetwork}, passing)
+}
+
 func TestThereAreFailuresOfEveryClass(t *testing.T) {
 	samples := failures.Samples()
 	require.GreaterOrEqual(t, len(samples), 25)
@@ -155,6 +160,27 @@ func TestBrokenTailsAreIgnored(t *testing.T) {
 		require.Equal(t, ClassUnknown, Classify(`create failed: Summary: x. To see the full error run: echo "`+tail), tail[:min(len(tail), 20)])
 	}
 	require.Equal(t, ClassThrottle, Classify(`create failed: Throttling: Rate exceeded. To see the full error run: echo "!!!" | base64 -d | gunzip`))
+}
+
+func TestWhatAnErrorSays(t *testing.T) {
+	const message = "│ Error: creating it:\n│ InvalidSubnetID.NotFound: The subnet\n│ ID 'a' does not exist"
+	for name, row := range map[string]struct {
+		codes, phrases []string
+		want           bool
+	}{
+		"a code":                      {codes: []string{"InvalidSubnetID"}, want: true},
+		"one of several codes":        {codes: []string{"InvalidVpcID", "InvalidSubnetID.NotFound"}, want: true},
+		"a code in another case":      {codes: []string{"invalidsubnetid"}},
+		"a part of a code":            {codes: []string{"InvalidSubnet"}},
+		"a phrase across a line":      {phrases: []string{"the subnet id '"}, want: true},
+		"one of several phrases":      {phrases: []string{"the vpc id '", "does not exist"}, want: true},
+		"a phrase when no code fits":  {codes: []string{"InvalidVpcID"}, phrases: []string{"does not exist"}, want: true},
+		"another phrase":              {phrases: []string{"already exists"}},
+		"nothing that is looked for":  {},
+		"what is only in the heading": {phrases: []string{"creating it:"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, Says(message, row.codes, row.phrases)) })
+	}
 }
 
 func TestABombIsNotUnpacked(t *testing.T) {

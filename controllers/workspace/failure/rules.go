@@ -29,6 +29,7 @@ var rules = []rule{
 			"state is already locked by another", "lock info:", // The kubernetes backend of either tool; every backend.
 			"error locking state", "workspace is already locked", "error releasing the state lock", // Terraform's core.
 			" in status creating", " in status updating", " in status deleting", "currently has an update in progress", // EKS changes one profile of a cluster at a time.
+			"' is not in active status",                                   // EKS, while the cluster is made or deleted (moto, a mock of AWS, has it from the API).
 			"another operation (install/upgrade/rollback) is in progress", // Helm.
 		}},
 	{class: ClassInterrupted,
@@ -74,6 +75,7 @@ var rules = []rule{
 		},
 		phrases: []string{
 			"is not authorized to perform", "statuscode: 403", "status code: 403", "statuscode: 401", "status code: 401", // AWS.
+			"missing permissions for ",                                                           // EKS, under the code of a bad request (awsdocs/amazon-eks-user-guide issue 279, aws-cdk issue 7614).
 			"no ec2 imds role found",                                                             // The AWS SDK when all sources of credentials failed, whatever the network says.
 			" is forbidden: user ",                                                               // Kubernetes' RBAC, as the kubernetes backend passes it on.
 			"you must be logged in to the server", "asked for the client to provide credentials", // Kubernetes.

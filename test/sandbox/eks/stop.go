@@ -31,7 +31,7 @@ import (
 )
 
 // Stop stops the cluster and removes everything it had: its process, its keys in etcd, its folder. A cluster that is
-// not there is not an error, so that a destroy can be repeated.
+// not there is not an error, so that a destroy can be repeated. One that has Fargate profiles is not stopped.
 func (s Server) Stop(ctx context.Context) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -44,6 +44,9 @@ func (s Server) Stop(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := s.requireNoProfiles(); err != nil {
+		return err
+	}
 	id, err := s.Process()
 	if err != nil {
 		return err

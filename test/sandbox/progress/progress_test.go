@@ -61,6 +61,9 @@ func TestTablePrintsStatesAndOnlyWhatChanged(t *testing.T) {
 			condition("Available", "True", "Available", ""),
 			condition("RemoteConnectionProbe", "False", "ProbeFailed", "no answer"))}),
 		plane,
+		object("CAPTControlPlane", "fargate", map[string]any{"state": "Configuring", "conditions": conditions(
+			condition("Available", "True", "Available", ""),
+			condition("Ready", "False", "FargateProfileCreating", "Creating Fargate profile default"))}),
 		object("WorkspaceTemplateApply", "demo-vpc", nil),
 		object("CAPTCluster", "demo", map[string]any{"conditions": conditions(condition("Ready", "True", "Ready", ""))}),
 	).Build()
@@ -74,7 +77,7 @@ func TestTablePrintsStatesAndOnlyWhatChanged(t *testing.T) {
 		case 1:
 			require.NoError(t, c.Delete(t.Context(), plane))
 		case 2:
-			require.Len(t, objects, 3)
+			require.Len(t, objects, 4)
 			return true
 		}
 		return false
@@ -88,6 +91,7 @@ func TestTablePrintsStatesAndOnlyWhatChanged(t *testing.T) {
 		"Cluster/demo Provisioned Ready RemoteConnectionProbe: ProbeFailed: no answer",
 		"CAPTCluster/demo Ready",
 		"CAPTControlPlane/demo ControlPlaneCreating Applying: Terraform is at work",
+		"CAPTControlPlane/fargate Configuring Available FargateProfileCreating: Creating Fargate profile default",
 		"WorkspaceTemplateApply/demo-vpc Waiting",
 		"CAPTControlPlane/demo gone",
 	}, lines)

@@ -50,12 +50,17 @@ func Conditions(object *unstructured.Unstructured) []Condition {
 
 // IsTrue says whether an object has a condition with status True.
 func IsTrue(object *unstructured.Unstructured, kind string) bool {
-	for _, condition := range Conditions(object) {
+	return find(Conditions(object), kind).Status == "True"
+}
+
+// find returns the condition of a type, or none at all.
+func find(conditions []Condition, kind string) Condition {
+	for _, condition := range conditions {
 		if condition.Type == kind {
-			return condition.Status == "True"
+			return condition
 		}
 	}
-	return false
+	return Condition{}
 }
 
 // summary is an object's state in one line: what it says it is doing, and why it is not ready if it is not.
@@ -63,6 +68,7 @@ func summary(object *unstructured.Unstructured) string {
 	state := stateOf(object)
 	conditions := Conditions(object)
 	main, found := mainCondition(conditions)
+	ready := find(conditions, "Ready")
 	switch {
 	case !found:
 		return cmp.Or(state, "Waiting")
@@ -70,6 +76,8 @@ func summary(object *unstructured.Unstructured) string {
 		return strings.TrimSpace(state + "  " + why(main) + unhealthy(conditions, main))
 	case state == "Deleting":
 		return state
+	case ready.Status == "False":
+		return strings.TrimSpace(state + "  Available  " + why(ready) + unhealthy(conditions, ready))
 	case state == "" || state == "Ready":
 		return "Ready" + unhealthy(conditions, main)
 	default:
@@ -94,10 +102,8 @@ func stateOf(object *unstructured.Unstructured) string {
 // elsewhere.
 func mainCondition(conditions []Condition) (Condition, bool) {
 	for _, kind := range []string{"Available", "Ready"} {
-		for _, condition := range conditions {
-			if condition.Type == kind {
-				return condition, true
-			}
+		if condition := find(conditions, kind); condition.Type != "" {
+			return condition, true
 		}
 	}
 	return Condition{}, false

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox"
@@ -66,8 +67,13 @@ func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
 
 	_, err = run(t, "eks", "start", "--dir", dir, "--name", "mine", "--version", "1.36")
 	require.NoError(t, err)
+	for _, verb := range []string{"create", "delete", "create"} {
+		_, err = run(t, "eks", verb+"-fargate-profile", "--dir", dir, "--name", "mine", "--profile", "default", "--takes", "0s")
+		require.NoError(t, err)
+	}
 	output, err = run(t, "status", "--dir", dir)
 	require.NoError(t, err)
+	require.Regexp(t, `Fargate profile default +ACTIVE`, output)
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
 	require.Regexp(t, `cluster mine +process \d+ +running`, output)
 
@@ -88,6 +94,30 @@ func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
 	require.False(t, server.Alive())
 	for _, p := range recorded.Processes {
 		require.False(t, p.Alive(), "%s still runs", p.Name)
+	}
+}
+
+func TestTheQuickstartWaitsForTheClusterAndForItsControlPlane(t *testing.T) {
+	object := func(kind, name string, conditions ...any) unstructured.Unstructured {
+		o := unstructured.Unstructured{Object: map[string]any{"kind": kind, "status": map[string]any{"conditions": conditions}}}
+		o.SetName(name)
+		return o
+	}
+	is := func(condition, status string) any { return map[string]any{"type": condition, "status": status} }
+	reached := object("Cluster", demo, is("Available", "True"), is("RemoteConnectionProbe", "True"))
+	ready := object("CAPTControlPlane", demo, is("Available", "True"), is("Ready", "True"))
+	for name, row := range map[string]struct {
+		objects []unstructured.Unstructured
+		want    bool
+	}{
+		"both":                         {[]unstructured.Unstructured{reached, ready}, true},
+		"no control plane":             {[]unstructured.Unstructured{reached}, false},
+		"no Cluster":                   {[]unstructured.Unstructured{ready}, false},
+		"a Fargate profile is missing": {[]unstructured.Unstructured{reached, object("CAPTControlPlane", demo, is("Available", "True"), is("Ready", "False"))}, false},
+		"nobody has reached it":        {[]unstructured.Unstructured{object("Cluster", demo, is("Available", "True")), ready}, false},
+		"another one is ready":         {[]unstructured.Unstructured{reached, object("CAPTControlPlane", "other", is("Ready", "True"))}, false},
+	} {
+		require.Equal(t, row.want, demoIsReady(row.objects), name)
 	}
 }
 
@@ -138,9 +168,22 @@ func TestDownStopsOnlyTheProcessesThatAreRecorded(t *testing.T) {
 	require.True(t, other.ID().Alive(), "somebody else's process was stopped")
 }
 
-func TestClusterNamesCanNotBePaths(t *testing.T) {
+func TestNamesInEKSCanNotBePaths(t *testing.T) {
 	for _, name := range []string{"", "../etcd", "a/b", "-a"} {
 		_, err := run(t, "eks", "stop", "--dir", t.TempDir(), "--name="+name)
 		require.ErrorContains(t, err, "is not a cluster name")
+	}
+	for _, verb := range []string{"create-fargate-profile", "delete-fargate-profile"} {
+		_, err := run(t, "eks", verb, "--dir", t.TempDir(), "--name=../etcd", "--profile=default")
+		require.ErrorContains(t, err, "is not a cluster name")
+		_, err = run(t, "eks", verb, "--dir", t.TempDir(), "--name=demo", "--profile=../endpoint")
+		require.ErrorContains(t, err, "is not a name of a Fargate profile")
+	}
+}
+
+func TestWhatFargateProfilesAreMadeOfIsJSON(t *testing.T) {
+	for _, flag := range []string{"--selectors", "--subnets"} {
+		_, err := run(t, "eks", "create-fargate-profile", "--dir", t.TempDir(), "--name=demo", "--profile=default", flag, "[}")
+		require.ErrorContains(t, err, flag+": invalid character")
 	}
 }

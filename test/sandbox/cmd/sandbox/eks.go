@@ -48,6 +48,8 @@ func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.AddCommand(
 		newEKSVerb(streams, true, "start", "Start a cluster, or change its version"),
 		newEKSVerb(streams, false, "stop", "Stop a cluster and remove everything it had"),
+		newFargateVerb(streams, true, "create-fargate-profile", "Create a Fargate profile of a cluster"),
+		newFargateVerb(streams, false, "delete-fargate-profile", "Delete a Fargate profile of a cluster"),
 	)
 	return cmd
 }

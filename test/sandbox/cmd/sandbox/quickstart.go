@@ -132,7 +132,7 @@ func (o *quickstartOptions) demonstrate(ctx context.Context) error {
 	return o.present(ctx, t)
 }
 
-// makeCluster applies the samples and shows how the objects move until the cluster answers.
+// makeCluster applies the samples and shows how the objects move until the cluster answers and has its Fargate profiles.
 func (o *quickstartOptions) makeCluster(ctx context.Context, t *tools) error {
 	c, err := t.client()
 	if err != nil {
@@ -156,14 +156,20 @@ func (o *quickstartOptions) makeCluster(ctx context.Context, t *tools) error {
 	return nil
 }
 
-// demoIsReady waits for what a user of the cluster wants: it serves requests, and Cluster API has reached it.
+// demoIsReady waits for what a user of the cluster wants: it serves requests, Cluster API has reached it, and its control
+// plane has all that was asked for.
 func demoIsReady(objects []unstructured.Unstructured) bool {
+	reached, ready := false, false
 	for i := range objects {
-		if objects[i].GetKind() == "Cluster" && objects[i].GetName() == demo {
-			return progress.IsTrue(&objects[i], "Available") && progress.IsTrue(&objects[i], "RemoteConnectionProbe")
+		switch object := &objects[i]; {
+		case object.GetName() != demo:
+		case object.GetKind() == "Cluster":
+			reached = progress.IsTrue(object, "Available") && progress.IsTrue(object, "RemoteConnectionProbe")
+		case object.GetKind() == "CAPTControlPlane":
+			ready = progress.IsTrue(object, "Ready")
 		}
 	}
-	return false
+	return reached && ready
 }
 
 // explain prints what can be known about a cluster that did not become ready, while it is still there.
@@ -192,6 +198,10 @@ func (o *quickstartOptions) explain(t *tools, failure error) {
 func (o *quickstartOptions) present(ctx context.Context, t *tools) error {
 	kinds := "clusters,captclusters,captcontrolplanes,workspacetemplateapplies,workspaces.tf.m.upbound.io"
 	if err := t.show(ctx, binaries.Kubectl, "get", kinds); err != nil {
+		return err
+	}
+	profiles := "custom-columns=FARGATE:.status.fargateProfiles[*].name,READY:.status.fargateProfiles[*].ready"
+	if err := t.show(ctx, binaries.Kubectl, "get", "captcontrolplane", demo, "-o", profiles); err != nil {
 		return err
 	}
 	if err := t.show(ctx, binaries.Clusterctl, "describe", "cluster", demo); err != nil {

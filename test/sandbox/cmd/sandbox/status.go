@@ -97,11 +97,23 @@ func (o *statusOptions) Run(ctx context.Context) error {
 			return err
 		}
 		healthy = o.part(ctx, nil, "cluster "+server.Name, id, server.Endpoint(), server.Log()) && healthy
+		if err := o.profiles(server); err != nil {
+			return err
+		}
 	}
 	if !healthy {
 		return errReported
 	}
 	return nil
+}
+
+// profiles prints the Fargate profiles of a cluster.
+func (o *statusOptions) profiles(server eks.Server) error {
+	profiles, err := server.FargateProfiles()
+	for _, profile := range profiles {
+		fmt.Fprintf(o.Out, "%-26s %s\n", "  Fargate profile "+profile.Name, profile.Status)
+	}
+	return err
 }
 
 // part prints one part and says whether it is well. Without a client, its health is not asked for.

@@ -1,0 +1,241 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package terraform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Bounds of a description of a VPC. The parser of HCL calls itself for whatever is within something else, and a program whose
+// stack overflows ends, without a chance to recover. Some of what it does takes time by the square of a length. Real
+// descriptions stay far below.
+const (
+	maxVPCConfig = 32 << 10
+	maxOpened    = 1000
+)
+
+const (
+	vpcIDVariable   = "vpc_id"
+	subnetsVariable = "private_subnets"
+)
+
+const exampleVPCConfig = `vpc_id = "vpc-..." and private_subnets = ["subnet-..."]`
+
+// CheckVPCConfig tells what is wrong with the value of key vpc_config in the connection Secret of a VPC: a file of Terraform
+// variables, in HCL or JSON, whose values are literals. Variables vpc_id and private_subnets may be missing, for a template
+// decides what it reads; if they are there, they hold something of their kind. Errors say where and what to do, and quote
+// nothing of the text, since it comes from a Secret.
+func CheckVPCConfig(text string) error {
+	trimmed := strings.TrimSpace(text)
+	switch {
+	case trimmed == "":
+		return fmt.Errorf("it is empty; write a file of Terraform variables, such as %s", exampleVPCConfig)
+	case len(text) > maxVPCConfig:
+		return fmt.Errorf("it has more than %d bytes; keep to the variables that templates of Fargate profiles read", maxVPCConfig)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("line %d: not UTF-8; write it as text", 1+slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool { return !utf8.ValidString(line) }))
+	}
+	read := hclVariables
+	if trimmed[0] == '{' { // No HCL of variables begins with it.
+		read = jsonVariables
+	}
+	variables, err := read(text)
+	if err != nil {
+		return err
+	}
+	if len(variables) == 0 {
+		return fmt.Errorf("it sets no variable; write %s", exampleVPCConfig)
+	}
+	return checkVPC(variables)
+}
+
+// variable is one of a file, with its line.
+type variable struct {
+	value cty.Value
+	line  int
+}
+
+func checkVPC(variables map[string]variable) error {
+	if id, ok := variables[vpcIDVariable]; ok && !filled(id.value) {
+		return fmt.Errorf(`line %d: vpc_id is no string, or an empty one; write the ID of the VPC, as in vpc_id = "vpc-..."`, id.line)
+	}
+	subnets, ok := variables[subnetsVariable]
+	if !ok {
+		return nil
+	}
+	const advice = `write the IDs of the private subnets, as in private_subnets = ["subnet-...", "subnet-..."]`
+	if subnets.value.IsNull() || !subnets.value.Type().IsTupleType() {
+		return fmt.Errorf("line %d: private_subnets is no list; %s", subnets.line, advice)
+	}
+	if subnets.value.LengthInt() == 0 {
+		return fmt.Errorf("line %d: private_subnets is empty; %s", subnets.line, advice)
+	}
+	if !slices.ContainsFunc(subnets.value.AsValueSlice(), func(v cty.Value) bool { return !filled(v) }) {
+		return nil
+	}
+	return fmt.Errorf("line %d: private_subnets has something that is no string, or an empty one; %s", subnets.line, advice)
+}
+
+// filled tells whether a value is a string with something in it.
+func filled(value cty.Value) bool {
+	return value.Type() == cty.String && !value.IsNull() && strings.TrimSpace(value.AsString()) != ""
+}
+
+// expressions are the words of HCL that no literal has. Those within which others can stand come with them, but for the
+// brackets of lists and objects.
+var expressions = map[hclsyntax.TokenType]bool{
+	hclsyntax.TokenTemplateInterp: true, hclsyntax.TokenTemplateControl: true, hclsyntax.TokenOParen: true, hclsyntax.TokenBang: true,
+	hclsyntax.TokenQuestion: true, hclsyntax.TokenStar: true, hclsyntax.TokenDoubleColon: true,
+}
+
+const noLiteral = "line %d: not a literal; write the value itself, since a file of variables can neither refer to something nor call a function"
+
+// hclVariables reads a file in HCL.
+func hclVariables(text string) (map[string]variable, error) {
+	if err := parseable(text); err != nil {
+		return nil, err
+	}
+	file, diags := hclsyntax.ParseConfig([]byte(text), "vpc_config", hcl.InitialPos)
+	for _, diag := range diags {
+		if diag.Severity == hcl.DiagError && diag.Subject != nil { // Its detail can quote the text.
+			return nil, fmt.Errorf("line %d: %s; write each variable on a line of its own, as in %s", diag.Subject.Start.Line, diag.Summary, exampleVPCConfig)
+		}
+	}
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("it is not HCL; write %s", exampleVPCConfig)
+	}
+	body := file.Body.(*hclsyntax.Body)
+	if len(body.Blocks) > 0 {
+		return nil, fmt.Errorf("line %d: a block; write variables only, as in %s", body.Blocks[0].TypeRange.Start.Line, exampleVPCConfig)
+	}
+	variables := map[string]variable{}
+	attributes := slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
+	for _, attribute := range attributes {
+		value, err := literal(attribute.Expr)
+		if err != nil {
+			return nil, err
+		}
+		variables[attribute.Name] = variable{value, attribute.NameRange.Start.Line}
+	}
+	return variables, nil
+}
+
+// parseable refuses what the parser would overflow the stack with. It looks at the words only, which are those of the
+// parser: a bracket in a string or a comment is none to either.
+func parseable(text string) error {
+	tokens, _ := hclsyntax.LexConfig([]byte(text), "vpc_config", hcl.InitialPos)
+	opened, previous := 0, hclsyntax.TokenNil
+	for _, token := range tokens {
+		line := token.Range.Start.Line
+		if token.Type == hclsyntax.TokenOBrack || token.Type == hclsyntax.TokenOBrace {
+			opened++
+		}
+		if opened > maxOpened {
+			return fmt.Errorf("line %d: more than %d lists and objects; keep to the variables that templates of Fargate profiles read", line, maxOpened)
+		}
+		if expressions[token.Type] || previous == hclsyntax.TokenMinus && token.Type != hclsyntax.TokenNumberLit {
+			return fmt.Errorf(noLiteral, line)
+		}
+		previous = token.Type
+	}
+	return nil
+}
+
+// literal is the value of an expression that refers to nothing.
+func literal(expression hclsyntax.Expression) (cty.Value, error) {
+	diags := hclsyntax.VisitAll(expression, func(node hclsyntax.Node) hcl.Diagnostics {
+		switch node.(type) {
+		case *hclsyntax.LiteralValueExpr, *hclsyntax.TemplateExpr, *hclsyntax.TupleConsExpr,
+			*hclsyntax.ObjectConsExpr, *hclsyntax.ObjectConsKeyExpr, *hclsyntax.UnaryOpExpr:
+			return nil
+		}
+		return hcl.Diagnostics{{Severity: hcl.DiagError, Subject: node.Range().Ptr()}}
+	})
+	if diags.HasErrors() {
+		return cty.NilVal, fmt.Errorf(noLiteral, diags[0].Subject.Start.Line)
+	}
+	value, diags := expression.Value(nil)
+	if diags.HasErrors() {
+		return cty.NilVal, fmt.Errorf(noLiteral, expression.StartRange().Start.Line)
+	}
+	return value, nil
+}
+
+// jsonVariables reads a file in JSON.
+func jsonVariables(text string) (map[string]variable, error) {
+	const advice = "correct the JSON, or write HCL, as in " + exampleVPCConfig
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal([]byte(text), &map[string]json.RawMessage{}); errors.As(err, &syntax) {
+		return nil, fmt.Errorf("line %d: not JSON; %s", lineOf(text, int(syntax.Offset)-1), advice)
+	}
+	variables := map[string]variable{}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	_, err := decoder.Token() // The bracket.
+	for err == nil && decoder.More() {
+		var name json.Token
+		var raw json.RawMessage
+		name, err = decoder.Token()
+		line := lineOf(text, int(decoder.InputOffset())-1)
+		if err == nil {
+			err = decoder.Decode(&raw)
+		}
+		key, _ := name.(string)
+		if _, again := variables[key]; again {
+			return nil, fmt.Errorf("line %d: a variable that is there already; keep one of the two", line)
+		}
+		variables[key] = variable{jsonValue(raw), line}
+	}
+	if err != nil {
+		return nil, errors.New("it can not be read as JSON; " + advice)
+	}
+	return variables, nil
+}
+
+// jsonValue is a string, a list, or null for all else, since nothing else can be what is looked for.
+func jsonValue(raw json.RawMessage) cty.Value {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		return cty.StringVal(*text)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || list == nil {
+		return cty.NullVal(cty.DynamicPseudoType)
+	}
+	elements := make([]cty.Value, len(list))
+	for i, element := range list {
+		elements[i] = cty.NullVal(cty.String)
+		if json.Unmarshal(element, &text) == nil && text != nil {
+			elements[i] = cty.StringVal(*text)
+		}
+	}
+	return cty.TupleVal(elements)
+}
+
+// lineOf is the line of a byte, counted from 1.
+func lineOf(text string, offset int) int {
+	return 1 + strings.Count(text[:max(0, min(offset, len(text)))], "\n")
+}

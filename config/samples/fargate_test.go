@@ -1,0 +1,90 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package samples_test
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/stretchr/testify/require"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+func TestEveryKindOfSampleClusterHasAFargateProfile(t *testing.T) {
+	for flavour, samples := range load(t) {
+		for _, c := range ofKind[*controlplanev1.CAPTControlPlane](samples) {
+			require.NotEmpty(t, c.Spec.FargateProfiles, "%s: %s", flavour, c.Name)
+		}
+		for _, c := range ofKind[*controlplanev1.CAPTControlPlaneTemplate](samples) {
+			require.NotEmpty(t, c.Spec.Template.Spec.FargateProfiles, "%s: %s", flavour, c.Name)
+		}
+	}
+}
+
+// TestSampleVPCsGiveWhatIsReadFromTheirSecrets holds the two ends of a file of variables against each other: what the
+// template of a VPC writes, and what the templates that read it leave to it.
+func TestSampleVPCsGiveWhatIsReadFromTheirSecrets(t *testing.T) {
+	for flavour, samples := range load(t) {
+		given := map[string][]string{}
+		templates := ofKind[*infrav1.WorkspaceTemplate](samples)
+		for _, template := range templates {
+			for output, text := range outputsOf(t, template.Spec.Template.Spec.ForProvider.Module) {
+				for _, assignment := range assignments.FindAllStringSubmatch(text, -1) {
+					given[output] = append(given[output], assignment[1])
+				}
+			}
+		}
+		readers := 0
+		for _, template := range templates {
+			params := template.Spec.Template.Spec.ForProvider
+			passed := map[string]bool{}
+			for _, v := range params.Vars {
+				passed[v.Key] = true
+			}
+			declared, _ := variablesOf(t, params.Module)
+			left := slices.DeleteFunc(declared, func(name string) bool { return passed[name] })
+			for _, file := range params.VarFiles {
+				readers++
+				require.NotEmpty(t, left, "%s reads a file and has no variable for it", template.Name)
+				require.Subset(t, given[file.SecretKeyRef.Key], left, "%s reads what is not in the Secret's key", template.Name)
+			}
+		}
+		require.NotZero(t, readers, flavour)
+	}
+}
+
+// assignments are those of a file of variables.
+var assignments = regexp.MustCompile(`(?m)^\s*(\w+) +=`)
+
+// outputsOf are the outputs of a module, as they are written.
+func outputsOf(t *testing.T, module string) map[string]string {
+	t.Helper()
+	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
+	require.False(t, diags.HasErrors(), diags)
+	outputs := map[string]string{}
+	for _, block := range file.Body.(*hclsyntax.Body).Blocks {
+		if block.Type == "output" {
+			outputs[block.Labels[0]] = string(block.Body.Attributes["value"].Expr.Range().SliceBytes([]byte(module)))
+		}
+	}
+	return outputs
+}

@@ -1,0 +1,203 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package samples_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/config/crd"
+	"github.com/capt-provider/capt/webhooks/conversion"
+)
+
+// The chapters of the manual that tell of Fargate profiles.
+const fargateChapter, templatesChapter = "fargate.md", "templates.md"
+
+// block is what stands in the manual as YAML.
+var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+func chapter(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// manual reads the objects in the chapter on Fargate profiles, which are of either version, in their order.
+func manual(t *testing.T) (samples []sample) {
+	t.Helper()
+	known := scheme(t)
+	require.NoError(t, controlplanev1beta1.AddToScheme(known))
+	require.NoError(t, corev1.AddToScheme(known))
+	for _, match := range block.FindAllStringSubmatch(chapter(t, fargateChapter), -1) {
+		for _, document := range strings.Split("\n"+match[1], "\n---\n") {
+			s := sample{file: fargateChapter, raw: map[string]any{}}
+			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &s.raw), document)
+			version, _ := s.raw["apiVersion"].(string)
+			kind, _ := s.raw["kind"].(string)
+			object, err := known.New(runtimeschema.FromAPIVersionAndKind(version, kind))
+			require.NoError(t, err, document)
+			require.NoError(t, yaml.UnmarshalStrict([]byte(document), object), document)
+			s.object = object.(client.Object)
+			samples = append(samples, s)
+		}
+	}
+	require.NotEmpty(t, samples)
+	return samples
+}
+
+// Objects that are there to show a status are taken to have the spec of the first one of their kind.
+func TestObjectsInTheManualPassTheirSchemas(t *testing.T) {
+	schemas, err := schema.New(crd.Definitions)
+	require.NoError(t, err)
+	specs := map[runtimeschema.GroupVersionKind]any{}
+	for _, s := range manual(t) {
+		if _, secret := s.object.(*corev1.Secret); secret {
+			continue
+		}
+		object := &unstructured.Unstructured{Object: s.raw}
+		kind := object.GroupVersionKind()
+		if specs[kind] == nil {
+			specs[kind] = s.raw["spec"]
+		}
+		if s.raw["spec"] == nil {
+			s.raw["spec"] = specs[kind]
+		}
+		data, err := json.Marshal(s.raw)
+		require.NoError(t, err)
+		require.NoError(t, object.UnmarshalJSON(data))
+		definition, err := schemas.Of(object.GroupVersionKind())
+		require.NoError(t, err)
+		require.Empty(t, definition.Validate(t.Context(), object), "%s", data)
+	}
+}
+
+// Each object of v1beta1 comes after the same one of v1beta2.
+func TestTheManualSaysTheSameInBothVersions(t *testing.T) {
+	samples, pairs := manual(t), 0
+	for i, s := range samples {
+		older, ok := s.object.(*controlplanev1beta1.CAPTControlPlane)
+		if !ok {
+			continue
+		}
+		pairs++
+		newer := samples[i-1].object.(*controlplanev1.CAPTControlPlane)
+		toOlder, toNewer := &controlplanev1beta1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlane{}
+		require.NoError(t, conversion.ConvertCAPTControlPlaneHubToV1Beta1(t.Context(), newer, toOlder))
+		require.NoError(t, conversion.ConvertCAPTControlPlaneV1Beta1ToHub(t.Context(), older, toNewer))
+		toOlder.SetGroupVersionKind(older.GroupVersionKind())
+		toNewer.SetGroupVersionKind(newer.GroupVersionKind())
+		requireSays(t, toOlder, s.raw)
+		requireSays(t, toNewer, samples[i-1].raw)
+		require.Contains(t, []controlplanev1.Phase{"", controlplanev1.PhaseCreating, controlplanev1.PhaseReady}, newer.Status.Phase)
+		for _, profile := range newer.Status.FargateProfiles {
+			require.Contains(t, []string{"", controlplanev1.FargateProfileFailedReason}, profile.FailureReason)
+		}
+	}
+	require.Equal(t, 5, pairs, "a spec, and the four statuses")
+}
+
+// requireSays requires that an object has what the manual shows of one. A list that is empty need not be there.
+func requireSays(t *testing.T, object client.Object, want map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(object)
+	require.NoError(t, err)
+	have := map[string]any{}
+	require.NoError(t, json.Unmarshal(data, &have))
+	if status, ok := want["status"].(map[string]any); ok {
+		for name, value := range status {
+			if list, ok := value.([]any); ok && len(list) == 0 {
+				require.Empty(t, have["status"].(map[string]any)[name])
+				delete(status, name)
+			}
+		}
+	}
+	requireContains(t, have, want, "")
+}
+
+func TestTemplatesInTheManualAreGivenEveryVariable(t *testing.T) {
+	templates := ofKind[*infrav1.WorkspaceTemplate](manual(t))
+	require.NotEmpty(t, templates)
+	for _, template := range templates {
+		require.Empty(t, validation.WorkspaceTemplate(template))
+		requireRendered(t, template, fargateVariables, nil)
+		declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
+		var passed []string
+		for _, v := range template.Spec.Template.Spec.ForProvider.Vars {
+			passed = append(passed, v.Key)
+		}
+		require.Subset(t, passed, required)
+		require.Subset(t, declared, passed)
+	}
+}
+
+func TestTheManualHasEveryVariableOfFargateProfiles(t *testing.T) {
+	for _, name := range []string{fargateChapter, templatesChapter} {
+		for _, variable := range fargateVariables {
+			require.Contains(t, chapter(t, name), "\n| `"+variable+"` | ", name)
+		}
+	}
+}
+
+// What the manual shows of a template, and of a Secret that people write, is what the samples read.
+func TestTheManualDescribesAVPCAsTheSamplesReadIt(t *testing.T) {
+	for _, flavour := range []string{"aws", "sandbox"} {
+		template, err := os.ReadFile(filepath.Join(flavour, "fargate-template.yaml"))
+		require.NoError(t, err)
+		_, snippet, found := strings.Cut(chapter(t, fargateChapter), "for `varFiles`:\n\n```\n")
+		require.True(t, found)
+		snippet, _, _ = strings.Cut(snippet, "```")
+		require.Contains(t, string(template), snippet)
+	}
+	secrets := ofKind[*corev1.Secret](manual(t))
+	require.Len(t, secrets, 1)
+	file, diags := hclsyntax.ParseConfig([]byte(secrets[0].StringData["vpc_config"]), "vpc_config", hcl.InitialPos)
+	require.False(t, diags.HasErrors(), diags)
+	require.Contains(t, file.Body.(*hclsyntax.Body).Attributes, "private_subnets")
+	clusters := ofKind[*infrav1.CAPTCluster](manual(t))
+	require.Len(t, clusters, 1)
+	require.Equal(t, secrets[0].Name, clusters[0].Spec.VPC.ConnectionSecretRef.Name)
+}
+
+func TestTheManualKnowsEveryConditionAndReasonOfFargateProfiles(t *testing.T) {
+	for _, word := range []string{
+		controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileCreatingCondition, controlplanev1.FargateProfileFailedCondition,
+		controlplanev1.FargateProfileReadyReason, controlplanev1.FargateProfileCreatingReason, controlplanev1.FargateProfileNotCreatingReason,
+		controlplanev1.FargateProfileDeletingReason, controlplanev1.FargateProfileFailedReason, controlplanev1.FargateProfileNotFailedReason,
+		controlplanev1.FargateProfileDependencyReason, infrav1.WaitingForTurnReason, controlplanev1.FargateProfileFinalizer,
+	} {
+		require.Contains(t, chapter(t, fargateChapter), "`"+word+"`")
+	}
+}

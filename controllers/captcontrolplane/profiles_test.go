@@ -1,0 +1,128 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// profile is a Fargate profile with its WorkspaceTemplateApply.
+func profile(name string, options ...builder.Option) fargate.Profile {
+	apply := builder.WorkspaceTemplateApply("demo-"+name+"-fargate-apply", options...)
+	return fargate.Profile{Name: name, Apply: owner.Facts{Apply: apply}}
+}
+
+func of(profiles ...fargate.Profile) func(s *scene) {
+	return func(s *scene) { s.Fargate = fargate.Facts{Profiles: profiles, ClusterReady: true} }
+}
+
+func and(first, then func(s *scene)) func(s *scene) {
+	return func(s *scene) { first(s); then(s) }
+}
+
+// profiles are what can be the case with Fargate profiles, when all else is there.
+func profiles() []fact {
+	ready := profile("a", builder.UpToDate(nil))
+	unmade := fargate.Profile{Name: "a"}
+	leaving := func(options ...builder.Option) func(s *scene) {
+		return func(s *scene) { s.Fargate.Leaving = []fargate.Profile{profile("old", options...)} }
+	}
+	return []fact{
+		{"profiles ready", of(ready, profile("b", builder.UpToDate(nil)))},
+		{"a profile is about to be made", of(unmade)},
+		{"a profile is being made", of(ready, profile("b", working))},
+		{"a profile waits for its turn", of(profile("a", builder.NotUpToDate(infrav1.WaitingForTurnReason, "turn")))},
+		{"a Secret is missing for a profile", and(of(unmade), func(s *scene) { s.Fargate.Missing = "Secret demo-vpc-connection does not exist" })},
+		{"a profile failed, another is being made", of(profile("a", failing), profile("b", working))},
+		{"a profile is somebody else's", of(fargate.Profile{Name: "a", Apply: owner.Facts{Claimed: "it belongs to other"}})},
+		{"a profile is being deleted", and(of(ready), leaving(builder.Deleting()))},
+		{"the last profile is about to be deleted", leaving(builder.UpToDate(nil))},
+	}
+}
+
+// A profile is no reason to say that the cluster can not be used, nor that it failed.
+func TestProfilesNeverFailTheControlPlane(t *testing.T) {
+	for _, is := range profiles() {
+		for _, before := range []bool{false, true} {
+			got := row{is.name, []func(s *scene){is.is}}.scene(t, before).status()
+			story := builder.Story(got.Conditions)
+			assert.Equal(t, "True Available", story["Available"], is.name)
+			assert.Equal(t, "False NotFailed", story["Failed"], is.name)
+			assert.Equal(t, "True Initialized", story["Initialized"], is.name)
+		}
+	}
+}
+
+func TestAProfileThatFailsIsTheReasonOfDegraded(t *testing.T) {
+	s := configured(t)
+	of(profile("a", failing), profile("b", builder.UpToDate(nil)))(s)
+	got := s.status()
+	assert.Equal(t, controlplanev1.StateDegraded, got.State)
+	story := builder.Story(got.Conditions)
+	assert.Equal(t, "False FargateProfileFailed", story["Ready"])
+	assert.Equal(t, "True Degraded", story["Degraded"])
+	assert.Equal(t, "True FargateProfileFailed", story["FargateProfileFailed"])
+	for _, condition := range got.Conditions {
+		if condition.Type == controlplanev1.DegradedCondition {
+			assert.Contains(t, condition.Message, "a (WorkspaceTemplateApply demo-a-fargate-apply: VpcLimitExceeded)")
+		}
+	}
+}
+
+func TestConditionsOfProfilesGoWithTheLastProfile(t *testing.T) {
+	s := configured(t)
+	of(profile("a", builder.UpToDate(nil)))(s)
+	assert.Equal(t, "True FargateProfileReady", s.story()["FargateProfileReady"])
+	s.Fargate = fargate.Facts{}
+	got := s.status()
+	for _, conditionType := range fargate.Types() {
+		assert.NotContains(t, builder.Story(got.Conditions), conditionType)
+	}
+	assert.Empty(t, got.FargateProfiles)
+}
+
+func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
+	s := configured(t)
+	of(profile("a", working))(s)
+	s.Running.Secret = longestTimeout
+	assert.Equal(t, controlplanev1.StateConfiguring, s.status().State)
+	s.awaitTimeouts(s.controlPlane)
+	assert.Zero(t, s.again)
+}
+
+// While the control plane is being deleted, what is told is what it waits for.
+func TestDeletionWaitsForProfilesFirst(t *testing.T) {
+	s := onceReady(t)
+	builder.Deleting()(s.controlPlane)
+	s.Fargate.Leaving = []fargate.Profile{profile("a", builder.Deleting())}
+	assert.Equal(t, Observe, decide(s.controlPlane, s.Facts), "the EKS cluster stays")
+	got := s.status()
+	assert.Equal(t, "True FargateProfileDeleting", builder.Story(got.Conditions)["Deleting"])
+	assert.Len(t, got.FargateProfiles, 1)
+
+	s.Fargate = fargate.Facts{}
+	assert.Equal(t, Destroy, decide(s.controlPlane, s.Facts))
+	assert.Empty(t, s.status().FargateProfiles)
+}

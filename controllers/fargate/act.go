@@ -1,0 +1,92 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Act makes, changes and deletes the profiles. One that can not be written does not hold up the others.
+func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlplanev1.CAPTControlPlane) error {
+	if f.none() {
+		if !Held(controlPlane) || len(controlPlane.Spec.FargateProfiles) > 0 && controlPlane.DeletionTimestamp.IsZero() {
+			return nil
+		}
+		return engine.Patch(ctx, c, controlPlane, func() {
+			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer)
+		})
+	}
+	if err := f.hold(ctx, c, controlPlane); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range f.Leaving {
+		if apply := f.Leaving[i].Apply; apply.Apply.DeletionTimestamp.IsZero() {
+			errs = append(errs, apply.Delete(ctx, c))
+		}
+	}
+	for i := range f.Profiles {
+		profile := &f.Profiles[i]
+		if !f.mayWrite(profile) {
+			continue
+		}
+		if err := profile.Apply.Write(ctx, c, manager); err != nil {
+			errs = append(errs, fmt.Errorf("Fargate profile %s: %w", profile.Name, err))
+			continue
+		}
+		f.Busy = true
+	}
+	return errors.Join(errs...)
+}
+
+// mayWrite tells whether a profile is to be made or changed now. What is being deleted is made anew when it is gone.
+func (f *Facts) mayWrite(p *Profile) bool {
+	return f.ClusterReady && f.Missing == "" && f.due(p)
+}
+
+// hold keeps the control plane until its profiles are gone, and only then are they made: none is left behind.
+func (f *Facts) hold(ctx context.Context, c client.Client, controlPlane *controlplanev1.CAPTControlPlane) error {
+	exists := func(p Profile) bool { return p.Apply.Apply != nil || f.mayWrite(&p) }
+	if !controlPlane.DeletionTimestamp.IsZero() || len(f.Leaving) == 0 && !slices.ContainsFunc(f.Profiles, exists) {
+		return nil
+	}
+	return engine.Patch(ctx, c, controlPlane, func() {
+		controllerutil.AddFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer)
+	})
+}
+
+// due tells whether it is a profile's turn to be made, or it is there and to be changed.
+func (f *Facts) due(p *Profile) bool {
+	if p.Apply.Apply == nil {
+		return !f.Busy && p.differs()
+	}
+	return p.differs() && p.Apply.Apply.DeletionTimestamp.IsZero()
+}
+
+func (p *Profile) differs() bool { return p.Apply.Differs(manager) }
+
+// unwritten tells whether a profile is not there, or not as spec wants it.
+func (p *Profile) unwritten() bool { return p.Apply.Apply == nil || p.differs() }

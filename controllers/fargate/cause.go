@@ -1,0 +1,85 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import "github.com/capt-provider/capt/controllers/workspace/failure"
+
+// What Fargate profiles stand on, as messages name it.
+const (
+	onPodRole = "the IAM role of its pods"
+	onVPC     = "the VPC or its subnets"
+	onCluster = "the EKS cluster"
+	onSecret  = "a Secret that its template reads"
+)
+
+// cause is how Terraform tells that something a profile stands on is wrong.
+type cause struct {
+	what string
+	// codes and phrases are those of failure.Says.
+	codes, phrases []string
+	// and is a phrase that must be there, too.
+	and string
+}
+
+// causes hold what AWS, its provider and provider-terraform say, with the place where that is told. Whatever they do not
+// know is an error of the creation itself, so what is in doubt is left out: a profile that waits for nothing would never be
+// told as failed.
+var causes = []cause{
+	{what: onPodRole,
+		codes: []string{
+			"AWSServiceRoleForAmazonEKSForFargate", // EKS makes and needs it beside the role of the pods (aws-controllers-k8s/community issue 1821).
+		},
+		phrases: []string{
+			"misconfigured podexecutionrole trust policy", // EKS (terraform-provider-aws, internal/service/eks/fargate_profile.go).
+			"iam:passrole",                      // IAM, of who creates the profile (EKS user guide, "Troubleshooting IAM"; aws-cdk issue 8546).
+			"cross-account pass role",           // IAM (moto, a mock of AWS, has it from the API).
+			"could not be assumed because",      // EKS, of a role that is missing or trusts somebody else (terraform-provider-aws, internal/service/eks/cluster.go).
+			"error in role params", "rolearn, ", // EKS, of a role that does not exist or is no role (the same place).
+			"the role with name ", // IAM, which goes on with "cannot be found" (terraform-provider-aws, data source aws_iam_role).
+		}},
+	{what: onPodRole, phrases: []string{"reading iam role ("}, and: "couldn't find resource"}, // terraform-provider-aws, data source aws_iam_role.
+	{what: onVPC,
+		codes: []string{ // EC2 (its API reference, "Error codes"), also where EKS passes them on. Their ends say what is wrong.
+			"InvalidSubnetID", "InvalidVpcID",
+			"InsufficientFreeAddressesInSubnet",
+		},
+		phrases: []string{
+			"provided in fargate profile is not a private subnet", // EKS (awslabs/eks-perf-tests issue 195).
+			"invalidsubnet: ",                                           // EC2, of a subnet that was not found (terraform-provider-aws issue 2443), not a conflict of two.
+			"no matching ec2 subnet found", "no matching ec2 vpc found", // terraform-provider-aws, data sources (aws-samples/eks-workshop-v2 issue 1543).
+		}},
+	{what: onCluster,
+		phrases: []string{
+			"no cluster found for name:",          // EKS (terraform-provider-aws, internal/service/eks/cluster.go).
+			"' is not in active status",           // EKS (moto, a mock of AWS, has it from the API).
+			"currently has an update in progress", // EKS, of the cluster (terraform-aws-eks issue 2194).
+		}},
+	{what: onCluster, phrases: []string{"reading eks cluster ("}, and: "couldn't find resource"}, // terraform-provider-aws, data source aws_eks_cluster (terraform-aws-eks issue 2045).
+	{what: onSecret, phrases: []string{"cannot get tfvars"}},                                     // provider-terraform, of varFiles.
+}
+
+// dependency tells what is wrong when Terraform's message about a profile means that something the profile stands on is.
+// Then the profile can be made as it is, as soon as that is mended. All other errors are those of the creation: they need
+// another profile, template or limit, or another try.
+func dependency(message string) (what string, ok bool) {
+	for _, c := range causes {
+		if failure.Says(message, c.codes, c.phrases) && (c.and == "" || failure.Says(message, nil, []string{c.and})) {
+			return c.what, true
+		}
+	}
+	return "", false
+}

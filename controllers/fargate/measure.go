@@ -1,0 +1,47 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import "github.com/capt-provider/capt/controllers/metrics"
+
+// Measured is what metrics tell of the profiles.
+func (f *Facts) Measured() []metrics.Profile {
+	profiles := make([]metrics.Profile, 0, len(f.Profiles)+len(f.Leaving))
+	for i := range f.Profiles {
+		profiles = append(profiles, measured(&f.Profiles[i], f.view(&f.Profiles[i])))
+	}
+	for i := range f.Leaving {
+		profiles = append(profiles, measured(&f.Leaving[i], leaving(&f.Leaving[i])))
+	}
+	return profiles
+}
+
+func measured(p *Profile, v view) metrics.Profile {
+	profile := metrics.Profile{Ready: v.stage == ready, Failed: v.stage == failed}
+	apply := p.Apply.Apply
+	if apply == nil {
+		return profile
+	}
+	profile.UID, profile.FirstTime = apply.UID, apply.Status.LastAppliedTime == nil
+	if apply.Status.StartedTime != nil {
+		profile.StartedAt = apply.Status.StartedTime.Time
+	}
+	if apply.DeletionTimestamp != nil {
+		profile.DeletedAt = apply.DeletionTimestamp.Time
+	}
+	return profile
+}

@@ -1,0 +1,247 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// ControllerIndex finds the WorkspaceTemplateApplies of Fargate profiles by the UID of their control plane.
+const ControllerIndex = "fargateProfileOf"
+
+// IndexController is the function of ControllerIndex.
+func IndexController(object client.Object) []string {
+	controller := metav1.GetControllerOf(object)
+	if controller == nil || object.GetLabels()[naming.TurnsLabel] != naming.FargateTurns {
+		return nil
+	}
+	return []string{string(controller.UID)}
+}
+
+// Readers are the cache, and the API server itself for what must not be missed.
+type Readers struct {
+	Cached   client.Client
+	Uncached client.Reader
+}
+
+// Existing looks for the profiles that exist: those of spec, in its order, and those that are leaving. Of a control plane that is
+// deleted, all are leaving. What was made a moment ago must not be missed when that lets go of the control plane.
+func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (f Facts, err error) {
+	deleted := !controlPlane.DeletionTimestamp.IsZero()
+	var list infrav1.WorkspaceTemplateApplyList
+	inNamespace := client.InNamespace(controlPlane.Namespace)
+	err = r.Cached.List(ctx, &list, inNamespace, client.MatchingFields{ControllerIndex: string(controlPlane.UID)})
+	if none := len(controlPlane.Spec.FargateProfiles)+len(list.Items) == 0; err == nil && Held(controlPlane) && (deleted || none) {
+		err = r.Uncached.List(ctx, &list, inNamespace, client.MatchingLabels{naming.TurnsLabel: naming.FargateTurns})
+	}
+	if err != nil {
+		return f, fmt.Errorf("listing the WorkspaceTemplateApplies of Fargate profiles: %w", err)
+	}
+	of := map[string]*infrav1.WorkspaceTemplateApply{}
+	for i := range list.Items {
+		apply := &list.Items[i]
+		switch {
+		case !metav1.IsControlledBy(apply, controlPlane):
+		case deleted || !wanted(controlPlane, apply):
+			f.Leaving = append(f.Leaving, Profile{Name: profileName(apply), Apply: owner.Facts{Apply: apply}})
+		default:
+			of[profileName(apply)] = apply
+		}
+	}
+	slices.SortFunc(f.Leaving, func(a, b Profile) int { return strings.Compare(a.Name, b.Name) })
+	for i := range controlPlane.Spec.FargateProfiles {
+		if name := controlPlane.Spec.FargateProfiles[i].Name; of[name] != nil {
+			f.Profiles = append(f.Profiles, Profile{Name: name, Apply: owner.Facts{Apply: of[name]}})
+		}
+	}
+	return f, nil
+}
+
+// wanted tells whether spec has the profile of a WorkspaceTemplateApply. One that does not say which profile it is for is left
+// alone.
+func wanted(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
+	name := apply.Spec.Variables[naming.ProfileVariable]
+	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
+		return p.Name == name || p.WorkspaceTemplateApplyRef != nil && p.WorkspaceTemplateApplyRef.Name == apply.Name
+	})
+}
+
+func profileName(apply *infrav1.WorkspaceTemplateApply) string {
+	if name := apply.Spec.Variables[naming.ProfileVariable]; name != "" {
+		return name
+	}
+	return apply.Name
+}
+
+// Observe looks at the profiles of spec once it is known what they stand on, and works out what their WorkspaceTemplateApplies
+// should be. It takes the place of what Existing has found of them.
+func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, on Foundation, f *Facts) (err error) {
+	f.ClusterReady, f.Busy = on.Ready, f.busy()
+	profiles := make([]Profile, len(controlPlane.Spec.FargateProfiles))
+	for i := range controlPlane.Spec.FargateProfiles {
+		spec := &controlPlane.Spec.FargateProfiles[i]
+		if profiles[i], err = r.profile(ctx, controlPlane, spec, on, f.Busy); err != nil {
+			return fmt.Errorf("Fargate profile %s: %w", spec.Name, err)
+		}
+	}
+	f.Profiles = profiles
+	if on.Ready && slices.ContainsFunc(profiles, func(p Profile) bool { return f.due(&p) }) {
+		f.Missing, err = r.missing(ctx, controlPlane.Namespace, on) // Secrets are read only for what is about to be written.
+	}
+	return err
+}
+
+// busy is a function of the profiles that exist. One that can not be destroyed holds up nobody.
+func (f *Facts) busy() bool {
+	destroyed := func(p Profile) bool { return leaving(&p).stage == deleting }
+	return slices.ContainsFunc(f.Leaving, destroyed) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
+}
+
+// profile looks at one profile of spec. One without a reference has the WorkspaceTemplateApply of the naming scheme: neither the
+// name of the Cluster nor that of the profile ever changes. CAPT writes no reference down: who compares the list with Git, as a
+// whole, would see a difference for ever.
+func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation, busy bool) (Profile, error) {
+	want, ref := expectation(controlPlane, spec, on), spec.WorkspaceTemplateApplyRef
+	if ref == nil {
+		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
+	}
+	apply, err := owner.Observe(ctx, r.Cached, r.Uncached, controlPlane, ref, want)
+	if err == nil && on.Ready && !busy { // It may be made now.
+		err = apply.Confirm(ctx, r.Uncached, controlPlane, ref, want)
+	}
+	profile := Profile{Name: spec.Name, Apply: apply}
+	if err != nil || apply.Claimed != "" || len(apply.Candidates) > 0 {
+		return profile, err
+	}
+	return profile, profile.desire(r.Cached, controlPlane, spec, ref.Name, on)
+}
+
+// expectation is what would be made for a profile.
+func expectation(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation) adoption.Expectation {
+	return adoption.Expectation{
+		SchemeName: naming.FargateWorkspaceTemplateApply(on.ClusterName, spec.Name),
+		Template:   spec.WorkspaceTemplateRef,
+		Variables:  map[string]string{naming.ClusterVariable: on.ClusterName, naming.ProfileVariable: spec.Name},
+	}
+}
+
+// desire computes the WorkspaceTemplateApply of a profile. Its Workspace stays below that of the control plane: whoever deletes
+// both at once, the profile goes first.
+func (p *Profile) desire(c client.Client, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, name string, on Foundation) error {
+	variables, err := variables(controlPlane, spec, on)
+	if err != nil {
+		return err
+	}
+	return p.Apply.Desire(c, owner.Want{
+		Owner: controlPlane, ClusterName: on.ClusterName, Name: name, Template: spec.WorkspaceTemplateRef,
+		Labels:            map[string]string{naming.TurnsLabel: naming.FargateTurns},
+		Variables:         variables,
+		ConnectionSecret:  naming.FargateConnectionSecret(on.ClusterName, spec.Name),
+		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: on.Workspace, Namespace: controlPlane.Namespace}},
+		WaitForSecrets:    on.secrets(controlPlane.Namespace),
+	})
+}
+
+// secrets are those that must have values before Terraform makes a profile.
+func (on *Foundation) secrets(namespace string) []infrav1.SecretDependency {
+	return []infrav1.SecretDependency{
+		{Name: on.ConnectionName, Namespace: namespace, Keys: connectionKeys()},
+		{Name: on.VPCSecretName, Namespace: namespace, Keys: []string{terraform.OutputVPCConfig}},
+	}
+}
+
+// connectionKeys are what must be known of the EKS cluster before a profile is made.
+func connectionKeys() []string {
+	return []string{terraform.OutputClusterName, terraform.OutputClusterEndpoint, terraform.OutputClusterCA}
+}
+
+// variables for the template of a profile; api/validation lists them. Maps and lists are JSON. Secrets are named, so that a
+// template for many clusters can read them through varFiles.
+func variables(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation) (map[string]string, error) {
+	tags := controlPlane.Spec.AdditionalTags
+	if tags == nil {
+		tags = map[string]controlplanev1.TagValue{}
+	}
+	out := map[string]string{
+		naming.ClusterVariable:       on.ClusterName,
+		naming.ProfileVariable:       spec.Name,
+		naming.RegionVariable:        on.Region,
+		naming.EKSConnectionVariable: on.ConnectionName,
+		naming.VPCConnectionVariable: on.VPCSecretName,
+	}
+	for name, value := range map[string]any{"selectors": spec.Selectors, "tags": tags} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
+		}
+		out[name] = string(text)
+	}
+	return out, nil
+}
+
+// missing says what of the two Secrets is missing, or can not be used.
+func (r Readers) missing(ctx context.Context, namespace string, on Foundation) (string, error) {
+	var lacks []string
+	for _, key := range connectionKeys() {
+		if on.Connection != nil && len(on.Connection.Data[key]) == 0 {
+			lacks = append(lacks, fmt.Sprintf("Secret %s has no value for key %s; add an output of that name to the template of the control plane", on.ConnectionName, key))
+		}
+	}
+	if on.Connection == nil {
+		lacks = append(lacks, fmt.Sprintf("Secret %s does not exist; Terraform writes it", on.ConnectionName))
+	}
+	ofVPC, err := r.missingVPC(ctx, namespace, on.VPCSecretName)
+	if ofVPC != "" {
+		lacks = append(lacks, ofVPC)
+	}
+	return strings.Join(lacks, "; "), err
+}
+
+func (r Readers) missingVPC(ctx context.Context, namespace, name string) (string, error) {
+	if name == "" {
+		return fmt.Sprintf("nobody says which Secret describes the VPC; set spec.vpc.connectionSecretRef of the CAPTCluster to one that has the key %s", terraform.OutputVPCConfig), nil
+	}
+	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading Secret %s: %w", name, err)
+	case secret == nil:
+		return fmt.Sprintf("Secret %s does not exist; it describes the VPC", name), nil
+	case len(secret.Data[terraform.OutputVPCConfig]) == 0:
+		return fmt.Sprintf("Secret %s has no value for key %s; the template of the VPC writes it as an output", name, terraform.OutputVPCConfig), nil
+	}
+	if err := terraform.CheckVPCConfig(string(secret.Data[terraform.OutputVPCConfig])); err != nil {
+		return fmt.Sprintf("key %s of Secret %s does not describe a VPC: %v", terraform.OutputVPCConfig, name, err), nil
+	}
+	return "", nil
+}

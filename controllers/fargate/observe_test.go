@@ -1,0 +1,371 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+var ctx = context.Background()
+
+// world is a control plane with an API server, of which the cache may lag behind.
+type world struct {
+	*testing.T
+	Readers
+	controlPlane *controlplanev1.CAPTControlPlane
+}
+
+func newClient(objects ...client.Object) client.WithWatch {
+	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, ControllerIndex, IndexController).Build()
+}
+
+func secret(name string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}, Data: map[string][]byte{}}
+	for key, value := range data {
+		s.Data[key] = []byte(value)
+	}
+	return s
+}
+
+func connection() *corev1.Secret {
+	return secret("demo-eks-connection", map[string]string{"cluster_name": "demo", "cluster_endpoint": "https://x", "cluster_certificate_authority_data": "x"})
+}
+
+func vpcSecret() *corev1.Secret {
+	return secret("demo-vpc-connection", map[string]string{"vpc_config": "vpc_id = \"vpc-1\"\nprivate_subnets = [\"subnet-1\"]\n"})
+}
+
+func withProfiles(names ...string) builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		for _, name := range names {
+			c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, controlplanev1.FargateProfile{
+				Name: name, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+				Selectors: []controlplanev1.FargateSelector{{Namespace: "kube-system", Labels: map[string]string{"k8s-app": "kube-dns"}}},
+			})
+		}
+	})
+}
+
+func newWorld(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, objects ...client.Object) *world {
+	c := newClient(append(objects, controlPlane)...)
+	live := &controlplanev1.CAPTControlPlane{}
+	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
+	return &world{T: t, Readers: Readers{Cached: c, Uncached: c}, controlPlane: live}
+}
+
+func foundation() Foundation {
+	return Foundation{
+		ClusterName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", Ready: true,
+		Connection: connection(), ConnectionName: "demo-eks-connection", VPCSecretName: "demo-vpc-connection",
+	}
+}
+
+// look is what the controller of control planes does before it acts.
+func (w *world) look(on Foundation) *Facts {
+	w.Helper()
+	f, err := w.Existing(ctx, w.controlPlane)
+	require.NoError(w, err)
+	if w.controlPlane.DeletionTimestamp.IsZero() {
+		require.NoError(w, w.Observe(ctx, w.controlPlane, on, &f))
+	}
+	return &f
+}
+
+func (w *world) act(f *Facts) {
+	w.Helper()
+	require.NoError(w, f.Act(ctx, w.Cached, w.controlPlane))
+}
+
+// make lets Terraform make all profiles.
+func (w *world) make(on Foundation) {
+	w.Helper()
+	for range w.controlPlane.Spec.FargateProfiles {
+		w.act(w.look(on))
+		for _, apply := range w.applies() {
+			builder.UpToDate(nil)(&apply)
+			require.NoError(w, w.Cached.Update(ctx, &apply))
+		}
+	}
+}
+
+func (w *world) applies() (applies []infrav1.WorkspaceTemplateApply) {
+	w.Helper()
+	var list infrav1.WorkspaceTemplateApplyList
+	require.NoError(w, w.Cached.List(ctx, &list))
+	return list.Items
+}
+
+func owned(name, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply(name, append([]builder.Option{
+		builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns),
+		builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile}),
+		builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "fargate" }),
+	}, options...)...)
+}
+
+func TestWhatIsMadeForAProfile(t *testing.T) {
+	tagged := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": `a "b"`}
+	})
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("dns"), tagged), vpcSecret())
+	w.act(w.look(foundation()))
+
+	require.Len(t, w.applies(), 1)
+	apply := w.applies()[0]
+	assert.Equal(t, naming.FargateWorkspaceTemplateApply("demo", "dns"), apply.Name)
+	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo", naming.TurnsLabel: naming.FargateTurns}, apply.Labels)
+	assert.True(t, metav1.IsControlledBy(&apply, w.controlPlane))
+	assert.Equal(t, infrav1.WorkspaceTemplateApplySpec{
+		TemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: builder.Namespace},
+		Variables: map[string]string{
+			"cluster_name": "demo", "profile_name": "dns", "region": "eu-central-1",
+			"selectors": `[{"namespace":"kube-system","labels":{"k8s-app":"kube-dns"}}]`, "tags": `{"team":"a \"b\""}`,
+			"vpc_connection_secret": "demo-vpc-connection", "eks_connection_secret": "demo-eks-connection",
+		},
+		WriteConnectionSecretToRef: &terraform.SecretReference{Name: naming.FargateConnectionSecret("demo", "dns"), Namespace: builder.Namespace},
+		WaitForWorkspaces:          []infrav1.WorkspaceDependency{{Name: "demo-eks-controlplane", Namespace: builder.Namespace}},
+		WaitForSecrets: []infrav1.SecretDependency{
+			{Name: "demo-eks-connection", Namespace: builder.Namespace, Keys: []string{"cluster_name", "cluster_endpoint", "cluster_certificate_authority_data"}},
+			{Name: "demo-vpc-connection", Namespace: builder.Namespace, Keys: []string{"vpc_config"}},
+		},
+	}, apply.Spec)
+	assert.True(t, Held(w.controlPlane), "it is not left behind")
+	assert.Nil(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
+}
+
+func TestAtRestNothingIsWrittenAndNoSecretIsRead(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	w.make(foundation())
+	before := w.applies()
+	w.Uncached = nil // Whoever asks the API server now panics.
+	f := w.look(foundation())
+	for i := range f.Profiles {
+		assert.False(t, f.mayWrite(&f.Profiles[i]))
+	}
+	w.act(f)
+	assert.Equal(t, before, w.applies())
+}
+
+// The design asks for the EKS cluster first, and for every key of both Secrets.
+func TestNothingIsMadeBeforeWhatItStandsOn(t *testing.T) {
+	for name, row := range map[string]struct {
+		on   func(*Foundation)
+		vpc  *corev1.Secret
+		says string
+	}{
+		"the EKS cluster":         {func(on *Foundation) { on.Ready = false }, vpcSecret(), ""},
+		"its connection Secret":   {func(on *Foundation) { on.Connection = nil }, vpcSecret(), "Secret demo-eks-connection does not exist"},
+		"cluster_name":            {func(on *Foundation) { delete(on.Connection.Data, "cluster_name") }, vpcSecret(), "Secret demo-eks-connection has no value for key cluster_name"},
+		"cluster_endpoint":        {func(on *Foundation) { on.Connection.Data["cluster_endpoint"] = nil }, vpcSecret(), "no value for key cluster_endpoint"},
+		"certificate authority":   {func(on *Foundation) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
+		"Secret of the VPC":       {func(*Foundation) {}, secret("other", nil), "Secret demo-vpc-connection does not exist"},
+		"vpc_config":              {func(*Foundation) {}, secret("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
+		"a VPC that is none":      {func(*Foundation) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
+		"a VPC that is described": {func(on *Foundation) { on.VPCSecretName = "" }, vpcSecret(), "set spec.vpc.connectionSecretRef of the CAPTCluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.vpc)
+			on := foundation()
+			row.on(&on)
+			f := w.look(on)
+			assert.Contains(t, f.Missing, row.says)
+			assert.Equal(t, row.says == "", f.Missing == "")
+			w.act(f)
+			assert.Empty(t, w.applies())
+			assert.False(t, Held(w.controlPlane), "there is nothing that could be left behind")
+		})
+	}
+}
+
+func TestEveryLackIsTold(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")))
+	on := foundation()
+	on.Connection.Data = nil
+	missing := w.look(on).Missing
+	for _, part := range []string{"key cluster_name", "key cluster_endpoint", "key cluster_certificate_authority_data", "Secret demo-vpc-connection does not exist"} {
+		assert.Contains(t, missing, part)
+	}
+}
+
+func TestAnEditChangesTheOneProfile(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	w.make(foundation())
+	before := w.applies()
+	w.controlPlane.Spec.FargateProfiles[1].Selectors[0].Namespace = "other"
+	w.act(w.look(foundation()))
+	after := w.applies()
+	assert.Equal(t, before[0], after[0])
+	assert.Contains(t, after[1].Spec.Variables["selectors"], `"namespace":"other"`)
+	assert.Equal(t, before[1].UID, after[1].UID, "it is the same profile")
+}
+
+// The order is that of spec, whatever the names.
+func TestANewProfileWaitsForTheOneBeforeIt(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
+	w.act(w.look(foundation()))
+	w.act(w.look(foundation()))
+	require.Len(t, w.applies(), 1, "Terraform is at work on the first")
+	assert.Equal(t, "z", w.applies()[0].Spec.Variables["profile_name"])
+	f := w.look(foundation())
+	assert.Equal(t, []string{"z", "a"}, statuses(*f))
+	assert.Equal(t, creating, f.view(&f.Profiles[1]).stage)
+
+	first := w.applies()[0]
+	builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(&first)
+	require.NoError(t, w.Cached.Update(ctx, &first))
+	w.act(w.look(foundation()))
+	assert.Len(t, w.applies(), 2, "one that failed holds up nobody")
+}
+
+func TestANewProfileWaitsForOneThatLeaves(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old", builder.WithFinalizers("terraform")))
+	w.act(w.look(foundation()))
+	w.act(w.look(foundation()))
+	assert.Len(t, w.applies(), 1)
+}
+
+func TestAnEditWaitsForTheControlPlane(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+	w.act(w.look(foundation()))
+	before := w.applies()
+	w.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
+	on := foundation()
+	on.Ready = false
+	w.act(w.look(on))
+	assert.Equal(t, before, w.applies())
+}
+
+// Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
+func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
+		owned("demo-keep-fargate-apply", "keep"), owned("demo-old-fargate-apply", "old"),
+		owned("by-hand", ""), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo"))),
+		builder.WorkspaceTemplateApply("of-others", builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"profile_name": "old"})),
+		vpcSecret())
+	f := w.look(foundation())
+	require.Len(t, f.Leaving, 1)
+	assert.Equal(t, "old", f.Leaving[0].Name)
+	w.act(f)
+	var names []string
+	for _, apply := range w.applies() {
+		names = append(names, apply.Name)
+	}
+	assert.ElementsMatch(t, []string{"demo-keep-fargate-apply", "by-hand", "demo-eks-controlplane-apply", "of-others"}, names)
+	assert.True(t, Held(w.controlPlane))
+}
+
+// A Cluster that can not be read for a moment is no reason to delete anything, nor to forget it.
+func TestProfilesOfSpecStayWhileTheClusterIsNotKnown(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
+		owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
+	f, err := w.Existing(ctx, w.controlPlane)
+	require.NoError(t, err)
+	w.act(&f)
+	assert.Len(t, w.applies(), 1)
+	assert.True(t, Held(w.controlPlane))
+	assert.Equal(t, []string{"a"}, statuses(f))
+
+	w.Cached = newClient(w.controlPlane)
+	f, err = w.Existing(ctx, w.controlPlane)
+	require.NoError(t, err)
+	require.NoError(t, f.Act(ctx, w.Cached, w.controlPlane))
+	assert.True(t, Held(w.controlPlane), "a cache that has seen none of them says nothing about a spec that has some")
+}
+
+func TestTheFinalizerGoesWithTheLastProfile(t *testing.T) {
+	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer)
+	w := newWorld(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
+	w.act(w.look(foundation()))
+	assert.True(t, Held(w.controlPlane))
+
+	w = newWorld(t, builder.CAPTControlPlane("demo", held))
+	w.act(w.look(foundation()))
+	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.controlPlane.Finalizers)
+}
+
+// The cache may not have seen yet what was made a moment ago.
+func TestTheFinalizerStaysForWhatTheCacheHasNotSeen(t *testing.T) {
+	for name, deleted := range map[string]builder.Option{"taken out of spec": builder.With(func(*controlplanev1.CAPTControlPlane) {}), "deleted": builder.Deleting()} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
+			w.Cached = newClient(w.controlPlane)
+			assert.Len(t, w.look(foundation()).Leaving, 1)
+		})
+	}
+}
+
+func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
+		owned("demo-a-fargate-apply", "a"), owned("demo-b-fargate-apply", "b"))
+	f := w.look(foundation())
+	assert.Len(t, f.Leaving, 2)
+	w.act(f)
+	assert.Empty(t, w.applies())
+	require.NoError(t, (&Facts{}).Act(ctx, w.Cached, w.controlPlane))
+	found, err := engine.Get(ctx, w.Cached, client.ObjectKeyFromObject(w.controlPlane), &controlplanev1.CAPTControlPlane{})
+	require.NoError(t, err)
+	assert.Nil(t, found, "nothing holds it any more")
+}
+
+// What somebody made under the name of a profile is not written to, whoever owns it, unless it is just what the profile needs.
+func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
+	name := naming.FargateWorkspaceTemplateApply("demo", "a")
+	for what, row := range map[string]struct {
+		there *infrav1.WorkspaceTemplateApply
+		taken bool
+	}{
+		"of another control plane": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }), builder.OwnedBy(builder.CAPTControlPlane("other"))), false},
+		"of another profile":       {owned(name, "b", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })), false},
+		"of another cluster": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }),
+			builder.WithVariables(map[string]string{"cluster_name": "other", "profile_name": "a"})), false},
+		"just what it needs":                 {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })), true},
+		"its own, of the template of before": {owned(name, "a", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "older" })), true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.there, vpcSecret())
+			f := w.look(foundation())
+			assert.Equal(t, row.taken, f.Profiles[0].Apply.Claimed == "", f.Profiles[0].Apply.Claimed)
+			w.act(f)
+			assert.Equal(t, row.taken, w.applies()[0].Spec.Variables["selectors"] != "")
+		})
+	}
+}
+
+// One that can not be written does not hold up the others.
+func TestARefusedProfileHoldsUpNobody(t *testing.T) {
+	name := naming.FargateWorkspaceTemplateApply("demo", "a")
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
+	w.act(w.look(foundation()))
+	assert.Len(t, w.applies(), 2)
+}

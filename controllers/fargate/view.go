@@ -1,0 +1,117 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// stage is where a profile is in its life.
+type stage string
+
+const (
+	// waiting: the EKS cluster comes first.
+	waiting stage = "waiting"
+	// creating: Terraform makes or changes it, or is about to.
+	creating stage = "creating"
+	// ready: it is what spec asks for.
+	ready stage = "ready"
+	// deprived: what it stands on is missing or can not be used. It goes on when that is mended.
+	deprived stage = "deprived"
+	// failed: it could not be made, changed or deleted, and a person must mend it.
+	failed stage = "failed"
+	// deleting: Terraform destroys it, or is about to.
+	deleting stage = "deleting"
+)
+
+// view is what is to be told of a profile.
+type view struct {
+	stage
+	// message says why it is not ready.
+	message string
+}
+
+// view of a profile of spec.
+func (f *Facts) view(p *Profile) view {
+	apply := &p.Apply
+	switch {
+	case apply.Ready(manager):
+		return view{stage: ready}
+	case len(apply.Candidates) > 0:
+		return view{failed, apply.AdoptionCondition("").Message}
+	case apply.Claimed != "", apply.Refused != nil:
+		return view{failed, apply.Condition("", "", manager).Message}
+	case apply.Apply != nil && !apply.Apply.DeletionTimestamp.IsZero():
+		return leaving(p)
+	case f.Missing != "" && p.unwritten():
+		return view{deprived, f.Missing}
+	case !f.ClusterReady && p.unwritten():
+		return view{waiting, "the control plane comes first"}
+	case apply.Working():
+		return view{stage: creating}
+	}
+	return unready(p)
+}
+
+// unready is the view of a profile that Terraform does not get done.
+func unready(p *Profile) view {
+	condition := p.Apply.Condition("", "", manager)
+	switch condition.Reason {
+	case infrav1.WaitingForDependenciesReason, infrav1.TemplateNotFoundReason, infrav1.WorkspaceKindMissingReason,
+		infrav1.ProviderConfigFailedReason, infrav1.WorkspaceUnclaimedReason, infrav1.WorkspacePausedReason, infrav1.LookupFailedReason:
+		return view{deprived, condition.Message}
+	}
+	if what, ok := dependency(condition.Message); ok {
+		return view{deprived, "something is wrong with " + what + ": " + condition.Message}
+	}
+	return view{failed, condition.Message}
+}
+
+// leaving is the view of a profile that is being deleted, or is about to be.
+func leaving(p *Profile) view {
+	cause := conditions.Get(p.Apply.Apply, infrav1.DeletingCondition)
+	if cause == nil || p.Apply.Apply.DeletionTimestamp.IsZero() || cause.Reason == infrav1.NotDeletingReason {
+		return view{stage: deleting}
+	}
+	message := fmt.Sprintf("WorkspaceTemplateApply %s: %s", p.Apply.Apply.Name, cause.Message)
+	if infrav1.NeedsPerson(cause.Reason) {
+		return view{failed, message}
+	}
+	return view{deleting, message}
+}
+
+// status of a profile, in the form of the API.
+func (v view) status(p *Profile) controlplanev1.FargateProfileStatus {
+	isReady := v.stage == ready
+	s := controlplanev1.FargateProfileStatus{Name: p.Name, Ready: &isReady}
+	if p.Apply.Apply != nil {
+		s.WorkspaceTemplateApplyName = p.Apply.Apply.Name
+	}
+	switch v.stage {
+	case failed:
+		s.FailureReason, s.FailureMessage = controlplanev1.FargateProfileFailedReason, v.message
+	case deprived:
+		s.FailureReason, s.FailureMessage = controlplanev1.FargateProfileDependencyReason, v.message
+	case waiting, creating, ready, deleting:
+	}
+	return s
+}

@@ -1,0 +1,294 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package metrics_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/capt-provider/capt/controllers/metrics"
+)
+
+var (
+	demo  = types.NamespacedName{Namespace: "default", Name: "demo"}
+	other = types.NamespacedName{Namespace: "default", Name: "other"}
+	// noon is when stories begin.
+	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+func after(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
+
+// story is what one process sees of control planes.
+type story struct {
+	*testing.T
+	registry *prometheus.Registry
+	fargate  *metrics.Fargate
+}
+
+func newStory(t *testing.T) *story {
+	registry := prometheus.NewPedanticRegistry()
+	return &story{T: t, registry: registry, fargate: metrics.NewFargate(registry)}
+}
+
+// see tells of profiles twice, since a reconcile can come at any time.
+func (s *story) see(minutes float64, profiles ...metrics.Profile) {
+	for range 2 {
+		s.fargate.Observe(demo, profiles, after(minutes))
+	}
+}
+
+// durations are how many a histogram counted, and their sum in minutes.
+func (s *story) durations(what string) (count uint64, minutes float64) {
+	s.Helper()
+	histogram := s.family("capt_fargate_profile_" + what + "_duration_seconds").GetMetric()[0].GetHistogram()
+	return histogram.GetSampleCount(), histogram.GetSampleSum() / 60
+}
+
+func (s *story) failures() float64 {
+	s.Helper()
+	return s.family("capt_fargate_profile_failures_total").GetMetric()[0].GetCounter().GetValue()
+}
+
+func (s *story) family(name string) *dto.MetricFamily {
+	s.Helper()
+	families, err := s.registry.Gather()
+	require.NoError(s, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			return family
+		}
+	}
+	require.Fail(s, "no metric", name)
+	return nil
+}
+
+func (s *story) counted(what string, count uint64, minutes float64, why string) {
+	s.Helper()
+	gotCount, gotMinutes := s.durations(what)
+	assert.Equal(s, count, gotCount, why)
+	assert.InDelta(s, minutes, gotMinutes, 1e-6, why)
+}
+
+// gauges compares all that is told of numbers of profiles.
+func (s *story) gauges(lines ...string) {
+	s.Helper()
+	text := ""
+	if len(lines) > 0 {
+		text = "# HELP capt_fargate_profiles Fargate profiles of a CAPTControlPlane by state (active, ready, failed).\n# TYPE capt_fargate_profiles gauge\n" +
+			strings.Join(lines, "\n") + "\n"
+	}
+	assert.NoError(s, testutil.GatherAndCompare(s.registry, strings.NewReader(text), "capt_fargate_profiles"))
+}
+
+// What becomes of the profile of a WorkspaceTemplateApply.
+func waiting(uid types.UID) metrics.Profile { return metrics.Profile{UID: uid, FirstTime: true} }
+func creating(uid types.UID, minutes float64) metrics.Profile {
+	return metrics.Profile{UID: uid, FirstTime: true, StartedAt: after(minutes)}
+}
+func ready(uid types.UID) metrics.Profile { return metrics.Profile{UID: uid, Ready: true} }
+func changing(uid types.UID, minutes float64) metrics.Profile {
+	return metrics.Profile{UID: uid, StartedAt: after(minutes)}
+}
+func deleting(uid types.UID, minutes float64) metrics.Profile {
+	return metrics.Profile{UID: uid, DeletedAt: after(minutes)}
+}
+func failing(profile metrics.Profile) metrics.Profile {
+	profile.Failed = true
+	return profile
+}
+
+func TestProfilesAreCountedByState(t *testing.T) {
+	s := newStory(t)
+	s.gauges()
+	s.see(0, metrics.Profile{}, metrics.Profile{Failed: true})
+	s.gauges(
+		`capt_fargate_profiles{name="demo",namespace="default",state="active"} 0`,
+		`capt_fargate_profiles{name="demo",namespace="default",state="failed"} 1`,
+		`capt_fargate_profiles{name="demo",namespace="default",state="ready"} 0`,
+	)
+	s.see(1, ready("a"), failing(creating("b", 0)), creating("c", 0), metrics.Profile{})
+	s.fargate.Observe(other, []metrics.Profile{ready("d")}, after(1))
+	s.gauges(
+		`capt_fargate_profiles{name="demo",namespace="default",state="active"} 3`,
+		`capt_fargate_profiles{name="demo",namespace="default",state="failed"} 1`,
+		`capt_fargate_profiles{name="demo",namespace="default",state="ready"} 1`,
+		`capt_fargate_profiles{name="other",namespace="default",state="active"} 1`,
+		`capt_fargate_profiles{name="other",namespace="default",state="failed"} 0`,
+		`capt_fargate_profiles{name="other",namespace="default",state="ready"} 1`,
+	)
+	s.see(2)
+	s.gauges(
+		`capt_fargate_profiles{name="other",namespace="default",state="active"} 1`,
+		`capt_fargate_profiles{name="other",namespace="default",state="failed"} 0`,
+		`capt_fargate_profiles{name="other",namespace="default",state="ready"} 1`,
+	)
+	s.fargate.Forget(other)
+	s.gauges()
+}
+
+func TestACreationIsMeasuredOnceFromWhenTerraformBegan(t *testing.T) {
+	s := newStory(t)
+	s.see(0, metrics.Profile{FirstTime: true})
+	s.see(1, waiting("a"))
+	s.see(4, creating("a", 3))
+	s.see(5, failing(creating("a", 3)))
+	s.see(6, creating("a", 3))
+	s.counted("creation", 0, 0, "it is not ready yet")
+	s.see(8, ready("a"))
+	s.counted("creation", 1, 5, "from minute 3 to minute 8")
+	s.see(20, ready("a"))
+	s.see(21, changing("a", 21))
+	s.see(25, ready("a"))
+	s.counted("creation", 1, 5, "a change is no creation")
+	s.see(30, ready("a"), creating("b", 29))
+	s.see(32, ready("a"), ready("b"))
+	s.counted("creation", 2, 5+3, "another profile")
+}
+
+// Status says that Terraform applied, and no more when it began, before all else that makes a profile ready.
+func TestACreationEndsWhenTheProfileIsReady(t *testing.T) {
+	s := newStory(t)
+	s.see(0, creating("a", 0))
+	s.see(2, metrics.Profile{UID: "a"})
+	s.counted("creation", 0, 0, "it is not ready yet")
+	s.see(3, ready("a"))
+	s.counted("creation", 1, 3, "since Terraform began")
+}
+
+func TestACreationThatBeginsAgainIsMeasuredFromItsFirstBeginning(t *testing.T) {
+	s := newStory(t)
+	s.see(0, creating("a", 0))
+	s.see(1, waiting("a"))
+	s.see(2, creating("a", 2))
+	s.see(4, ready("a"))
+	s.counted("creation", 1, 4, "since Terraform began first")
+}
+
+func TestWhatAnEarlierProcessMadeIsNotMeasured(t *testing.T) {
+	for name, first := range map[string]metrics.Profile{
+		"ready":              ready("a"),
+		"being changed":      changing("a", 0),
+		"moved, not at work": waiting("a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.see(1, first)
+			s.see(2, ready("a"))
+			s.see(3, changing("a", 3))
+			s.see(4, ready("a"))
+			s.counted("creation", 0, 0, "nobody saw when it began")
+		})
+	}
+}
+
+// Status could not tell that Terraform applied it once, when it was lost in a move.
+func TestAProfileThatWasReadyIsNeverNew(t *testing.T) {
+	s := newStory(t)
+	s.see(0, ready("a"))
+	s.see(1, creating("a", 1))
+	s.see(2, ready("a"))
+	s.counted("creation", 0, 0, "it was ready")
+}
+
+func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
+	s := newStory(t)
+	s.see(0, ready("a"), ready("b"))
+	s.see(2, deleting("a", 1), ready("b"))
+	s.counted("deletion", 0, 0, "it is still there")
+	s.see(4, ready("b"))
+	s.counted("deletion", 1, 3, "from minute 1 to minute 4")
+	s.see(5, deleting("b", 5))
+	s.see(7)
+	s.counted("deletion", 2, 3+2, "the last profile, too")
+	s.see(8, ready("c"))
+	s.see(9)
+	s.counted("deletion", 2, 3+2, "of one that was never seen being deleted nobody knows since when")
+}
+
+func TestAProfileThatComesAgainIsAnotherOne(t *testing.T) {
+	s := newStory(t)
+	s.see(0, creating("a", 0))
+	s.see(1, ready("a"))
+	s.see(2, deleting("a", 2))
+	s.see(3, creating("b", 3))
+	s.see(5, ready("b"))
+	s.counted("creation", 2, 1+2, "both")
+	s.counted("deletion", 1, 1, "the first")
+}
+
+func TestAControlPlaneThatIsGoneIsForgotten(t *testing.T) {
+	s := newStory(t)
+	s.see(0, creating("a", 0), deleting("b", 0))
+	s.fargate.Forget(demo)
+	s.gauges()
+	s.see(1, ready("a"))
+	s.counted("creation", 0, 0, "one of the same name")
+	s.counted("deletion", 0, 0, "one of the same name")
+}
+
+func TestClocksThatDifferMeasureNothingNegative(t *testing.T) {
+	s := newStory(t)
+	s.see(0, creating("a", 5), deleting("b", 5))
+	s.see(1, ready("a"))
+	s.counted("creation", 1, 0, "it began in the future")
+	s.counted("deletion", 1, 0, "it was asked for in the future")
+}
+
+func TestAFailureIsCountedWhenItComes(t *testing.T) {
+	s := newStory(t)
+	s.see(0, creating("a", 0), failing(creating("b", 0)))
+	assert.Zero(t, s.failures(), "an earlier process saw it come")
+	s.see(1, failing(creating("a", 0)), failing(creating("b", 0)))
+	assert.InDelta(t, 1, s.failures(), 0)
+	s.see(2, ready("a"), ready("b"))
+	s.see(3, ready("a"), failing(ready("b")))
+	assert.InDelta(t, 2, s.failures(), 0, "it can come again")
+}
+
+func TestSeveralReconcilesMayTellAtOnce(t *testing.T) {
+	s := newStory(t)
+	var wait sync.WaitGroup
+	for _, controlPlane := range []types.NamespacedName{demo, other} {
+		wait.Go(func() {
+			for minute := range 100 {
+				s.fargate.Observe(controlPlane, []metrics.Profile{creating("a", 0)}, after(float64(minute)))
+			}
+			s.fargate.Observe(controlPlane, []metrics.Profile{ready("a")}, after(100))
+		})
+	}
+	wait.Wait()
+	s.counted("creation", 2, 200, "one of each")
+}
+
+func TestNamesAreThoseOfPrometheusAndRegisteredOnce(t *testing.T) {
+	problems, err := testutil.GatherAndLint(newStory(t).registry)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+
+	require.NotNil(t, metrics.FargateProfiles)
+	assert.Panics(t, func() { metrics.NewFargate(ctrlmetrics.Registry) }, "the metrics of the process are there already")
+}

@@ -1,0 +1,397 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const waits = "False WaitingForTurn: Terraform works on one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/takes-turns=fargate-profiles " +
+	"at a time, and this one waits for its turn. To see which one is at work: kubectl get workspacetemplateapply -n default " +
+	"-l cluster.x-k8s.io/cluster-name=demo,capt.cluster.x-k8s.io/takes-turns=fargate-profiles"
+
+// ofProfiles puts a WorkspaceTemplateApply into the series of the Fargate profiles of Cluster demo.
+func ofProfiles(options ...builder.Option) []builder.Option {
+	return append(options, builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns))
+}
+
+// profile is one that takes turns with the others, a second younger than the one before.
+func profile(name string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	age := time.Duration(name[len(name)-1]) * time.Second
+	return builder.WorkspaceTemplateApply(name, append(ofProfiles(builder.WithCreation(builder.Created.Add(age))), options...)...)
+}
+
+// team is a world of profiles, which reconciles who is woken.
+type team struct {
+	*world
+	woken []string
+}
+
+func newTeam(t *testing.T, objects ...client.Object) *team {
+	w := &team{world: newWorld(t, append(objects, builder.WorkspaceTemplate("vpc"))...)}
+	w.listen()
+	return w
+}
+
+func (w *team) listen() {
+	w.reconciler.rota.wakeWith(func(key client.ObjectKey) { w.woken = append(w.woken, key.Name) })
+}
+
+// restart makes a reconciler that remembers nothing.
+func (w *team) restart() {
+	w.reconciler = &Reconciler{
+		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.client, Clock: w.reconciler.Clock, Turns: NewTurns(),
+	}
+	w.woken = nil
+	w.listen()
+}
+
+// run reconciles these, and all that are woken.
+func (w *team) run(names ...string) {
+	w.Helper()
+	for steps := 0; len(names) > 0; steps++ {
+		require.Less(w, steps, 50, "they wake each other for ever")
+		w.woken = nil
+		if _, err := w.reconcile(names[0]); err != nil {
+			w.Logf("%s: %v", names[0], err)
+		}
+		names = append(names[1:], w.woken...)
+	}
+}
+
+// made lists which of these have a Workspace.
+func (w *team) made(names ...string) []string {
+	w.Helper()
+	var made []string
+	for _, name := range names {
+		if w.workspace(name) != nil {
+			made = append(made, name)
+		}
+	}
+	return made
+}
+
+// teamAtRest is a team whose Workspaces are all at rest.
+func teamAtRest(t *testing.T, names ...string) *team {
+	t.Helper()
+	var objects []client.Object
+	for _, name := range names {
+		objects = append(objects, profile(name))
+	}
+	w := newTeam(t, objects...)
+	for range names {
+		w.run(names...)
+		for _, name := range w.made(names...) {
+			w.provide(name, builder.AtRest)
+		}
+	}
+	w.run(names...)
+	for _, name := range names {
+		require.Equal(t, "True UpToDate: ", w.ready(name))
+	}
+	return w
+}
+
+func (w *team) remove(names ...string) {
+	w.Helper()
+	for _, name := range names {
+		require.NoError(w, w.client.Delete(context.Background(), w.get(name)))
+	}
+}
+
+// deleted lists which of these Workspaces are being deleted.
+func (w *team) deleted(names ...string) []string {
+	w.Helper()
+	var deleted []string
+	for _, name := range names {
+		if workspace := w.workspace(name); workspace != nil && workspace.GetDeletionTimestamp() != nil {
+			deleted = append(deleted, name)
+		}
+	}
+	return deleted
+}
+
+// destroy does to the Workspace of a profile what provider-terraform does in the end.
+func (w *team) destroy(name string) {
+	w.Helper()
+	workspace := w.workspace(name)
+	workspace.SetFinalizers(nil)
+	require.NoError(w, w.client.Update(context.Background(), workspace))
+}
+
+func TestThoseOfASeriesAreMadeOneAfterTheOther(t *testing.T) {
+	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
+	w.run("p3", "p2", "p1")
+	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "the oldest comes first")
+	assert.Equal(t, waits, w.ready("p2"))
+	assert.Empty(t, w.get("p2").Finalizers, "who only waits can go at any time")
+	assert.Nil(t, w.get("p2").Status.StartedTime, "nothing has begun")
+	assert.NotContains(t, w.ready("p1"), "WaitingForTurn")
+
+	w.mustReconcile("p2")
+	assert.Empty(t, w.writes, "to wait costs nothing")
+
+	w.provide("p1", builder.FirstApplyRunning)
+	w.run("p1", "p2", "p3")
+	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
+	assert.Len(t, w.told(), 3, "each of the three has told how it is, once")
+
+	w.provide("p1", builder.AtRest)
+	w.run("p1")
+	require.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"))
+	assert.Equal(t, "True UpToDate: ", w.ready("p1"))
+	assert.Equal(t, waits, w.ready("p3"))
+	w.provide("p2", builder.AtRest)
+	w.run("p2")
+	require.Equal(t, []string{"p1", "p2", "p3"}, w.made("p1", "p2", "p3"))
+}
+
+// The pace of updates is kept by who has the turn; nobody else begins meanwhile.
+func TestTurnAndPaceGoTogether(t *testing.T) {
+	w := teamAtRest(t, "p1", "p2")
+	w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
+	got, err := w.reconcile("p2")
+	require.NoError(t, err)
+	assert.Positive(t, got.RequeueAfter)
+	assert.Contains(t, w.ready("p2"), "not yet written as it was rendered")
+	w.run("p1")
+	assert.Equal(t, waits, w.ready("p1"))
+
+	w.reconciler.Turns = NewTurns()
+	w.run("p1", "p2")
+	assert.Equal(t, "# new", moduleOf(w, "p2"), "it kept its turn")
+}
+
+func moduleOf(w *team, name string) any {
+	w.Helper()
+	return w.workspace(name).Object["spec"].(map[string]any)["forProvider"].(map[string]any)["module"]
+}
+
+func TestAnEditThatIsTakenBackGivesTheTurnBack(t *testing.T) {
+	w := teamAtRest(t, "p1", "p2")
+	w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+	before := changed(w.world, builder.With(func(*infrav1.WorkspaceTemplate) {})).DeepCopy()
+	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
+	w.run("p1", "p2")
+	require.Equal(t, waits, w.ready("p2"))
+
+	back := changed(w.world, builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec = before.Spec }))
+	require.NoError(t, w.client.Update(context.Background(), back))
+	w.run("p1")
+	assert.Equal(t, "True UpToDate: ", w.ready("p1"))
+	assert.Equal(t, "True UpToDate: ", w.ready("p2"), "it was woken")
+}
+
+func TestThoseOfASeriesAreDestroyedOneAfterTheOther(t *testing.T) {
+	w := teamAtRest(t, "p1", "p2", "p3")
+	w.remove("p1", "p2", "p3")
+	w.run("p1", "p2", "p3")
+	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"))
+	assert.Equal(t, "False Deleting"+waits[len("False WaitingForTurn"):], w.ready("p2"))
+	deleting := meta.FindStatusCondition(w.get("p2").Status.Conditions, infrav1.DeletingCondition)
+	assert.Equal(t, infrav1.WaitingForTurnReason, deleting.Reason)
+
+	w.run("p1", "p2", "p3")
+	require.Equal(t, []string{"p1"}, w.deleted("p1", "p2", "p3"), "it is being destroyed")
+	w.destroy("p1")
+	w.run("p1")
+	require.Equal(t, []string{"p2"}, w.deleted("p2", "p3"))
+	w.destroy("p2")
+	w.run("p2")
+	require.Equal(t, []string{"p3"}, w.deleted("p3"))
+}
+
+// Whether an error holds the others up depends on whether a retry is expected to help.
+func TestWhoFailsKeepsTheTurnIfARetryHelps(t *testing.T) {
+	for name, row := range map[string]struct {
+		row   builder.Row
+		error string
+		keeps bool
+	}{
+		"a quota":           {builder.FirstApplyFailed, "", false},
+		"a lock":            {builder.FirstApplyFailed, "create failed: Error acquiring the state lock: state is already locked by another", true},
+		"throttled":         {builder.UpdateFailed, "", true},
+		"a mistake":         {builder.PlanFailed, "", false},
+		"no ProviderConfig": {builder.ProviderConfigMissing, "", false},
+		"interrupted":       {builder.Interrupted, "", false},
+		"paused":            {builder.WorkspacePaused, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTeam(t, profile("p1"), profile("p2"))
+			w.run("p1", "p2")
+			var options []builder.Option
+			if row.error != "" {
+				options = append(options, builder.WithError(row.error))
+			}
+			w.provide("p1", row.row, options...)
+			w.run("p1")
+			assert.Equal(t, row.keeps, w.workspace("p2") == nil, w.ready("p1"))
+		})
+	}
+}
+
+func TestAfterARestartNobodyBeginsBeside(t *testing.T) {
+	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
+	w.run("p1", "p2", "p3")
+	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
+	w.restart()
+	w.run("p2", "p3")
+	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "nobody has looked at p1 yet")
+	w.run("p1")
+	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "it is at work")
+
+	w.provide("p1", builder.AtRest)
+	w.restart()
+	w.run("p2", "p3")
+	w.mustReconcile("p1") // It tells that it is ready, once.
+	w.restart()
+	w.run("p2", "p3")
+	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
+	w.run("p1")
+	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"), "it was at rest, and nothing had to be written to tell")
+}
+
+// What never comes to be at work, and what this manager never looks at, is waited for by nobody.
+func TestNobodyWaitsForThoseThatDoNothing(t *testing.T) {
+	for name, first := range map[string]*infrav1.WorkspaceTemplateApply{
+		"paused":                        profile("p1", builder.Paused()),
+		"waiting for a Secret":          profile("p1", builder.WaitingForSecret("gone")),
+		"without a template":            profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "gone" })),
+		"of another manager":            profile("p1", builder.WithLabel(clusterv1.WatchLabel, "other")),
+		"managed by somebody else":      profile("p1", builder.WithAnnotation(clusterv1.ManagedByAnnotation, "")),
+		"of another Cluster":            profile("p1", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
+		"of another series":             profile("p1", builder.WithLabel(naming.TurnsLabel, "others")),
+		"of another namespace":          profile("p1", builder.WithNamespace("other")),
+		"without a Cluster":             profile("p1", builder.With(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Labels, clusterv1.ClusterNameLabel) })),
+		"deleted, and held by somebody": profile("p1", builder.Deleting(), builder.WithFinalizers("somebody/else")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			mine := builder.WithLabel(clusterv1.WatchLabel, "mine")
+			if first.Labels[clusterv1.WatchLabel] == "" {
+				mine(first)
+			}
+			w := newTeam(t, first, profile("p2", mine))
+			w.reconciler.WatchFilterValue = "mine"
+			w.run("p2", "p1")
+			assert.NotNil(t, w.workspace("p2"))
+		})
+	}
+}
+
+// Two Clusters, or two series, do not wait for each other. Who has no label waits for nobody.
+func TestOnlyThoseOfASeriesWaitForEachOther(t *testing.T) {
+	w := newTeam(t, profile("p1"), profile("p2", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
+		profile("p3", builder.WithLabel(naming.TurnsLabel, "others")), builder.WorkspaceTemplateApply("p4"))
+	w.run("p1", "p2", "p3", "p4")
+	assert.Equal(t, []string{"p1", "p2", "p3", "p4"}, w.made("p1", "p2", "p3", "p4"))
+}
+
+// A request that is not answered may have been carried out; one that is refused was not.
+func TestWhoCouldNotBeWrittenGivesTheTurnBackOnlyIfThatIsSure(t *testing.T) {
+	resource := schema.GroupResource{Resource: "workspaces"}
+	for name, row := range map[string]struct {
+		err   error
+		keeps bool
+	}{
+		"an admission rule":     {apierrors.NewForbidden(resource, "p1", errors.New("not here")), false},
+		"the schema":            {apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "p1", nil), false},
+		"a field nobody knows":  {apierrors.NewInternalError(errors.New("failed to create typed patch object: field not declared in schema")), false},
+		"no answer":             {errors.New("connection reset by peer"), true},
+		"a timeout":             {apierrors.NewTimeoutError("later", 1), true},
+		"an answer of no value": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTeam(t, profile("p1"), profile("p2"))
+			w.run("p2", "p1")
+			require.Equal(t, []string{"p1"}, w.made("p1", "p2"))
+			require.NoError(t, w.client.Delete(context.Background(), w.workspace("p1")))
+			w.fail = func(write string) error {
+				if write == "apply Workspace" && w.workspace("p1") == nil {
+					return row.err
+				}
+				return nil
+			}
+			_, err := w.reconcile("p1")
+			require.Error(t, err)
+			w.fail = nil
+			w.run("p2")
+			assert.Equal(t, row.keeps, w.workspace("p2") == nil)
+			if terminal := errors.Is(err, reconcile.TerminalError(nil)); !terminal {
+				w.run("p1", "p2")
+				assert.Equal(t, row.keeps, w.workspace("p1") != nil, "it goes on if it kept the turn, and waits if it did not")
+			}
+		})
+	}
+}
+
+func TestWhoLeavesTheSeriesWakesThoseWhoWait(t *testing.T) {
+	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
+	w.run("p1", "p2", "p3")
+	before := w.get("p1")
+	after := before.DeepCopy()
+	delete(after.Labels, naming.TurnsLabel)
+	require.True(t, membership().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
+	require.True(t, membership().Delete(event.DeleteEvent{Object: before}))
+	told := before.DeepCopy()
+	told.Status.WorkspaceName = "something else"
+	require.False(t, membership().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: told}), "a change of status is none of series")
+
+	var woken []string
+	for _, request := range w.reconciler.ofSeries(context.Background(), before) {
+		woken = append(woken, request.Name)
+	}
+	assert.Equal(t, []string{"p2", "p3"}, woken)
+	assert.Empty(t, w.reconciler.ofSeries(context.Background(), after))
+
+	require.NoError(t, w.client.Update(context.Background(), after))
+	w.run(woken...)
+	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"))
+	w.run("p1")
+	require.NotContains(t, w.reconciler.rota.members, client.ObjectKeyFromObject(after), "it takes no turns any more")
+}
+
+// A WorkspaceTemplateApply that is gone leaves nothing in memory, and nobody who waits for it.
+func TestWhoIsGoneIsForgotten(t *testing.T) {
+	w := teamAtRest(t, "p1", "p2")
+	w.edit("p1", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	w.provide("p1", builder.FirstApplyRunning)
+	w.run("p1", "p2")
+	w.remove("p1")
+	w.run("p1", "p1")
+	require.NotContains(t, w.reconciler.rota.members, client.ObjectKey{Namespace: builder.Namespace, Name: "p1"})
+	w.remove("p2")
+	w.run("p2")
+	assert.Equal(t, []string{"p2"}, w.deleted("p2"))
+}

@@ -1,0 +1,200 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// What EKS, IAM and EC2 say, as Terraform shows it.
+const (
+	quota = "\nError: creating EKS Fargate Profile (demo:b): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, " +
+		"ResourceLimitExceededException: Fargate Profile limit exceeded for cluster\n"
+	unavailable = "\nError: creating EKS Fargate Profile (demo:b): operation error EKS: CreateFargateProfile, https response error StatusCode: 500, " +
+		"ServerException: Internal error occurred\n"
+	badSelector = "\nError: creating EKS Fargate Profile (demo:b): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, " +
+		"InvalidParameterException: Fargate Profile selector is not valid\n"
+	ofTheNote = "\nError: Failed to create Fargate profile: subnet not found\n"
+	noRole    = "\nError: creating EKS Fargate Profile (demo:b): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, " +
+		"InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal\n"
+	publicSubnet = "\nError: creating EKS Fargate Profile (demo:b): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, " +
+		"InvalidParameterException: Subnet subnet-1 provided in Fargate Profile is not a private subnet\n"
+)
+
+// Whatever is wrong with one profile, the others are made, the control plane is Degraded and can be used, Terraform's own words
+// are shown, and the profile goes on when the cause is mended.
+func TestWhatTerraformCanNotMake(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ stderr, reason, says string }{
+		"limit":                 {quota, controlplanev1.FargateProfileFailedReason, "ResourceLimitExceededException"},
+		"AWS API":               {unavailable, controlplanev1.FargateProfileFailedReason, "ServerException"},
+		"configuration":         {badSelector, controlplanev1.FargateProfileFailedReason, "selector is not valid"},
+		"example of the design": {ofTheNote, controlplanev1.FargateProfileFailedReason, "Failed to create Fargate profile: subnet not found"},
+		"IAM role":              {noRole, controlplanev1.FargateProfileDependencyReason, "Misconfigured PodExecutionRole Trust Policy"},
+		"VPC":                   {publicSubnet, controlplanev1.FargateProfileDependencyReason, "is not a private subnet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "Namespaced")
+			w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: row.stderr}})
+			w.start("a", "b")
+			w.awaitProfiles("a is ready", "b is not ready: "+row.reason)
+			controlPlane := w.AwaitState(controlplanev1.StateDegraded, row.reason)
+			status := controlPlane.Status.FargateProfiles[1]
+			assert.Equal(w, apply("b"), status.WorkspaceTemplateApplyName)
+			assert.Contains(w, status.FailureMessage, row.says)
+			w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
+			w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
+			w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FailedCondition, metav1.ConditionFalse, "")
+			w.Await(&clusterv1.Cluster{}, stage.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
+			assert.Contains(w, w.told(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
+
+			w.Play(apply("b"), scripted.Script{})
+			w.AwaitState(controlplanev1.StateReady, "")
+			assert.Equal(w, []string{"a is ready", "b is ready"}, w.profiles())
+		})
+	}
+}
+
+// A spec that is corrected mends a profile, too.
+func TestAChangeOfSpecMendsAProfile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: badSelector}})
+	w.start("a", "b")
+	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	w.User(controlPlane("a"))
+	w.AwaitState(controlplanev1.StateReady, "")
+	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
+	assert.Equal(w, []string{"a is ready"}, w.profiles())
+}
+
+// ownVPC is a VPC that somebody else made, with what describes it in a Secret.
+const ownVPC = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata: {name: demo}
+spec: {region: eu-central-1, vpc: {existingID: vpc-1, connectionSecretRef: {name: network}}}
+`
+
+// network is a Secret with one key.
+func network(key, value string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: network}, data: {%s: %s}}", key, base64.StdEncoding.EncodeToString([]byte(value)))
+}
+
+// A Secret that is missing, or lacks what it should have, is waited for; when it comes, the profile is made.
+func TestWhatAProfileWaitsFor(t *testing.T) {
+	t.Parallel()
+	const dependency = "a is not ready: " + controlplanev1.FargateProfileDependencyReason
+	good := network("vpc_config", `private_subnets = ["subnet-1"]`)
+
+	t.Run("a key of the connection Secret", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, "Namespaced")
+		w.User(append(w.templates(), w.ControlPlaneTemplate(stage.ControlPlaneModule), stage.Cluster(), stage.CAPTCluster(stage.Demo), controlPlane("a"))...)
+		w.awaitProfiles(dependency)
+		controlPlane := w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
+		assert.Contains(w, controlPlane.Status.FargateProfiles[0].FailureMessage, "Secret demo-eks-connection has no value for key cluster_name")
+		assert.Empty(w, controlPlane.Status.FargateProfiles[0].WorkspaceTemplateApplyName)
+		assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")))
+		w.User(w.ControlPlaneTemplate(controlPlaneModule))
+		w.AwaitState(controlplanev1.StateReady, "")
+	})
+
+	t.Run("the Secret of the VPC", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, "Namespaced")
+		w.User(append(w.templates(), stage.Cluster(), ownVPC, good, controlPlane())...)
+		w.AwaitState(controlplanev1.StateReady, "")
+		for what, row := range map[string]struct{ secret, says string }{
+			"no key":         {network("other", "x"), "Secret network has no value for key vpc_config"},
+			"no description": {network("vpc_config", "private_subnets = []"), "key vpc_config of Secret network does not describe a VPC"},
+		} {
+			w.User(row.secret, controlPlane("a"))
+			w.Insist(func() string {
+				return w.Lacks(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+					controlplanev1.FargateProfileDependencyReason, row.says)
+			})
+			assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")), what)
+		}
+		secret := &corev1.Secret{}
+		w.Remove(secret, "network")
+		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+			controlplanev1.FargateProfileDependencyReason, "Secret network does not exist")
+		w.User(good)
+		w.AwaitState(controlplanev1.StateReady, "")
+		assert.Equal(w, []string{"a is ready"}, w.profiles())
+	})
+
+	t.Run("a VPC that nobody describes", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, "Namespaced")
+		w.User(append(w.templates(), stage.Cluster(), `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: CAPTCluster
+metadata: {name: demo}
+spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
+`, controlPlane("a"))...)
+		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+			controlplanev1.FargateProfileDependencyReason, "set spec.vpc.connectionSecretRef of the CAPTCluster")
+		w.User(good, ownVPC)
+		w.AwaitState(controlplanev1.StateReady, "")
+	})
+
+	t.Run("its template", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, "Namespaced")
+		w.User(append(w.templates()[:2], stage.Cluster(), stage.CAPTCluster(stage.Demo), controlPlane("a"))...)
+		w.awaitProfiles(dependency)
+		w.User(w.profileTemplate())
+		w.AwaitState(controlplanev1.StateReady, "")
+	})
+}
+
+// A profile that can not be destroyed says so, holds up the cluster it stands on, and nothing else.
+func TestAProfileThatCanNotBeDestroyed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	denied := "\nError: deleting EKS Fargate Profile (demo:a): AccessDeniedException: not authorized to perform: eks:DeleteFargateProfile\n"
+	w.start("a", "b")
+	w.AwaitState(controlplanev1.StateReady, "")
+	w.Play(apply("a"), scripted.Script{Destroy: scripted.Step{Stderr: denied}})
+	w.User(controlPlane("b"))
+	w.awaitProfiles("b is ready", "a is not ready: FargateProfileFailed")
+	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
+	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
+	require.Empty(w, w.Operations(stage.ControlPlane, scripted.Destroy))
+	w.Play(apply("a"), scripted.Script{})
+	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.RequireNothingLeft()
+}

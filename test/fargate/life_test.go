@@ -1,0 +1,207 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+const aWhile = 2 * time.Second
+
+// The whole life of profiles: made one after the other on a cluster that is there, edited, taken out, and gone before the
+// cluster is.
+func TestTheLifeOfProfiles(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		for _, profile := range []string{"z", "a"} {
+			w.Play(apply(profile), takes(aWhile))
+		}
+		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
+		w.start("z", "a")
+		w.AwaitOperation(stage.ControlPlane, scripted.Apply)
+		assert.Empty(w, w.profiles(), "the EKS cluster comes first")
+		assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("z")))
+
+		w.Play(stage.ControlPlane, takes(0))
+		w.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
+		w.AwaitState(controlplanev1.StateReady, "")
+		assert.Equal(w, []string{"z is ready", "a is ready"}, w.profiles(), "the order is that of spec")
+		assert.True(w, controllerutil.ContainsFinalizer(w.live(), controlplanev1.FargateProfileFinalizer))
+		made := w.work("z", "a")
+		assert.Len(w, made, 2)
+		w.requireOneAtATime(slices.Concat(w.Operations(stage.ControlPlane, scripted.Apply), made))
+
+		w.User(controlPlane("z=other", "a"))
+		w.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
+		w.AwaitState(controlplanev1.StateReady, "")
+		assert.Len(w, w.work("z", "a"), 3, "one was changed, the other was not")
+
+		w.User(controlPlane("a"))
+		w.awaitProfiles("a is ready")
+		w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("z"))
+		w.AwaitState(controlplanev1.StateReady, "")
+		w.requireOneAtATime(w.work("z", "a"))
+
+		w.Remove(&clusterv1.Cluster{}, stage.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.RequireNothingLeft()
+		w.RequireDestroyedInOrder(stage.ControlPlane, apply("a"))
+		w.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
+		assert.Equal(w, []string{
+			"Normal FargateProfileCreating: Fargate profile z is being made; see WorkspaceTemplateApply " + apply("z"),
+			"Normal FargateProfileReady: Fargate profile z is ready",
+			"Normal FargateProfileCreating: Fargate profile a is being made; see WorkspaceTemplateApply " + apply("a"),
+			"Normal FargateProfileReady: Fargate profile a is ready",
+			"Normal FargateProfileCreating: Fargate profile z is being changed; see WorkspaceTemplateApply " + apply("z"),
+			"Normal FargateProfileReady: Fargate profile z is ready",
+			"Normal FargateProfileDeleting: Fargate profile z is being deleted", "Normal FargateProfileDeleted: Fargate profile z is gone",
+			"Normal FargateProfileDeleting: Fargate profile a is being deleted", "Normal FargateProfileDeleted: Fargate profile a is gone",
+		}, w.told())
+	})
+}
+
+// Three profiles deleted with their cluster are destroyed one at a time, and all before the EKS cluster.
+func TestProfilesGoBeforeTheirCluster(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		names := []string{"a", "b", "c"}
+		w.start(names...)
+		w.AwaitState(controlplanev1.StateReady, "")
+		for _, name := range names {
+			w.Play(apply(name), takes(aWhile))
+		}
+		w.Remove(&clusterv1.Cluster{}, stage.Demo)
+		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "one at a time")
+		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		for _, name := range names {
+			w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))
+		}
+		w.requireOneAtATime(w.work(names...))
+		w.RequireNothingLeft()
+	})
+}
+
+// A namespace deletes everything in it at once.
+func TestProfilesGoFirstWithANamespaceToo(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		w.start("a", "b")
+		w.AwaitState(controlplanev1.StateReady, "")
+		for _, name := range []string{"a", "b"} {
+			w.Play(apply(name), takes(aWhile))
+		}
+		require.NoError(w, w.Delete(w.Context(), w.live(), client.PropagationPolicy(metav1.DeletePropagationForeground)))
+		w.AwaitGone(&controlplanev1.CAPTControlPlane{}, stage.Demo)
+		for _, name := range []string{"a", "b"} {
+			w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))
+		}
+		w.requireOneAtATime(w.work("a", "b"))
+	})
+}
+
+// An edit of the template that all profiles share changes them one at a time.
+func TestAnEditOfTheTemplateChangesOneAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	names := []string{"a", "b", "c"}
+	w.start(names...)
+	w.AwaitState(controlplanev1.StateReady, "")
+	for _, name := range names {
+		w.Play(apply(name), takes(aWhile))
+	}
+	edited := w.Template("fargate", profileModule+"# edited\n", "cluster_name", "profile_name", "region", "selectors", "tags")
+	w.User(edited + "        varFiles:\n        - {source: SecretKey, format: HCL, secretKeyRef: {name: '${vpc_connection_secret}', key: vpc_config}}\n")
+	w.Insist(func() string {
+		for _, name := range names {
+			if len(w.Operations(apply(name), scripted.Apply)) < 2 {
+				return name + " was not changed"
+			}
+		}
+		return ""
+	})
+	w.AwaitState(controlplanev1.StateReady, "")
+	w.requireOneAtATime(w.work(names...))
+}
+
+// Both versions of the API show the same truth.
+func TestBothVersionsShowTheSameProfiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: quota}})
+	w.start("a", "b")
+	w.awaitProfiles("a is ready", "b is not ready: FargateProfileFailed")
+	shown := func(version, field string) any {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion("controlplane.cluster.x-k8s.io/" + version)
+		object.SetKind("CAPTControlPlane")
+		require.True(w, w.Exists(object, stage.Demo))
+		statuses, found, err := unstructured.NestedSlice(object.Object, "status", field)
+		require.NoError(w, err)
+		require.True(w, found, "%s has no %s", version, field)
+		return statuses
+	}
+	assert.Equal(w, shown("v1beta2", "fargateProfiles"), shown("v1beta1", "fargateProfileStatuses"))
+	assert.Len(w, shown("v1beta1", "fargateProfileStatuses"), 2)
+}
+
+// The profiles of v1beta1 are those of v1beta2.
+func TestAProfileOfV1Beta1IsMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	w.User(append(w.templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo), `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: CAPTControlPlane
+metadata: {name: demo}
+spec:
+  version: "1.35"
+  workspaceTemplateRef: {name: eks}
+  additionalFargateProfiles:
+  - {name: monitoring, selectors: [{namespace: monitoring}], workspaceTemplateRef: {name: fargate}}
+`)...)
+	w.AwaitState(controlplanev1.StateReady, "")
+	assert.Equal(w, []string{"monitoring is ready"}, w.profiles())
+}
+
+// At rest nothing is written, whatever there is.
+func TestAClusterWithProfilesIsQuiet(t *testing.T) {
+	w := newWorld(t, "Namespaced")
+	w.start("a", "b")
+	w.AwaitState(controlplanev1.StateReady, "")
+	before := w.live()
+	secret := &corev1.Secret{}
+	require.True(w, w.Exists(secret, "demo-vpc-connection"))
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "example.com/touched", "yes")
+	require.NoError(w, w.Update(w.Context(), secret), "somebody touches what wakes the control plane")
+	w.AwaitRest(2 * time.Second)
+	assert.Equal(w, before.ResourceVersion, w.live().ResourceVersion)
+}

@@ -1,0 +1,192 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// world is a namespace with a Cluster that has Fargate profiles.
+type world struct {
+	*stage.World
+}
+
+func newWorld(t *testing.T, scope terraform.Scope) *world {
+	t.Helper()
+	return &world{shared.NewWorld(t, scope)}
+}
+
+func (w *world) in(t *testing.T) *world { return &world{w.World.In(t)} }
+
+const (
+	// vpcModule has the description of the VPC that profiles need.
+	vpcModule = stage.VPCModule + `output "vpc_config" {
+  value = "vpc_id = \"vpc-1\"\nprivate_subnets = [\"subnet-1\", \"subnet-2\"]\n"
+}
+`
+	// controlPlaneModule has all that profiles need to know of the EKS cluster.
+	controlPlaneModule = stage.ControlPlaneModule + `output "cluster_name" { value = var.cluster_name }
+output "cluster_certificate_authority_data" { value = "Y2E=" }
+`
+	// profileModule stands for a Fargate profile.
+	profileModule = `
+variable "cluster_name" { type = string }
+variable "profile_name" { type = string }
+variable "region" { type = string }
+variable "selectors" { type = string }
+variable "tags" { type = string }
+variable "private_subnets" { type = list(string) }
+resource "terraform_data" "profile" { input = "${var.profile_name} ${var.selectors}" }
+output "fargate_profile_name" { value = var.profile_name }
+`
+)
+
+// profileTemplate is the WorkspaceTemplate of the profiles, which learns of the subnets from the Secret of the VPC.
+func (w *world) profileTemplate() string {
+	reference := "name: '${vpc_connection_secret}', key: vpc_config"
+	if w.Scope == terraform.ScopeCluster {
+		reference += ", namespace: " + w.Namespace
+	}
+	return w.Template("fargate", profileModule, "cluster_name", "profile_name", "region", "selectors", "tags") +
+		"        varFiles:\n        - {source: SecretKey, format: HCL, secretKeyRef: {" + reference + "}}\n"
+}
+
+// templates are all that the cluster is made from.
+func (w *world) templates() []string {
+	return []string{w.VPCTemplate(vpcModule), w.ControlPlaneTemplate(controlPlaneModule), w.profileTemplate()}
+}
+
+// start makes the cluster with profiles of these names.
+func (w *world) start(profiles ...string) {
+	w.Helper()
+	w.User(append(w.templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo), controlPlane(profiles...))...)
+}
+
+// controlPlane has profiles of these names, each for the namespace of its name; "a=x" is for another one.
+func controlPlane(profiles ...string) string {
+	lines := []string{"fargateProfiles:"}
+	for _, profile := range profiles {
+		name, namespace, other := strings.Cut(profile, "=")
+		if !other {
+			namespace = name
+		}
+		lines = append(lines, fmt.Sprintf("- {name: %s, selectors: [{namespace: %s, labels: {compute: fargate}}], workspaceTemplateRef: {name: fargate}}", name, namespace))
+	}
+	if len(profiles) == 0 {
+		lines = nil
+	}
+	return stage.CAPTControlPlane(stage.Demo, lines...)
+}
+
+// apply is the name of the WorkspaceTemplateApply of a profile.
+func apply(profile string) string { return naming.FargateWorkspaceTemplateApply(stage.Demo, profile) }
+
+// live is the control plane as it is.
+func (w *world) live() *controlplanev1.CAPTControlPlane {
+	w.Helper()
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	require.True(w, w.Exists(controlPlane, stage.Demo))
+	return controlPlane
+}
+
+// profiles tells the status of the profiles: name, ready or not, and why not.
+func (w *world) profiles() (told []string) {
+	w.Helper()
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	if !w.Exists(controlPlane, stage.Demo) {
+		return nil
+	}
+	for _, s := range controlPlane.Status.FargateProfiles {
+		line := s.Name + " is not ready"
+		if ptr.Deref(s.Ready, false) {
+			line = s.Name + " is ready"
+		}
+		if s.FailureReason != "" {
+			line += ": " + s.FailureReason
+		}
+		told = append(told, line)
+	}
+	return told
+}
+
+// awaitProfiles waits until the status of the profiles is as told.
+func (w *world) awaitProfiles(want ...string) {
+	w.Helper()
+	w.Insist(func() string {
+		if got := w.profiles(); !slices.Equal(got, want) {
+			return fmt.Sprintf("the profiles are %q, and not %q", got, want)
+		}
+		return ""
+	})
+}
+
+// takes is an operation that takes a while, so that another one beside it would be seen.
+func takes(delay time.Duration) scripted.Script {
+	return scripted.Script{Apply: scripted.Step{Delay: delay}, Destroy: scripted.Step{Delay: delay}}
+}
+
+// work is what Terraform did for Workspaces of the profiles, in the order in which it began.
+func (w *world) work(profiles ...string) (work []scripted.Entry) {
+	w.Helper()
+	for _, profile := range profiles {
+		for _, operation := range []scripted.Operation{scripted.Apply, scripted.Destroy} {
+			work = append(work, w.Operations(apply(profile), operation)...)
+		}
+	}
+	slices.SortFunc(work, func(a, b scripted.Entry) int { return a.Start.Compare(b.Start) })
+	return work
+}
+
+// requireOneAtATime proves that no two of the operations overlap.
+func (w *world) requireOneAtATime(work []scripted.Entry) {
+	w.Helper()
+	for i := 1; i < len(work); i++ {
+		before, next := work[i-1], work[i]
+		require.False(w, before.End.IsZero(), "%s of %s has not ended", before.Operation, before.Name)
+		require.False(w, next.Start.Before(before.End), "%s of %s began at %s, before %s of %s ended at %s",
+			next.Operation, next.Name, next.Start, before.Operation, before.Name, before.End)
+	}
+}
+
+// told are the events about the profiles, in the order in which they happened.
+func (w *world) told() (story []string) {
+	w.Helper()
+	list := &eventsv1.EventList{}
+	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	for i := range list.Items {
+		if event := &list.Items[i]; event.Action == "FargateProfile" {
+			story = append(story, event.Type+" "+event.Reason+": "+event.Note)
+		}
+	}
+	return story
+}

@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/eks"
+)
+
+// selecting is a variable of the sample with quotes, braces and what would be a reference if Terraform looked into it.
+const selecting = `[{"namespace":"default"},{"labels":{"team":"${b}"},"namespace":"kube-system"}]`
+
+func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{Provider: true})
+	server := eks.Server{Dir: s.Dir(), Name: "demo"}
+	vpc := newModule(t, s, "vpc-template.yaml", map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc", "region": "eu-central-1"})
+	vpc.with(0, nil, "apply", "-auto-approve")
+	fargate := newModule(t, s, "fargate-template.yaml", map[string]string{
+		"cluster_name": "demo", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": `{"team":"a"}`})
+	network := vpc.outputs()["vpc_config"].Value.(string)
+
+	// Without a network, and without a cluster, it says what is missing.
+	fargate.file = "vpc_id = \"vpc-1\"\n"
+	require.Contains(t, words(fargate.with(1, nil, "apply", "-auto-approve")), "vpc_config in the connection Secret of the VPC names none")
+	fargate.file = network
+	require.Contains(t, fargate.with(1, nil, "apply", "-auto-approve"), "No cluster found for name: demo")
+
+	require.NoError(t, server.Start(t.Context(), "1.36"))
+	fargate.with(0, nil, "apply", "-auto-approve")
+	before := fargate.outputs()
+	require.Equal(t, "demo:default", before["fargate_profile_id"].Value)
+	require.Equal(t, "ACTIVE", before["fargate_profile_status"].Value)
+	require.ElementsMatch(t, []eks.FargateSelector{{Namespace: "default"}, {Namespace: "kube-system", Labels: map[string]string{"team": "${b}"}}},
+		onlyProfile(t, server).Selectors)
+	require.Len(t, onlyProfile(t, server).Subnets, 3)
+	fargate.with(0, map[string]string{"selectors": `[{"namespace":"kube-system","labels":{"team":"${b}"}},{"namespace":"default"}]`},
+		"plan", "-detailed-exitcode")
+
+	// Tags are all that changes in place.
+	fargate.with(0, map[string]string{"tags": `{"team":"b"}`}, "apply", "-auto-approve")
+	after := fargate.outputs()
+	require.Equal(t, before["fargate_profile_arn"], after["fargate_profile_arn"])
+	require.Equal(t, map[string]any{"team": "b"}, after["fargate_profile_tags"].Value)
+	fargate.with(0, map[string]string{"selectors": `[{"namespace":"default"}]`}, "apply", "-auto-approve")
+	require.NotEqual(t, before["fargate_profile_arn"], fargate.outputs()["fargate_profile_arn"])
+	require.Equal(t, []eks.FargateSelector{{Namespace: "default"}}, onlyProfile(t, server).Selectors)
+
+	// It can be destroyed when nobody knows the network any more.
+	fargate.file = ""
+	fargate.with(0, nil, "destroy", "-auto-approve")
+	profiles, err := server.FargateProfiles()
+	require.NoError(t, err)
+	require.Empty(t, profiles)
+	require.NoError(t, server.Stop(t.Context()))
+}
+
+func onlyProfile(t *testing.T, server eks.Server) eks.FargateProfile {
+	t.Helper()
+	profiles, err := server.FargateProfiles()
+	require.NoError(t, err)
+	require.Len(t, profiles, 1)
+	return profiles[0]
+}
+
+// TestSampleFargateProfilesCanNotOverlap shows that the sandbox would tell if CAPT let Terraform work on two profiles of a
+// cluster at once, or on the cluster too early.
+func TestSampleFargateProfilesCanNotOverlap(t *testing.T) {
+	t.Parallel()
+	s := start(t, sandbox.Options{Provider: true})
+	server := eks.Server{Dir: s.Dir(), Name: "demo"}
+	plane := newModule(t, s, "controlplane-template.yaml", map[string]string{
+		"cluster_name": "demo", "kubernetes_version": "1.36", "region": "eu-central-1"})
+	plane.with(0, nil, "apply", "-auto-approve")
+	fargate := newModule(t, s, "fargate-template.yaml", map[string]string{
+		"cluster_name": "demo", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": "{}"})
+	fargate.file = "private_subnets = [\"subnet-1\"]\n"
+	meanwhile := func(then func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- server.CreateFargateProfile(ctx, eks.FargateProfile{Name: "other"}, time.Hour) }()
+		require.Eventually(t, func() bool {
+			profiles, err := server.FargateProfiles()
+			return err == nil && len(profiles) > 0 && profiles[len(profiles)-1].Name == "other" && profiles[len(profiles)-1].Worker.PID > 0
+		}, wait, tick)
+		then()
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	}
+
+	meanwhile(func() {
+		require.Contains(t, words(fargate.with(1, nil, "apply", "-auto-approve")),
+			"ResourceInUseException: Cannot create Fargate Profile default because cluster demo currently has Fargate profile other in status CREATING")
+	})
+	fargate.with(0, nil, "apply", "-auto-approve")
+	require.Contains(t, words(plane.with(1, nil, "destroy", "-auto-approve")),
+		"ResourceInUseException: Cluster has Fargate Profiles in ACTIVE/CREATING state")
+	meanwhile(func() {
+		require.Contains(t, words(fargate.with(1, nil, "destroy", "-auto-approve")), "Cannot Delete Fargate Profile default")
+	})
+
+	// In order, everything goes.
+	fargate.with(0, nil, "destroy", "-auto-approve")
+	plane.with(0, nil, "destroy", "-auto-approve")
+	require.NoDirExists(t, server.Folder())
+}
