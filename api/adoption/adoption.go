@@ -40,6 +40,8 @@ type Expectation struct {
 	Variables map[string]string
 	// profile is the Fargate profile that it is about; empty when it is a VPC, or the control plane itself.
 	profile string
+	// byScheme is true when no reference says which one it is, but the naming scheme.
+	byScheme bool
 }
 
 // Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which a person has to decide.
@@ -138,7 +140,8 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 	return controller
 }
 
-// Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to; empty when it may.
+// Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to, or that a Fargate
+// profile without a reference has by the naming scheme; empty when it may.
 //
 // Nobody may take what another controller has. What no controller has is taken when it is what the owner would have made,
 // or when the owner had it before and merely lost its owner reference; by whatever name. A reference by a wrong name would
@@ -146,14 +149,14 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
 		return fmt.Sprintf("%s names %s, which belongs to %s %s; nothing is written to it. %s",
-			want.reference(), apply.Name, other.Kind, other.Name, want.withoutReference())
+			want.source(), apply.Name, other.Kind, other.Name, want.anotherName())
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
 		return "nothing is written to it: " + want.Refusal(apply, differs)
 	}
 	if want.Variables[naming.ClusterVariable] == "" && !want.Had(apply) && !metav1.IsControlledBy(apply, owner) {
 		return fmt.Sprintf("%s names %s, and nobody can tell whether it is meant before the Cluster of this object is known; nothing is written to it. Create the Cluster that refers to this object",
-			want.reference(), apply.Name)
+			want.source(), apply.Name)
 	}
 	return ""
 }
@@ -181,7 +184,7 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 }
 
 // Had tells whether the owner has taken or made a WorkspaceTemplateApply before. Status of a Fargate profile is no proof of
-// that: it names what spec refers to.
+// that: it names what spec refers to, or the scheme gives.
 func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profile == "" && apply.Name == want.Recorded
 }

@@ -29,6 +29,7 @@ import (
 func OfProfile(clusterName string, profile *controlplanev1.FargateProfile, recorded string) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
+		byScheme: profile.WorkspaceTemplateApplyRef == nil,
 		Recorded: recorded,
 		Template: profile.WorkspaceTemplateRef,
 		Variables: map[string]string{
@@ -57,32 +58,40 @@ func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply)
 	return "has another " + naming.ProfileVariable
 }
 
-// reference is the field that refers to the WorkspaceTemplateApply.
-func (want Expectation) reference() string {
-	if want.profile == "" {
+// source is what names the WorkspaceTemplateApply.
+func (want Expectation) source() string {
+	switch {
+	case want.profile == "":
 		return "spec.workspaceTemplateApplyRef"
+	case want.byScheme:
+		return "the naming scheme, for Fargate profile " + want.profile + ","
 	}
 	return fmt.Sprintf("spec.fargateProfiles[%s].workspaceTemplateApplyRef", want.profile)
 }
 
-// withoutReference says how to get rid of a reference, which can not be changed.
-func (want Expectation) withoutReference() string {
-	if want.profile == "" {
+// anotherName says how to have a WorkspaceTemplateApply of another name. A reference can be set, but not changed.
+func (want Expectation) anotherName() string {
+	switch {
+	case want.profile == "":
 		return "Make this object anew without the reference"
+	case want.byScheme:
+		return "Give the profile a workspaceTemplateApplyRef to another name"
 	}
 	return "Take the profile out of spec, and put it in again without the reference"
 }
 
 // Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
-	made, anew, same := "would make", "making this object anew", "template and "+naming.ClusterVariable
+	made, correct, same := "would make", "correct the reference, by making this object anew where it is set already", "template and "+naming.ClusterVariable
 	if want.profile != "" {
 		made = "would make for Fargate profile " + want.profile
-		anew = "taking the profile out of spec and putting it in again"
+		correct = "correct the reference, by taking the profile out of spec and putting it in again where it is set already"
 		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
 	}
-	text := fmt.Sprintf("WorkspaceTemplateApply %s is not what this object %s: it %s. If another one is meant, correct the reference, by %s where it is set already",
-		apply.Name, made, mismatch, anew)
+	if want.byScheme {
+		correct = "give the profile a workspaceTemplateApplyRef to that"
+	}
+	text := fmt.Sprintf("WorkspaceTemplateApply %s is not what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
 	if want.profile == "" && want.profileDifference(apply) != "" {
 		return text // It can not become that of a control plane: the variable is the identity of what exists in AWS.
 	}

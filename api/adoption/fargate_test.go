@@ -28,8 +28,12 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// batch is a Fargate profile of the template "fargate".
-var batch = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}
+// batch is a Fargate profile of the template "fargate", and referring one that refers to "x".
+var (
+	batch     = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}
+	referring = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+		WorkspaceTemplateApplyRef: &infrav1.WorkspaceTemplateApplyReference{Name: "x"}}
+)
 
 // applyOf makes a WorkspaceTemplateApply of a template, with the identity that CAPT gives to Fargate profiles.
 func applyOf(name, template, cluster, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
@@ -51,8 +55,8 @@ func TestWhatAFargateProfileExpects(t *testing.T) {
 func TestWhatAFargateProfileMayTake(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	owned := builder.OwnedBy(owner)
-	known, early := adoption.OfProfile("demo", batch, ""), adoption.OfProfile("", batch, "")
-	recorded := adoption.OfProfile("demo", batch, "x")
+	known, early := adoption.OfProfile("demo", referring, ""), adoption.OfProfile("", referring, "")
+	recorded := adoption.OfProfile("demo", referring, "x")
 	const (
 		template       = "it refers to another WorkspaceTemplate"
 		noCluster      = "it has no cluster_name"
@@ -88,7 +92,7 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 		"nobody's, of another profile":                 {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
 		"nobody's, of no profile":                      {known, applyOf("x", "fargate", "demo", ""), noProfile},
 		"nobody's, while the Cluster is not known":     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, and nobody can tell whether it is meant before the Cluster"},
-		"nobody's, recorded, while it is not known":    {adoption.OfProfile("", batch, "x"), applyOf("x", "fargate", "demo", "batch"), "before the Cluster of this object is known"},
+		"nobody's, recorded, while it is not known":    {adoption.OfProfile("", referring, "x"), applyOf("x", "fargate", "demo", "batch"), "before the Cluster of this object is known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)
@@ -174,8 +178,17 @@ func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
 
 func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
+	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
+	want := adoption.OfProfile("demo", referring, "")
 	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference, by taking the profile out of spec and putting it in again where it is set already; if x is really this object's, give both the same template, cluster_name and profile_name first",
-		adoption.Conflict(owner, adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "")))
+		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
 	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, which belongs to CAPTControlPlane other; nothing is written to it. Take the profile out of spec, and put it in again without the reference",
-		adoption.Conflict(owner, adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other")))))
+		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
+
+	const named = "demo-batch-fargate-apply"
+	want = adoption.OfProfile("demo", batch, named)
+	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply demo-batch-fargate-apply is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef to that; if demo-batch-fargate-apply is really this object's, give both the same template, cluster_name and profile_name first",
+		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
+	assert.Equal(t, "the naming scheme, for Fargate profile batch, names demo-batch-fargate-apply, which belongs to CAPTControlPlane other; nothing is written to it. Give the profile a workspaceTemplateApplyRef to another name",
+		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "batch", anothers)))
 }

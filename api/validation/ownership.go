@@ -18,6 +18,7 @@ package validation
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,9 +31,14 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// ofItsOwn ends every refusal of a reference: two owners would write the same Workspace in turn, and the deletion of one
-// would destroy what the other has.
-const ofItsOwn = "each object has one of its own. Leave the reference out, or name another one"
+const (
+	// ofItsOwn ends every refusal of a reference: two owners would write the same Workspace in turn, and the deletion of one
+	// would destroy what the other has.
+	ofItsOwn = "each object has one of its own. "
+	// leaveOut and refer say how to have another one, with a reference and without.
+	leaveOut = "Leave the reference out, or name another one"
+	refer    = "Name another one in workspaceTemplateApplyRef"
+)
 
 // ownApply checks that a CAPTCluster, or a control plane itself, may have the WorkspaceTemplateApply that it refers to.
 func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
@@ -46,8 +52,7 @@ func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.Worksp
 	return referredApply(ctx, world, owner, ref, expectationOf(owner, cluster), path)
 }
 
-// referredApply checks that nobody else has a WorkspaceTemplateApply that an owner refers to, and that it is no mismatch:
-// the owner's controller would leave it alone, and the reference can not be corrected. One of another name than the naming
+// referredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
 // scheme's should exist already; under the scheme's name CAPT makes it.
 func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (Findings, error) {
 	var findings Findings
@@ -55,36 +60,43 @@ func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.W
 		return findings, nil
 	}
 	path = path.Child("name")
-	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: ref.Name}
+	exists, reason, err := unavailable(ctx, world, owner, ref.Name, want, leaveOut)
+	switch {
+	case err != nil:
+		return findings, err
+	case reason != "":
+		findings.Refuse(forbidden(path, "%s", reason))
+	case !exists && ref.Name != want.SchemeName:
+		findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
+	}
+	return findings, nil
+}
+
+// unavailable tells whether a WorkspaceTemplateApply exists, and why an owner can not have it: somebody else has it, or it is a
+// mismatch. The owner's controller would leave it alone, and a reference can not be corrected.
+func unavailable(ctx context.Context, world World, owner Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
+	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := world.ReferrersTo(ctx, key)
 	if err != nil {
-		return findings, err
+		return false, "", err
 	}
 	if others := otherOwners(owner, referrers); len(others) > 0 {
-		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s is in use by %s, and %s", ref.Name, strings.Join(others, " and "), ofItsOwn))
-		return findings, nil
+		return false, fmt.Sprintf("WorkspaceTemplateApply %s is in use by %s, and %s%s", name, strings.Join(others, " and "), ofItsOwn, otherwise), nil
 	}
 	apply, err := world.WorkspaceTemplateApply(ctx, key)
-	if err != nil {
-		return findings, err
-	}
-	if apply == nil {
-		if ref.Name != want.SchemeName {
-			findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
-		}
-		return findings, nil
+	if err != nil || apply == nil {
+		return false, "", err
 	}
 	if other := adoption.OtherController(owner, apply); other != nil {
 		if existsAlready(owner, referrers, other.UID) {
-			return findings, nil
+			return true, "", nil
 		}
-		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s belongs to %s %s, and %s", ref.Name, other.Kind, other.Name, ofItsOwn))
-		return findings, nil
+		return true, fmt.Sprintf("WorkspaceTemplateApply %s belongs to %s %s, and %s%s", name, other.Kind, other.Name, ofItsOwn, otherwise), nil
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
-		findings.Refuse(forbidden(path, "%s", want.Refusal(apply, differs)))
+		return true, want.Refusal(apply, differs), nil
 	}
-	return findings, nil
+	return true, "", nil
 }
 
 // existsAlready tells whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
@@ -146,15 +158,28 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 	}
 	findings.Refuse(distinctApplies(controlPlane, cluster)...)
 	for i := range spec.FargateProfiles {
-		profile := &spec.FargateProfiles[i]
-		found, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef,
-			expectationOfProfile(controlPlane, profile, cluster), profilesPath.Index(i).Child("workspaceTemplateApplyRef"))
+		found, err := applyOfProfile(ctx, world, controlPlane, &spec.FargateProfiles[i], cluster, profilesPath.Index(i))
 		if err != nil {
 			return findings, err
 		}
 		findings.Add(found)
 	}
 	return findings, nil
+}
+
+// applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference that is the one of the
+// naming scheme, once the name of the Cluster is known. Nobody said that it is meant, and it may go: that is a warning.
+func applyOfProfile(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
+	want := expectationOfProfile(controlPlane, profile, cluster)
+	if profile.WorkspaceTemplateApplyRef != nil || want.SchemeName == "" {
+		return referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path.Child("workspaceTemplateApplyRef"))
+	}
+	var findings Findings
+	_, reason, err := unavailable(ctx, world, controlPlane, want.SchemeName, want, refer)
+	if reason != "" {
+		findings.Warn(path, "nothing is made for this profile: %s", reason)
+	}
+	return findings, err
 }
 
 // expectationOfProfile is what a control plane would make for a Fargate profile, as its controller will see it.
@@ -190,9 +215,9 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster stri
 		case !used:
 			users[name] = itself
 		case profile.WorkspaceTemplateApplyRef != nil:
-			errs = append(errs, forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s, and %s", name, user, ofItsOwn))
+			errs = append(errs, forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s, and %s", name, user, ofItsOwn+leaveOut))
 		default:
-			errs = append(errs, forbidden(path.Child("name"), "the naming scheme gives WorkspaceTemplateApply %s to this profile, which is in use by %s; choose another name", name, user))
+			errs = append(errs, forbidden(path.Child("name"), "the naming scheme gives WorkspaceTemplateApply %s to this profile, which is in use by %s; choose another name for one of the two", name, user))
 		}
 	}
 	return errs

@@ -104,6 +104,11 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile", question)
 	}
+	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = nil
+	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf"} {
+		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
+		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile that refers to none", question)
+	}
 }
 
 // An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that nobody else has.
