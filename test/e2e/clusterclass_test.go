@@ -41,14 +41,14 @@ const agreement = 10 * time.Second
 func TestClusterOfAClusterClass(t *testing.T) {
 	w := newWorld(t)
 	w.kubectl("apply", "-f", filepath.Join(samples, "vpc-template.yaml"), "-f", filepath.Join(samples, "controlplane-template.yaml"),
-		"-f", filepath.Join(samples, "clusterclass"))
+		"-f", filepath.Join(samples, "fargate-template.yaml"), "-f", filepath.Join(samples, "clusterclass"))
 	w.awaitTrue(&clusterv1.Cluster{}, "classy", clusterv1.AvailableCondition, clusterv1.ClusterTopologyReconciledCondition)
 	cluster := &clusterv1.Cluster{}
 	w.await(cluster, "classy", func() string { return "" })
 	controlPlane, name := &controlplanev1.CAPTControlPlane{}, cluster.Spec.ControlPlaneRef.Name
 	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
 	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "35"`)
-	w.requireFewWrites()
+	w.requireFewWrites(1)
 
 	// What a Cluster says of its region reaches both, although the control plane has none in its spec.
 	captCluster := &infrav1.CAPTCluster{}
@@ -75,7 +75,7 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	w.requireAgreement(name)
 
 	w.kubectl("delete", "cluster", "classy", "--timeout=4m")
-	w.requireDestroyedInOrder(name+"-eks-controlplane", captCluster.Name+"-vpc")
+	w.requireDestroyedInOrder("classy-default-fargate", name+"-eks-controlplane", captCluster.Name+"-vpc")
 	w.requireNothingLeft("classy")
 	w.requireNothingForbidden()
 	w.requireTemplatesUntouched()

@@ -35,7 +35,7 @@ func TestManagerKilledAtAnyTimeGoesOn(t *testing.T) {
 	w.kubectl("apply", "-f", samples)
 
 	captCluster, controlPlane := &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
-	vpc, eks := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplateApply{}
+	vpc, eks, profile := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplateApply{}
 	for _, step := range []struct {
 		name    string
 		object  client.Object
@@ -53,6 +53,8 @@ func TestManagerKilledAtAnyTimeGoesOn(t *testing.T) {
 		}},
 		{"WorkspaceTemplateApply of the control plane", eks, "demo-eks-controlplane-apply", func() bool { return true }},
 		{"Workspace of the control plane recorded", eks, "demo-eks-controlplane-apply", func() bool { return eks.Status.WorkspaceRef != nil }},
+		{"WorkspaceTemplateApply of the Fargate profile", profile, "demo-default-fargate-apply", func() bool { return true }},
+		{"Workspace of the Fargate profile recorded", profile, "demo-default-fargate-apply", func() bool { return profile.Status.WorkspaceRef != nil }},
 		{"endpoint known", controlPlane, "demo", func() bool { return controlPlane.Spec.ControlPlaneEndpoint.IsValid() }},
 	} {
 		w.await(step.object, step.key, func() string {
@@ -66,8 +68,8 @@ func TestManagerKilledAtAnyTimeGoesOn(t *testing.T) {
 	}
 	w.awaitTrue(captCluster, "demo", infrav1.ReadyCondition)
 	w.awaitTrue(controlPlane, "demo", controlplanev1.ReadyCondition)
-	require.ElementsMatch(t, []string{"default/demo-vpc", "default/demo-eks-controlplane"}, w.names("tf.m.upbound.io/v1beta1", "Workspace"))
-	require.ElementsMatch(t, []string{"default/demo-vpc", "default/demo-eks-controlplane-apply"}, w.names(infrav1.GroupVersion.String(), "WorkspaceTemplateApply"))
+	require.ElementsMatch(t, []string{"default/demo-vpc", "default/demo-eks-controlplane", "default/demo-default-fargate"}, w.names("tf.m.upbound.io/v1beta1", "Workspace"))
+	require.ElementsMatch(t, []string{"default/demo-vpc", "default/demo-eks-controlplane-apply", "default/demo-default-fargate-apply"}, w.names(infrav1.GroupVersion.String(), "WorkspaceTemplateApply"))
 
 	// And while it is deleted.
 	w.kubectl("delete", "cluster", "demo", "--wait=false")

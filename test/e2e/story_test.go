@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -32,8 +33,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
-// maxWrites is how many writes CAPT may need to make a cluster, Events and leases aside.
-const maxWrites = 30
+// How many writes CAPT may need to make a cluster, and each Fargate profile of it, Events and leases aside.
+const maxWrites, maxProfileWrites = 30, 10
 
 // TestClusterFromCreationToDeletion is the main job: a cluster is declared, used, upgraded and deleted.
 func TestClusterFromCreationToDeletion(t *testing.T) {
@@ -48,7 +49,7 @@ func TestClusterFromCreationToDeletion(t *testing.T) {
 	described := w.clusterctl("describe", "cluster", "demo")
 	require.Regexp(t, `CAPTCluster default/demo +True +Ready`, described)
 	require.Regexp(t, `CAPTControlPlane default/demo, v1.35.0 +True +Available`, described)
-	w.requireFewWrites()
+	w.requireFewWrites(1)
 
 	// The kubeconfig works.
 	require.Contains(t, w.workload("demo", "get", "namespaces"), "kube-system")
@@ -67,9 +68,9 @@ func TestClusterFromCreationToDeletion(t *testing.T) {
 	require.Equal(t, before, w.endpoint("demo"))
 	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "36"`)
 
-	// Deleting the Cluster destroys the control plane, then the VPC, and leaves nothing.
+	// Deleting the Cluster destroys the Fargate profile, then the control plane, then the VPC, and leaves nothing.
 	w.kubectl("delete", "cluster", "demo", "--timeout=4m")
-	w.requireDestroyedInOrder("demo-eks-controlplane", "demo-vpc")
+	w.requireDestroyedInOrder("demo-default-fargate", "demo-eks-controlplane", "demo-vpc")
 	w.requireNothingLeft("demo")
 	w.requireNothingForbidden()
 }
@@ -91,7 +92,7 @@ func (w *world) endpoint(name string) clusterv1.APIEndpoint {
 
 // requireFewWrites counts what the manager wrote for the cluster so far. Templates are not part of it: many clusters share
 // them.
-func (w *world) requireFewWrites() {
+func (w *world) requireFewWrites(profiles int) {
 	w.Helper()
 	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
 	require.NoError(w, err)
@@ -106,12 +107,12 @@ func (w *world) requireFewWrites() {
 		require.NotEqual(w, "clusters", ref.Resource, "CAPT never writes a Cluster")
 	}
 	w.Logf("writes of the manager from creation to Ready: %d", len(writes))
-	require.LessOrEqual(w, len(writes), maxWrites, strings.Join(writes, "\n"))
+	require.LessOrEqual(w, len(writes), maxWrites+profiles*maxProfileWrites, strings.Join(writes, "\n"))
 }
 
-// requireDestroyedInOrder reads from the audit log that the Workspace of the VPC was deleted only when that of the control
-// plane was gone.
-func (w *world) requireDestroyedInOrder(controlPlane, vpc string) {
+// requireDestroyedInOrder reads from the audit log that these Workspaces were deleted in this order, each only when the one
+// before it was gone.
+func (w *world) requireDestroyedInOrder(workspaces ...string) {
 	w.Helper()
 	deletions, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
 	require.NoError(w, err)
@@ -119,13 +120,20 @@ func (w *world) requireDestroyedInOrder(controlPlane, vpc string) {
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)
 	}
-	require.Equal(w, []string{controlPlane, vpc}, names)
-	released, err := w.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: controlPlane, Verbs: audit.Writes})
+	require.Equal(w, workspaces, names)
+	for i, workspace := range workspaces[:len(workspaces)-1] {
+		require.True(w, w.released(workspace).Before(deletions[i+1].RequestReceivedTimestamp.Time),
+			"the provider let go of %s before %s was deleted", workspace, workspaces[i+1])
+	}
+}
+
+// released is when the provider let go of a Workspace: its last write to it.
+func (w *world) released(workspace string) time.Time {
+	w.Helper()
+	writes, err := w.AuditEvents(audit.Filter{User: sandbox.ProviderUser, Resource: "workspaces", Name: workspace, Verbs: audit.Writes})
 	require.NoError(w, err)
-	require.NotEmpty(w, released)
-	last := released[len(released)-1]
-	require.True(w, last.RequestReceivedTimestamp.Time.Before(deletions[1].RequestReceivedTimestamp.Time),
-		"the provider let go of the control plane before the VPC was deleted")
+	require.NotEmpty(w, writes)
+	return writes[len(writes)-1].RequestReceivedTimestamp.Time
 }
 
 // requireNothingLeft looks for objects, Terraform's state, Secrets and the API server of the cluster.

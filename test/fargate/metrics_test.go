@@ -1,0 +1,96 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/metrics"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+func (w *world) measured() metrics.Families {
+	w.Helper()
+	url, err := w.MetricsURL(sandbox.Manager)
+	require.NoError(w, err)
+	families, err := metrics.Read(w.Context(), url)
+	require.NoError(w, err)
+	return families
+}
+
+// profilesByState is the gauge, for this world alone.
+func (w *world) profilesByState() map[string]float64 {
+	w.Helper()
+	states := map[string]float64{}
+	for _, metric := range w.measured()["capt_fargate_profiles"].GetMetric() {
+		labels := map[string]string{}
+		for _, pair := range metric.GetLabel() {
+			labels[pair.GetName()] = pair.GetValue()
+		}
+		if labels["namespace"] == w.Namespace {
+			states[labels["state"]] = metric.GetGauge().GetValue()
+		}
+	}
+	return states
+}
+
+// durations counts what the histograms have measured in the whole process.
+func (w *world) durations() (created, deleted uint64) {
+	w.Helper()
+	families := w.measured()
+	count := func(name string) uint64 { return families.Histogram(name, "", "").GetSampleCount() }
+	return count("capt_fargate_profile_creation_duration_seconds"), count("capt_fargate_profile_deletion_duration_seconds")
+}
+
+// It runs alone, since the histograms are those of all clusters.
+func TestMetricsOfProfiles(t *testing.T) {
+	w := newWorld(t, "Namespaced")
+	created, deleted := w.durations()
+	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: quota}})
+	w.start("a", "b")
+	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
+	assert.Equal(w, map[string]float64{"active": 2, "ready": 1, "failed": 1}, w.profilesByState())
+	now, _ := w.durations()
+	assert.Equal(w, created+1, now)
+
+	w.Play(apply("b"), scripted.Script{})
+	w.AwaitState(controlplanev1.StateReady, "")
+	assert.Equal(w, map[string]float64{"active": 2, "ready": 2, "failed": 0}, w.profilesByState())
+	now, _ = w.durations()
+	assert.Equal(w, created+2, now, "what failed first was created, too")
+
+	w.User(controlPlane("a"))
+	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
+	w.AwaitState(controlplanev1.StateReady, "")
+	assert.Equal(w, map[string]float64{"active": 1, "ready": 1, "failed": 0}, w.profilesByState())
+	_, now = w.durations()
+	assert.Equal(w, deleted+1, now)
+
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	assert.Empty(w, w.profilesByState(), "nothing is told of what is gone")
+	_, now = w.durations()
+	assert.Equal(w, deleted+2, now)
+}
