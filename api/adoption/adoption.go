@@ -38,6 +38,10 @@ type Expectation struct {
 	Template infrav1.WorkspaceTemplateReference
 	// Variables are those that the owner would set, as far as it knows.
 	Variables map[string]string
+	// profile is the Fargate profile that it is about; empty when it is a VPC, or the control plane itself.
+	profile string
+	// byScheme is true when no reference says which one it is, but the naming scheme.
+	byScheme bool
 }
 
 // Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which a person has to decide.
@@ -72,11 +76,10 @@ func (c Candidate) String() string {
 
 // Candidates returns those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which refers to none: the
 // one that bears the name the naming scheme would give, the one that the owner's status records, and those that it owns and
-// that are made from its template. They are sorted by name.
+// that are of the kind it expects. They are sorted by name.
 //
 // An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
-// one would be a second EKS cluster or VPC. What it owns of another template is a helper of the older CAPT, for example
-// <name>-kubeconfig-apply; to refer to that would make an EKS cluster of it.
+// one would be a second EKS cluster, VPC or Fargate profile.
 func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
 	var candidates []Candidate
 	for i := range applies {
@@ -94,13 +97,24 @@ func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTe
 	if recorded {
 		found = append(found, Recorded)
 	}
-	if owns(owner, apply) && (named || recorded || want.Template.Name == "" || want.sameTemplate(apply)) {
+	if owns(owner, apply) && (named || recorded || want.expects(apply)) {
 		found = append(found, Owned)
 	}
 	if named {
 		found = append(found, Named)
 	}
 	return found
+}
+
+// expects tells whether an owner would have this one among those that it owns. For a Fargate profile the variables tell, since
+// the profile may have got another template. Otherwise the template does: what a control plane owns of another one is that
+// of a profile, or a helper of the older CAPT, for example <name>-kubeconfig-apply; to refer to that would make an EKS
+// cluster of it.
+func (want Expectation) expects(apply *infrav1.WorkspaceTemplateApply) bool {
+	if want.profile != "" {
+		return want.IdentityDifference(apply) == ""
+	}
+	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.sameTemplate(apply))
 }
 
 // Names of the candidates for which there is a piece of evidence.
@@ -126,43 +140,53 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 	return controller
 }
 
-// Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to; empty when it may.
+// Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to, or that a Fargate
+// profile without a reference has by the naming scheme; empty when it may.
 //
 // Nobody may take what another controller has. What no controller has is taken when it is what the owner would have made,
 // or when the owner had it before and merely lost its owner reference; by whatever name. A reference by a wrong name would
 // otherwise put the template of an EKS cluster upon the Workspace of something else, and Terraform would destroy that.
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
-		return fmt.Sprintf("spec.workspaceTemplateApplyRef names %s, which belongs to %s %s; nothing is written to it. Make this object anew without the reference",
-			apply.Name, other.Kind, other.Name)
+		return fmt.Sprintf("%s names %s, which belongs to %s %s; nothing is written to it. %s",
+			want.source(), apply.Name, other.Kind, other.Name, want.anotherName())
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
-		return "nothing is written to it: " + Refusal(apply, differs)
+		return "nothing is written to it: " + want.Refusal(apply, differs)
 	}
-	if want.Variables[naming.ClusterVariable] == "" && apply.Name != want.Recorded && !metav1.IsControlledBy(apply, owner) {
-		return fmt.Sprintf("spec.workspaceTemplateApplyRef names %s, and nobody can tell whether it is meant before the Cluster of this object is known; nothing is written to it. Create the Cluster that refers to this object",
-			apply.Name)
+	if want.Variables[naming.ClusterVariable] == "" && !want.Had(apply) && !metav1.IsControlledBy(apply, owner) {
+		return fmt.Sprintf("%s names %s, and nobody can tell whether it is meant before the Cluster of this object is known; nothing is written to it. Create the Cluster that refers to this object",
+			want.source(), apply.Name)
 	}
 	return ""
 }
 
-// Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
-func Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s is not what this object would make: it %s. If another one is meant, correct the reference, by making this object anew where it is set already; if %s is really this object's, give both the same template and %s first",
-		apply.Name, mismatch, apply.Name, naming.ClusterVariable)
-}
-
 // Mismatch says why an owner must not take over a WorkspaceTemplateApply that no other has; empty when nothing is known
 // against it. One that the owner's status records is its own, whatever it holds: the owner may have got another template
-// since. One that it controls has its identity from it, but may be a helper of the older CAPT, made from another template.
+// since. One that it controls has its identity from it, but may be a helper of the older CAPT, made from another template,
+// or that of a Fargate profile.
+//
+// A control plane has many for its Fargate profiles, and the variables tell which is whose. So they must agree in any case;
+// the template need not in one that the control plane controls, since that of the profile may have changed.
 func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
+	controlled := metav1.IsControlledBy(apply, owner)
 	switch {
-	case apply.Name == want.Recorded:
+	case want.profile != "" && controlled:
+		return want.IdentityDifference(apply)
+	case want.Had(apply):
 		return ""
-	case metav1.IsControlledBy(apply, owner):
+	case controlled && want.profileDifference(apply) != "":
+		return want.profileDifference(apply)
+	case controlled:
 		return want.templateDifference(apply)
 	}
 	return want.Difference(apply)
+}
+
+// Had tells whether the owner has taken or made a WorkspaceTemplateApply before. Status of a Fargate profile is no proof of
+// that: it names what spec refers to, or the scheme gives.
+func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
+	return want.profile == "" && apply.Name == want.Recorded
 }
 
 // Difference says in which respect a WorkspaceTemplateApply is not what an owner would make: in the template, or in a
@@ -174,8 +198,9 @@ func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string
 	return want.IdentityDifference(apply)
 }
 
-// IdentityDifference is a Difference in the variables. The one that names the cluster must be there. That of the VPC may be
-// missing, since a template need not have it, and a control plane does not set it.
+// IdentityDifference is a Difference in the variables. The one that names the cluster must be there, and so must the one
+// that names a Fargate profile, but for VPCs and control planes, which never have it. That of the VPC may be missing, since
+// a template need not have it, and a control plane does not set it.
 func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	cluster, vpc := want.Variables[naming.ClusterVariable], want.Variables[naming.VPCVariable]
 	given, named := apply.Spec.Variables[naming.VPCVariable]
@@ -184,6 +209,8 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 		return "has no " + naming.ClusterVariable
 	case cluster != "" && apply.Spec.Variables[naming.ClusterVariable] != cluster:
 		return "has another " + naming.ClusterVariable
+	case want.profileDifference(apply) != "":
+		return want.profileDifference(apply)
 	case vpc != "" && named && given != vpc:
 		return "has another " + naming.VPCVariable
 	}

@@ -43,6 +43,7 @@ const (
 
 	applySuffix             = "-apply"
 	controlPlaneApplySuffix = "-eks-controlplane" + applySuffix
+	fargateApplySuffix      = "-fargate" + applySuffix
 	vpcSuffix               = "-vpc"
 	vpcConnectionSuffix     = vpcSuffix + "-connection"
 )
@@ -82,7 +83,7 @@ func ControlPlaneConnectionSecret(captControlPlane string) string {
 
 // FargateWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a Fargate profile of a Cluster.
 func FargateWorkspaceTemplateApply(cluster, profile string) string {
-	return join(maxName, fargate(cluster, profile), "-fargate"+applySuffix)
+	return join(maxName, fargate(cluster, profile), fargateApplySuffix)
 }
 
 // FargateConnectionSecret is the name of the connection Secret of a Fargate profile of a Cluster.

@@ -30,6 +30,23 @@ func CAPTControlPlaneOf(apply string) (string, bool) {
 	return stem(apply, controlPlaneApplySuffix, ControlPlaneWorkspaceTemplateApply)
 }
 
+// FargateClustersOf returns the names of the Clusters of which a Fargate profile could get a WorkspaceTemplateApply of this name
+// by the scheme. They are several, since both names may have dashes, and the name of the profile may stand there as a hash:
+// which one it is, the profiles of the Clusters tell.
+func FargateClustersOf(apply string) []string {
+	begin, found := strings.CutSuffix(apply, fargateApplySuffix)
+	if !found {
+		return nil
+	}
+	var clusters []string
+	for i, r := range begin {
+		if r == '-' && i > 0 {
+			clusters = append(clusters, begin[:i])
+		}
+	}
+	return clusters
+}
+
 // stem takes the suffix off a name, and asks the scheme whether it would put it on again.
 func stem(name, suffix string, scheme func(string) string) (string, bool) {
 	owner, found := strings.CutSuffix(name, suffix)

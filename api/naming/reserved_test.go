@@ -17,6 +17,7 @@ limitations under the License.
 package naming_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,49 @@ func FuzzOwnersAgreeWithTheScheme(f *testing.F) {
 			}
 			if ok && of.make(found) != of.name {
 				t.Errorf("the %s of %q would be called %q, not %q", what, found, of.make(found), of.name)
+			}
+		}
+	})
+}
+
+func TestWhoseProfilesTheSchemeReserves(t *testing.T) {
+	for name, clusters := range map[string][]string{
+		"demo-batch-fargate-apply":               {"demo"},
+		"demo-eu-batch-fargate-apply":            {"demo", "demo-eu"},
+		"demo-batch--abcde-fargate-apply":        {"demo", "demo-batch", "demo-batch-"},
+		"demo.eu-batch-fargate-apply":            {"demo.eu"},
+		"demo-fargate-apply-batch-fargate-apply": {"demo", "demo-fargate", "demo-fargate-apply"},
+		"demo-fargate-apply":                     nil,
+		"-batch-fargate-apply":                   nil,
+		"demo-batch-fargate-connection":          nil,
+		"demo-batch-fargate-apply-2":             nil,
+		"demo-eks-controlplane-apply":            nil,
+		"fargate-apply":                          nil,
+		"-fargate-apply":                         nil,
+	} {
+		assert.Equal(t, clusters, naming.FargateClustersOf(name), name)
+	}
+}
+
+// Cluster API lets the name of a Cluster be the value of a label, and EKS that of a profile have 100 characters: then nothing is
+// cut, and the Cluster is among those that are found.
+func FuzzClustersOfFargateProfilesAreFound(f *testing.F) {
+	for _, profile := range []string{"batch", "a-b", "A", "-", "_", "a_", "--a", strings.Repeat("n", 100), strings.Repeat("N", 100)} {
+		f.Add("demo", profile)
+		f.Add("demo.eu-1", profile)
+		f.Add(strings.Repeat("c", 63), profile)
+	}
+	f.Fuzz(func(t *testing.T, cluster, profile string) {
+		if !legal("team", cluster) || len(cluster) > 63 || profile == "" || len(profile) > 100 {
+			t.Skip()
+		}
+		apply := naming.FargateWorkspaceTemplateApply(cluster, profile)
+		if !slices.Contains(naming.FargateClustersOf(apply), cluster) {
+			t.Errorf("nobody would know that %s is of Cluster %s", apply, cluster)
+		}
+		for _, made := range []string{apply, naming.FargateConnectionSecret(cluster, profile)} {
+			if len(made) >= 253 {
+				t.Errorf("a name of profile %s of Cluster %s is as long as can be: %s", profile, cluster, made)
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func network(ctx context.Context, world World, captCluster *infrav1.CAPTCluster)
 		return findings, err
 	}
 	findings.Add(found)
-	own, err := ownApply(ctx, world, captCluster, ref, naming.VPCWorkspaceTemplateApply(captCluster.Name), refPath)
+	own, err := ownApply(ctx, world, captCluster, ref, refPath)
 	findings.Add(own)
 	return findings, err
 }

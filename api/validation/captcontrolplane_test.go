@@ -77,6 +77,8 @@ func TestCAPTControlPlanes(t *testing.T) {
 			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 231 characters, of which 230 fit"}}},
 		"with a variable that nothing can name": {object: []builder.Option{variables("1a", "hunter2")},
 			refused: []finding{{"spec.variables[1a]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
+		"with the variable of a Fargate profile": {object: []builder.Option{variables("profile_name", "hunter2")},
+			refused: []finding{{"spec.variables[profile_name]", field.ErrorTypeForbidden, "names a Fargate profile"}}},
 		"with a variable that the template does not use": {object: []builder.Option{variables("sise", "hunter2")},
 			warnings: []string{"spec.variables[sise]: WorkspaceTemplate default/eks has no placeholder ${sise}"}},
 		"with variables that CAPT sets": {object: []builder.Option{variables("kubernetes_version", "1.20", "addons", "hunter2", "tags_team", "x"),
@@ -138,7 +140,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 		return plane(func(c *controlplanev1.CAPTControlPlane) {
 			for i := 0; i < len(pairs); i += 2 {
 				profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
-					Selectors: []controlplanev1.FargateSelector{{Namespace: "default"}}}
+					Selectors: []controlplanev1.FargateSelector{{Namespace: strings.ToLower(pairs[i])}}}
 				if pairs[i+1] != "" {
 					profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
 				}
@@ -146,6 +148,11 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 			}
 		})
 	}
+	ofProfile := func(name string, options ...builder.Option) validation.Owner {
+		variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": name})
+		return builder.WorkspaceTemplateApply("by-hand", append(options, variables, builder.OwnedBy(builder.CAPTControlPlane("demo")))...)
+	}
+	const meet, alike = "spoTnighTlyjObs", "SPOtnighTlYjObs" // Their hashes are the same.
 	for title, row := range map[string]row{
 		"the scheme's":            {object: []builder.Option{builder.WithApplyRef("demo-eks-controlplane-apply")}},
 		"one that does not exist": {object: []builder.Option{builder.WithApplyRef("by-hand")}, warnings: []string{path + ": WorkspaceTemplateApply by-hand does not exist"}},
@@ -159,11 +166,49 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 		"that of a profile, which is another's": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:  []builder.Option{profiles("a", "by-hand")},
 			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "belongs to CAPTControlPlane other"}}},
-		"one for two profiles": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")))}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
-			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile a"}}},
-		"one for a profile and the control plane": {world: []validation.Owner{builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTControlPlane("demo")), ofTemplate("eks"))},
-			object:  []builder.Option{builder.WithApplyRef("by-hand"), profiles("a", "by-hand")},
-			refused: []finding{{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"}}},
+		"one for two profiles": {world: []validation.Owner{ofProfile("a")}, object: []builder.Option{profiles("a", "by-hand", "b", "by-hand")},
+			refused: []finding{
+				{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile a"},
+				{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "it has another profile_name"},
+			}},
+		"one for a profile and the control plane": {world: []validation.Owner{ofProfile("a")},
+			object: []builder.Option{builder.WithApplyRef("by-hand"), profiles("a", "by-hand")},
+			refused: []finding{
+				{path, field.ErrorTypeForbidden, "it is that of a Fargate profile"},
+				{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"},
+			}},
+		"the one that another profile gets": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+			object:   []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
+			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "demo-b-fargate-apply to this profile, which is in use by Fargate profile a"}},
+			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
+		"the one that a profile before gets": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+			object:   []builder.Option{profiles("b", "", "a", "demo-b-fargate-apply")},
+			refused:  []finding{{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by Fargate profile b"}},
+			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
+		"the one that another profile gets, of a Cluster that nobody knows": {object: []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
+			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
+		"the scheme's, as a profile would have it": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"),
+			builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"}))}, object: []builder.Option{profiles("a", "")}},
+		"the scheme's, which is no profile's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"))},
+			object:   []builder.Option{profiles("a", "")},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is made for this profile: WorkspaceTemplateApply demo-a-fargate-apply is not what this object would make for Fargate profile a: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef"}},
+		"the scheme's, which is another's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("other")))},
+			object:   []builder.Option{profiles("a", "")},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is made for this profile: WorkspaceTemplateApply demo-a-fargate-apply belongs to CAPTControlPlane other, and each object has one of its own. Name another one in workspaceTemplateApplyRef"}},
+		"the scheme's, to which another refers": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("other", profiles("b", "demo-a-fargate-apply"))},
+			object:   []builder.Option{profiles("a", "")},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is made for this profile: WorkspaceTemplateApply demo-a-fargate-apply is in use by CAPTControlPlane other"}},
+		"the scheme's, of a Cluster that nobody knows": {world: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
+		"a profile twice, which the schema refuses": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"}},
+		"profiles whose names meet": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
+			object:   []builder.Option{profiles(meet, "", alike, "")},
+			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "choose another name"}},
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile " + meet + " has the same selector"}},
+		"profiles whose names would meet, of a Cluster that nobody knows": {object: []builder.Option{profiles("A", "", "a", "")},
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
+		"profiles whose names differ in case": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("A", "", "a", "")},
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
 	}

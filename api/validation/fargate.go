@@ -22,10 +22,24 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// usualProfiles is how many Fargate profiles EKS allows a cluster, unless AWS has raised the quota for an account. See "Service
+// quotas" in the user guide of Amazon EKS.
+const usualProfiles = 10
+
+// Variables of the template of a Fargate profile whose values are JSON.
+const (
+	selectorsVariable = "selectors"
+	tagsVariable      = "tags"
 )
 
 // wildcards are what EKS allows in selectors besides what names and labels consist of: * for any number of characters, ?
@@ -33,21 +47,75 @@ import (
 // the rules of Kubernetes apply.
 var wildcards = strings.NewReplacer("*", "x", "?", "x")
 
+// FargateVariables are all the variables that CAPT gives to the template of a Fargate profile. A user gives none.
+func FargateVariables() []string {
+	return []string{
+		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, selectorsVariable, tagsVariable,
+		naming.VPCConnectionVariable, naming.EKSConnectionVariable,
+	}
+}
+
 // fargateProfiles checks the profiles of a control plane, or of a template for control planes.
 func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, look templateLookup) (Findings, error) {
 	var findings Findings
+	if len(profiles) > usualProfiles {
+		findings.Warn(path, "EKS allows %d Fargate profiles a cluster, unless AWS has raised the quota of the account; with more, Terraform may fail", usualProfiles)
+	}
 	for i := range profiles {
 		profile, path := &profiles[i], path.Index(i)
-		_, found, err := look(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
+		template, found, err := look(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
 		if err != nil {
 			return findings, err
 		}
 		findings.Add(found)
+		if template != nil {
+			findings.Add(templateOfProfile(template, path.Child("workspaceTemplateRef")))
+		}
+		// EKS takes such a name. Its user guide has pods choose a profile by the label eks.amazonaws.com/fargate-profile.
+		if len(content.IsLabelValue(profile.Name)) > 0 {
+			findings.Warn(path.Child("name"), "no label can have this value, so that no pod can choose this profile by its name; use at most 63 characters, the first and the last of which are letters or digits")
+		}
 		for j := range profile.Selectors {
 			findings.Refuse(selector(&profile.Selectors[j], path.Child("selectors").Index(j))...)
 		}
+		findings.Add(selectedBefore(profiles, i, path.Child("selectors")))
 	}
 	return findings, nil
+}
+
+// templateOfProfile warns of placeholders in the template of a Fargate profile that get no value, or one that can not be where
+// they are. The template may still be corrected, so nothing is refused.
+func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) Findings {
+	var findings Findings
+	given := FargateVariables()
+	_, needed := placeholders(&template.Spec.Template.Spec)
+	for _, name := range sets.List(needed.Delete(append(given, WorkspaceNameVariable)...)) {
+		findings.Warn(path, "WorkspaceTemplate %s/%s has a placeholder ${%s}, which stays as it is: templates of Fargate profiles are given %s only; write the value into the template",
+			template.Namespace, template.Name, name, strings.Join(given, ", "))
+	}
+	for _, e := range VariablesOfTemplate(template, map[string]string{selectorsVariable: "[{}]", tagsVariable: "{}"}, path).Errors {
+		findings.Warn(path, "in WorkspaceTemplate %s/%s %s", template.Namespace, template.Name, e.Detail)
+	}
+	return findings
+}
+
+// selectedBefore warns of selectors of a profile that the profile, or one before it, has already. Selectors with wildcards may
+// overlap in other ways, which can be meant.
+func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *field.Path) Findings {
+	var findings Findings
+	own := profiles[index].Selectors
+	for j := range own {
+		same := func(other controlplanev1.FargateSelector) bool { return equality.Semantic.DeepEqual(other, own[j]) }
+		if slices.ContainsFunc(own[:j], same) {
+			findings.Warn(path.Index(j), "the profile has this selector already; remove it")
+			continue
+		}
+		before := slices.IndexFunc(profiles[:index], func(profile controlplanev1.FargateProfile) bool { return slices.ContainsFunc(profile.Selectors, same) })
+		if before >= 0 {
+			findings.Warn(path.Index(j), "Fargate profile %s has the same selector, and EKS chooses between them, unless a pod says which by the label eks.amazonaws.com/fargate-profile", profiles[before].Name)
+		}
+	}
+	return findings
 }
 
 // selector checks that there can be pods that a selector matches.

@@ -20,10 +20,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -83,5 +85,96 @@ func TestTemplatesOfFargateProfiles(t *testing.T) {
 			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
+	}
+}
+
+// profile is one with a selector of its own.
+func profile(name string) controlplanev1.FargateProfile {
+	return controlplanev1.FargateProfile{
+		Name: name, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+		Selectors: []controlplanev1.FargateSelector{selecting("a", "app", "x"), selecting("b-" + strings.ToLower(strings.Trim(name, "-_")[:1]))},
+	}
+}
+
+func TestFargateProfilesThatMayNotWork(t *testing.T) {
+	with := func(profiles ...controlplanev1.FargateProfile) []builder.Option {
+		return []builder.Option{plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.FargateProfiles = profiles })}
+	}
+	selecting := func(profile controlplanev1.FargateProfile, selectors ...controlplanev1.FargateSelector) controlplanev1.FargateProfile {
+		profile.Selectors = selectors
+		return profile
+	}
+	ten := func() (profiles []controlplanev1.FargateProfile) {
+		for i := range 10 {
+			name := string(rune('a' + i))
+			profiles = append(profiles, selecting(profile(name), controlplanev1.FargateSelector{Namespace: name}))
+		}
+		return profiles
+	}
+	const nameless = "no label can have this value"
+	for title, row := range map[string]row{
+		"as many as EKS allows": {object: with(ten()...)},
+		"one more": {object: with(append(ten(), selecting(profile("z"), controlplanev1.FargateSelector{Namespace: "z"}))...),
+			warnings: []string{"spec.fargateProfiles: EKS allows 10 Fargate profiles a cluster, unless AWS has raised the quota"}},
+		"a name in capitals":            {object: with(profile("Batch_1-a"))},
+		"a name that begins with -":     {object: with(profile("-a")), warnings: []string{"spec.fargateProfiles[0].name: " + nameless}},
+		"a name that ends with _":       {object: with(profile("a_")), warnings: []string{nameless}},
+		"a name that labels just allow": {object: with(profile(strings.Repeat("n", 63)))},
+		"a name that labels do not":     {object: with(profile(strings.Repeat("n", 64))), warnings: []string{nameless}},
+		"the same selector twice": {object: with(selecting(profile("a"), profile("a").Selectors[0], profile("b").Selectors[1], profile("a").Selectors[0])),
+			warnings: []string{"spec.fargateProfiles[0].selectors[2]: the profile has this selector already; remove it"}},
+		"the same selector, without labels": {object: with(selecting(profile("a"), controlplanev1.FargateSelector{Namespace: "a"}, controlplanev1.FargateSelector{Namespace: "a", Labels: map[string]string{}})),
+			warnings: []string{"spec.fargateProfiles[0].selectors[1]: the profile has this selector already"}},
+		"selectors of one namespace": {object: with(selecting(profile("a"), profile("a").Selectors[0], controlplanev1.FargateSelector{Namespace: "a"}))},
+		"two profiles of the same selector": {object: with(profile("a"), profile("b")),
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector, and EKS chooses"}},
+		"three": {object: with(profile("a"), profile("b"), profile("a1")),
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a ", "spec.fargateProfiles[2].selectors[0]: Fargate profile a ", "spec.fargateProfiles[2].selectors[1]: Fargate profile a "}},
+	} {
+		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
+	}
+}
+
+func TestVariablesOfFargateTemplates(t *testing.T) {
+	vars := func(pairs ...string) builder.Option {
+		return builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+			for i := 0; i < len(pairs); i += 2 {
+				params.Vars = append(params.Vars, terraform.Var{Key: pairs[i], Value: pairs[i+1]})
+			}
+		})
+	}
+	var all []string
+	for _, name := range validation.FargateVariables() {
+		all = append(all, name, "${"+name+"}")
+	}
+	files := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		params.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: &terraform.KeyReference{Name: "${vpc_connection_secret}", Key: "vpc_config"}}}
+	})
+	const path = "spec.fargateProfiles[0].workspaceTemplateRef: "
+	for title, row := range map[string]struct {
+		template []builder.Option
+		warnings []string
+	}{
+		"all that CAPT gives":       {[]builder.Option{vars(all...)}, nil},
+		"none of them":              {[]builder.Option{builder.WithModule("")}, nil},
+		"a Secret that CAPT names":  {[]builder.Option{files}, nil},
+		"the name of the Workspace": {[]builder.Option{vars("name", "${WORKSPACE_NAME}")}, nil},
+		"what a control plane has":  {[]builder.Option{vars("version", "${kubernetes_version}")}, []string{path + "WorkspaceTemplate default/fargate has a placeholder ${kubernetes_version}, which stays as it is: templates of Fargate profiles are given cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret only"}},
+		"a tag by itself":           {[]builder.Option{vars("team", "${tags_team}")}, []string{"placeholder ${tags_team}"}},
+		"a mistake":                 {[]builder.Option{vars("a", "${cluster_nam}", "b", "${regoin}")}, []string{"placeholder ${cluster_nam}", "placeholder ${regoin}"}},
+		"Terraform's own":           {[]builder.Option{builder.WithModule("output \"a\" { value = \"${each}\" }\n")}, nil},
+		"a name within the module":  {[]builder.Option{builder.WithModule("output \"a\" { value = \"${profile_name} in ${region}\" }\n")}, nil},
+		"a list within the module":  {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"selectors\" has characters that could change the module; declare a Terraform variable"}},
+		"an object in the address": {[]builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+			params.Source, params.Module, params.Vars = terraform.SourceRemote, "git::https://example.com/${tags}", nil
+		})}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"tags\""}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate", row.template...), object), object)
+			require.NoError(t, err)
+			assertRefused(t, got.Errors)
+			assertWarned(t, got.Warnings, row.warnings...)
+		})
 	}
 }

@@ -22,10 +22,8 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -33,59 +31,72 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// ofItsOwn ends every refusal of a reference: two owners would write the same Workspace in turn, and the deletion of one
-// would destroy what the other has.
-const ofItsOwn = "each object has one of its own. Leave the reference out, or name another one"
+const (
+	// ofItsOwn ends every refusal of a reference: two owners would write the same Workspace in turn, and the deletion of one
+	// would destroy what the other has.
+	ofItsOwn = "each object has one of its own. "
+	// leaveOut and refer say how to have another one, with a reference and without.
+	leaveOut = "Leave the reference out, or name another one"
+	refer    = "Name another one in workspaceTemplateApplyRef"
+)
 
-// ownApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
-// scheme's should exist already; under the scheme's name CAPT makes it.
-func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string, path *field.Path) (Findings, error) {
-	return referredApply(ctx, world, owner, ref, schemeName, path, func(apply *infrav1.WorkspaceTemplateApply) (string, error) {
-		cluster, err := clusterName(ctx, world, owner)
-		return expectationOf(owner, cluster).Mismatch(owner, apply), err
-	})
+// ownApply checks that a CAPTCluster, or a control plane itself, may have the WorkspaceTemplateApply that it refers to.
+func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
+	if ref == nil {
+		return Findings{}, nil
+	}
+	cluster, err := clusterName(ctx, world, owner)
+	if err != nil {
+		return Findings{}, err
+	}
+	return referredApply(ctx, world, owner, ref, expectationOf(owner, cluster), path)
 }
 
-// referredApply checks that nobody else has a WorkspaceTemplateApply that an owner refers to, and that it is no mismatch:
-// the owner's controller would leave it alone, and the reference can not be corrected.
-func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, schemeName string, path *field.Path,
-	mismatch func(*infrav1.WorkspaceTemplateApply) (string, error)) (Findings, error) {
+// referredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
+// scheme's should exist already; under the scheme's name CAPT makes it.
+func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (Findings, error) {
 	var findings Findings
 	if ref == nil || ref.Name == "" {
 		return findings, nil
 	}
 	path = path.Child("name")
-	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: ref.Name}
+	exists, reason, err := unavailable(ctx, world, owner, ref.Name, want, leaveOut)
+	switch {
+	case err != nil:
+		return findings, err
+	case reason != "":
+		findings.Refuse(forbidden(path, "%s", reason))
+	case !exists && ref.Name != want.SchemeName:
+		findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
+	}
+	return findings, nil
+}
+
+// unavailable tells whether a WorkspaceTemplateApply exists, and why an owner can not have it: somebody else has it, or it is a
+// mismatch. The owner's controller would leave it alone, and a reference can not be corrected.
+func unavailable(ctx context.Context, world World, owner Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
+	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := world.ReferrersTo(ctx, key)
 	if err != nil {
-		return findings, err
+		return false, "", err
 	}
 	if others := otherOwners(owner, referrers); len(others) > 0 {
-		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s is in use by %s, and %s", ref.Name, strings.Join(others, " and "), ofItsOwn))
-		return findings, nil
+		return false, fmt.Sprintf("WorkspaceTemplateApply %s is in use by %s, and %s%s", name, strings.Join(others, " and "), ofItsOwn, otherwise), nil
 	}
 	apply, err := world.WorkspaceTemplateApply(ctx, key)
-	if err != nil {
-		return findings, err
-	}
-	if apply == nil {
-		if ref.Name != schemeName {
-			findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
-		}
-		return findings, nil
+	if err != nil || apply == nil {
+		return false, "", err
 	}
 	if other := adoption.OtherController(owner, apply); other != nil {
 		if existsAlready(owner, referrers, other.UID) {
-			return findings, nil
+			return true, "", nil
 		}
-		findings.Refuse(forbidden(path, "WorkspaceTemplateApply %s belongs to %s %s, and %s", ref.Name, other.Kind, other.Name, ofItsOwn))
-		return findings, nil
+		return true, fmt.Sprintf("WorkspaceTemplateApply %s belongs to %s %s, and %s%s", name, other.Kind, other.Name, ofItsOwn, otherwise), nil
 	}
-	differs, err := mismatch(apply)
-	if differs != "" && err == nil {
-		findings.Refuse(forbidden(path, "%s", adoption.Refusal(apply, differs)))
+	if differs := want.Mismatch(owner, apply); differs != "" {
+		return true, want.Refusal(apply, differs), nil
 	}
-	return findings, err
+	return true, "", nil
 }
 
 // existsAlready tells whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
@@ -137,29 +148,17 @@ func otherOwners(owner Owner, referrers []Owner) []string {
 // ownApplies checks every reference of a control plane to a WorkspaceTemplateApply.
 func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (Findings, error) {
 	spec := &controlPlane.Spec
-	findings, err := ownApply(ctx, world, controlPlane, spec.WorkspaceTemplateApplyRef,
-		naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name), field.NewPath("spec", "workspaceTemplateApplyRef"))
+	findings, err := ownApply(ctx, world, controlPlane, spec.WorkspaceTemplateApplyRef, field.NewPath("spec", "workspaceTemplateApplyRef"))
+	if err != nil || len(spec.FargateProfiles) == 0 {
+		return findings, err
+	}
+	cluster, err := clusterName(ctx, world, controlPlane)
 	if err != nil {
 		return findings, err
 	}
-	findings.Refuse(distinctApplies(controlPlane)...)
-	if !slices.ContainsFunc(spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool { return p.WorkspaceTemplateApplyRef != nil }) {
-		return findings, nil
-	}
-	cluster, err := world.ClusterOf(ctx, controlPlane)
-	if err != nil {
-		return findings, err
-	}
+	findings.Refuse(distinctApplies(controlPlane, cluster)...)
 	for i := range spec.FargateProfiles {
-		profile, schemeName := &spec.FargateProfiles[i], ""
-		if cluster != nil {
-			schemeName = naming.FargateWorkspaceTemplateApply(cluster.Name, profile.Name)
-		}
-		path := profilesPath.Index(i).Child("workspaceTemplateApplyRef")
-		found, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, schemeName, path,
-			func(apply *infrav1.WorkspaceTemplateApply) (string, error) {
-				return profileMismatch(controlPlane, profile, cluster, apply), nil
-			})
+		found, err := applyOfProfile(ctx, world, controlPlane, &spec.FargateProfiles[i], cluster, profilesPath.Index(i))
 		if err != nil {
 			return findings, err
 		}
@@ -168,21 +167,35 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 	return findings, nil
 }
 
-// profileMismatch says why a WorkspaceTemplateApply is not taken over for a Fargate profile; empty when nothing is known
-// against it. No status records it, so one that the control plane has may be of the template that the profile had before.
-func profileMismatch(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster *clusterv1.Cluster, apply *infrav1.WorkspaceTemplateApply) string {
-	if metav1.IsControlledBy(apply, controlPlane) {
-		return ""
+// applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference that is the one of the
+// naming scheme, once the name of the Cluster is known. Nobody said that it is meant, and it may go: that is a warning.
+func applyOfProfile(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
+	want := expectationOfProfile(controlPlane, profile, cluster)
+	if profile.WorkspaceTemplateApplyRef != nil || want.SchemeName == "" {
+		return referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path.Child("workspaceTemplateApplyRef"))
 	}
-	want := adoption.Expectation{Template: profile.WorkspaceTemplateRef}
-	if cluster != nil {
-		want.Variables = map[string]string{naming.ClusterVariable: cluster.Name}
+	var findings Findings
+	_, reason, err := unavailable(ctx, world, controlPlane, want.SchemeName, want, refer)
+	if reason != "" {
+		findings.Warn(path, "nothing is made for this profile: %s", reason)
 	}
-	return want.Difference(apply)
+	return findings, err
 }
 
-// distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply.
-func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane) field.ErrorList {
+// expectationOfProfile is what a control plane would make for a Fargate profile, as its controller will see it.
+func expectationOfProfile(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string) adoption.Expectation {
+	recorded := ""
+	for _, status := range controlPlane.Status.FargateProfiles {
+		if status.Name == profile.Name {
+			recorded = status.WorkspaceTemplateApplyName
+		}
+	}
+	return adoption.OfProfile(cluster, profile, recorded)
+}
+
+// distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. A profile that
+// refers to none gets the one of the scheme's name, once the name of the Cluster is known.
+func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster string) field.ErrorList {
 	var errs field.ErrorList
 	spec := &controlPlane.Spec
 	users := map[string]string{}
@@ -190,16 +203,22 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane) field.ErrorL
 		users[ref.Name] = "the control plane itself"
 	}
 	for i := range spec.FargateProfiles {
-		ref := spec.FargateProfiles[i].WorkspaceTemplateApplyRef
-		if ref == nil || ref.Name == "" {
-			continue
+		profile, path := &spec.FargateProfiles[i], profilesPath.Index(i)
+		name := expectationOfProfile(controlPlane, profile, cluster).SchemeName
+		if profile.WorkspaceTemplateApplyRef != nil {
+			name = profile.WorkspaceTemplateApplyRef.Name
 		}
-		if user, ok := users[ref.Name]; ok {
-			errs = append(errs, forbidden(profilesPath.Index(i).Child("workspaceTemplateApplyRef", "name"),
-				"WorkspaceTemplateApply %s is in use by %s, and %s", ref.Name, user, ofItsOwn))
-			continue
+		itself := "Fargate profile " + profile.Name
+		user, used := users[name]
+		switch {
+		case name == "", user == itself: // The schema refuses an empty name, and the same profile twice.
+		case !used:
+			users[name] = itself
+		case profile.WorkspaceTemplateApplyRef != nil:
+			errs = append(errs, forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s, and %s", name, user, ofItsOwn+leaveOut))
+		default:
+			errs = append(errs, forbidden(path.Child("name"), "the naming scheme gives WorkspaceTemplateApply %s to this profile, which is in use by %s; choose another name for one of the two", name, user))
 		}
-		users[ref.Name] = fmt.Sprintf("Fargate profile %s", spec.FargateProfiles[i].Name)
 	}
 	return errs
 }

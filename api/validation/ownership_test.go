@@ -104,6 +104,11 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile", question)
 	}
+	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = nil
+	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf"} {
+		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
+		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile that refers to none", question)
+	}
 }
 
 // An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that nobody else has.
@@ -166,6 +171,13 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		fargate(selecting("a"))(c)
 		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	}
+	recordedProfile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "by-hand"}}
+	})
+	profileOf := func(cluster, profile string) builder.Option {
+		return builder.WithVariables(map[string]string{"cluster_name": cluster, "profile_name": profile})
+	}
+	renamed := builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Name = "without-cluster" })
 	refers := builder.WithApplyRef("by-hand")
 	const path, profilePath = "spec.workspaceTemplateApplyRef.name", "spec.fargateProfiles[0].workspaceTemplateApplyRef.name"
 	for name, row := range map[string]struct {
@@ -179,10 +191,19 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		"the VPC, by its own template's name":       {[]builder.Option{of("shared", "eks")}, []builder.Option{refers}, path, "it refers to another WorkspaceTemplate"},
 		"no cluster":                                {[]builder.Option{of("", "eks"), builder.WithVariables(nil)}, []builder.Option{refers}, path, "it has no cluster_name"},
 		"recorded":                                  {nil, []builder.Option{refers, recorded}, path, ""},
-		"that of a profile":                         {[]builder.Option{of("", "fargate")}, []builder.Option{builder.With(profile)}, profilePath, ""},
-		"that of a profile, of another template":    {nil, []builder.Option{builder.With(profile)}, profilePath, "it refers to another WorkspaceTemplate"},
-		"that of a profile, of another cluster":     {[]builder.Option{of("", "fargate"), builder.WithVariables(nil)}, []builder.Option{builder.With(profile)}, profilePath, "it has no cluster_name"},
-		"that of a profile, of the template before": {[]builder.Option{owned}, []builder.Option{builder.With(profile)}, profilePath, ""},
+		"that of a profile":                         {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
+		"that of a profile, of another template":    {[]builder.Option{profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it refers to another WorkspaceTemplate"},
+		"that of a profile, of no cluster":          {[]builder.Option{of("", "fargate"), builder.WithVariables(nil)}, []builder.Option{builder.With(profile)}, profilePath, "it has no cluster_name"},
+		"that of a profile, of another cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile)}, profilePath, "it has another cluster_name"},
+		"that of another profile":                   {[]builder.Option{of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
+		"that of no profile":                        {[]builder.Option{of("", "fargate")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
+		"that of another profile, its own":          {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
+		"that of another profile, recorded":         {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile), recordedProfile}, profilePath, "it has another profile_name"},
+		"that of the control plane, for a profile":  {[]builder.Option{owned, of("", "eks")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
+		"that of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it is that of a Fargate profile"},
+		"that of a profile, of the template before": {[]builder.Option{owned, profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
+		"that of a profile, before its Cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile), renamed}, profilePath, ""},
+		"that of a profile, by the label":           {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile), builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)

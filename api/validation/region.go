@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -82,14 +83,10 @@ func handedRegion(apply *infrav1.WorkspaceTemplateApply) string {
 // regionOfNetwork checks the region of a CAPTCluster against the control plane of its Cluster.
 func regionOfNetwork(ctx context.Context, world World, captCluster *infrav1.CAPTCluster) (field.ErrorList, error) {
 	cluster, err := world.ClusterOf(ctx, captCluster)
-	if err != nil || cluster == nil {
+	if err != nil {
 		return nil, err
 	}
-	ref := cluster.Spec.ControlPlaneRef
-	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
-		return nil, nil
-	}
-	controlPlane, err := world.CAPTControlPlane(ctx, types.NamespacedName{Namespace: captCluster.Namespace, Name: ref.Name})
+	controlPlane, err := controlPlaneOf(ctx, world, cluster)
 	if err != nil || controlPlane == nil {
 		return nil, err
 	}
@@ -98,6 +95,18 @@ func regionOfNetwork(ctx context.Context, world World, captCluster *infrav1.CAPT
 		return nil, err
 	}
 	return conflict(controlPlane, captCluster, apply), nil
+}
+
+// controlPlaneOf finds the CAPTControlPlane of a Cluster, which may be nil; nil when there is none, or not yet.
+func controlPlaneOf(ctx context.Context, world World, cluster *clusterv1.Cluster) (*controlplanev1.CAPTControlPlane, error) {
+	if cluster == nil {
+		return nil, nil
+	}
+	ref := cluster.Spec.ControlPlaneRef
+	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+		return nil, nil
+	}
+	return world.CAPTControlPlane(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name})
 }
 
 // regionOfControlPlane checks the region of a CAPTControlPlane against the one it was handed to Terraform for, and against

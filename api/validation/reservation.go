@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 )
@@ -39,26 +41,29 @@ func WorkspaceTemplateApplyCreation(ctx context.Context, world World, apply *inf
 	if restored(apply) {
 		return findings, nil
 	}
-	owner, err := reservedFor(ctx, world, keyOf(apply))
-	if err != nil || owner == nil || metav1.IsControlledBy(apply, owner) {
+	kept, err := reservedFor(ctx, world, keyOf(apply))
+	if err != nil || kept == nil || metav1.IsControlledBy(apply, kept.owner) {
 		return findings, err
 	}
-	cluster, err := clusterName(ctx, world, owner)
-	if err != nil {
-		return findings, err
-	}
-	want := expectationOf(owner, cluster)
-	differs := want.Difference(apply)
-	if want.Recorded == apply.Name {
-		differs = want.IdentityDifference(apply) // Put back from a copy, which may be from before the owner got another template.
+	differs := kept.want.Difference(apply)
+	if kept.want.Had(apply) {
+		differs = kept.want.IdentityDifference(apply) // Put back from a copy, which may be from before the owner got another template.
 	}
 	if differs != "" {
-		kind := kindOf(owner)
 		findings.Refuse(forbidden(field.NewPath("metadata", "name"),
-			"%s %s gives this name to its own WorkspaceTemplateApply, and this one %s; choose another name, or give it the template and the variables of the %s",
-			kind, owner.GetName(), differs, kind))
+			"%s %s gives this name to %s, and this one %s; choose another name, or give it the template and the variables of the %s",
+			kindOf(kept.owner), kept.owner.GetName(), kept.what, differs, kept.whose))
 	}
 	return findings, nil
+}
+
+// reservation is a name that an owner gives to a WorkspaceTemplateApply.
+type reservation struct {
+	owner Owner
+	// want is what the owner would make under the name.
+	want adoption.Expectation
+	// what and whose tell in words what the WorkspaceTemplateApply is to the owner.
+	what, whose string
 }
 
 // restored tells whether a WorkspaceTemplateApply has been in use before: it has what CAPT writes into it.
@@ -66,25 +71,94 @@ func restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || recordedWorkspace(apply) != ""
 }
 
-// reservedFor finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when
+// reservedFor finds out for whom a name is kept: an owner, or a Fargate profile of one. It returns nil when it is for nobody.
+func reservedFor(ctx context.Context, world World, key types.NamespacedName) (*reservation, error) {
+	owner, err := ownerByScheme(ctx, world, key)
+	if err != nil {
+		return nil, err
+	}
+	if owner == nil {
+		return reservedForProfile(ctx, world, key)
+	}
+	cluster, err := clusterName(ctx, world, owner)
+	return &reservation{owner: owner, want: expectationOf(owner, cluster), what: "its own WorkspaceTemplateApply", whose: kindOf(owner)}, err
+}
+
+// ownerByScheme finds the owner whose WorkspaceTemplateApply gets a name by the naming scheme; nil when there is none, or when
 // it has another one, for good.
-func reservedFor(ctx context.Context, world World, key types.NamespacedName) (Owner, error) {
-	another := func(ref *infrav1.WorkspaceTemplateApplyReference) bool { return ref != nil && ref.Name != key.Name }
+func ownerByScheme(ctx context.Context, world World, key types.NamespacedName) (Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
 		captCluster, err := world.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef) || captCluster.Spec.VPC.Template == nil {
+		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef, key) || captCluster.Spec.VPC.Template == nil {
 			return nil, err // With an existing VPC, it never makes one.
 		}
 		return captCluster, nil
 	}
 	if name, ok := naming.CAPTControlPlaneOf(key.Name); ok {
 		controlPlane, err := world.CAPTControlPlane(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || controlPlane == nil || another(controlPlane.Spec.WorkspaceTemplateApplyRef) {
+		if err != nil || controlPlane == nil || another(controlPlane.Spec.WorkspaceTemplateApplyRef, key) {
 			return nil, err
 		}
 		return controlPlane, nil
 	}
 	return nil, nil
+}
+
+// another tells whether a reference is to another WorkspaceTemplateApply.
+func another(ref *infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
+	return ref != nil && ref.Name != key.Name
+}
+
+// reservedForProfile finds the Fargate profile that refers to a name, or gets it by the naming scheme.
+func reservedForProfile(ctx context.Context, world World, key types.NamespacedName) (*reservation, error) {
+	controlPlanes, err := controlPlanesByProfile(ctx, world, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, controlPlane := range controlPlanes {
+		cluster, err := clusterName(ctx, world, controlPlane)
+		if err != nil {
+			return nil, err
+		}
+		for i := range controlPlane.Spec.FargateProfiles {
+			profile := &controlPlane.Spec.FargateProfiles[i]
+			want := expectationOfProfile(controlPlane, profile, cluster)
+			if ref := profile.WorkspaceTemplateApplyRef; ref != nil && ref.Name == key.Name || ref == nil && want.SchemeName == key.Name {
+				what := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
+				return &reservation{owner: controlPlane, want: want, what: what, whose: "profile"}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// controlPlanesByProfile finds the control planes of which a Fargate profile may have a WorkspaceTemplateApply: those that refer
+// to it, and those of the Clusters with whose names its own may begin.
+func controlPlanesByProfile(ctx context.Context, world World, key types.NamespacedName) ([]*controlplanev1.CAPTControlPlane, error) {
+	var found []*controlplanev1.CAPTControlPlane
+	referrers, err := world.ReferrersTo(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, referrer := range referrers {
+		if controlPlane, ok := referrer.(*controlplanev1.CAPTControlPlane); ok {
+			found = append(found, controlPlane)
+		}
+	}
+	for _, name := range naming.FargateClustersOf(key.Name) {
+		cluster, err := world.Cluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		controlPlane, err := controlPlaneOf(ctx, world, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if controlPlane != nil {
+			found = append(found, controlPlane)
+		}
+	}
+	return found, nil
 }
 
 // clusterName is the name of the Cluster that an owner belongs to; empty when it is not known yet.

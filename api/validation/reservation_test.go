@@ -19,6 +19,7 @@ package validation_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -86,4 +87,73 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 		"that of a control plane, of its cluster":     {world: []validation.Owner{controlPlane, builder.Cluster("demo")}, apply: apply(controlPlaneName, of("", "eks"), identity("test")), errors: refused("has another cluster_name")},
 		"a control plane that has another one":        {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(controlPlaneName)},
 	})
+}
+
+func TestNamesAreKeptForFargateProfiles(t *testing.T) {
+	profiles := func(c *controlplanev1.CAPTControlPlane) {
+		fargate(selecting("a"))(c)
+		hashed := c.Spec.FargateProfiles[0]
+		hashed.Name = "Batch_1"
+		c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, hashed)
+	}
+	controlPlane := func(options ...builder.Option) validation.Owner {
+		return builder.CAPTControlPlane("demo", append([]builder.Option{builder.With(profiles)}, options...)...)
+	}
+	refers := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+	})
+	recorded := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "demo-fp-fargate-apply"}}
+	})
+	foreign := builder.Cluster("demo")
+	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
+	made := func(name, template, cluster, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		identity := builder.WithVariables(map[string]string{"cluster_name": cluster, "profile_name": profile})
+		return builder.WorkspaceTemplateApply(name, append(options, of("", template), identity)...)
+	}
+	const plain = "demo-fp-fargate-apply"
+	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
+	world := []validation.Owner{controlPlane(), builder.Cluster("demo")}
+	refused := func(profile, text string) []finding {
+		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo gives this name to the WorkspaceTemplateApply of its Fargate profile " + profile + ", and this one " + text +
+			"; choose another name, or give it the template and the variables of the profile"}}
+	}
+	testApplies(t, validation.WorkspaceTemplateApplyCreation, map[string]applyRow{
+		"as it would be made":              {world: world, apply: made(plain, "fargate", "demo", "fp")},
+		"another template":                 {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"another cluster":                  {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
+		"another profile":                  {world: world, apply: made(plain, "fargate", "demo", "Batch_1"), errors: refused("fp", "has another profile_name")},
+		"no profile":                       {world: world, apply: builder.WorkspaceTemplateApply(plain, of("", "fargate")), errors: refused("fp", "has no profile_name")},
+		"a hash, as it would be made":      {world: world, apply: made(hashed, "fargate", "demo", "Batch_1")},
+		"a hash, of another template":      {world: world, apply: made(hashed, "small", "demo", "Batch_1"), errors: refused("Batch_1", "refers to another WorkspaceTemplate")},
+		"a hash, of another profile":       {world: world, apply: made(hashed, "fargate", "demo", "batch_1"), errors: refused("Batch_1", "has another profile_name")},
+		"a profile that nobody has":        {world: world, apply: made("demo-web-fargate-apply", "small", "demo", "web")},
+		"a Cluster that nobody has":        {world: world, apply: made("other-fp-fargate-apply", "small", "other", "fp")},
+		"in another namespace":             {world: world, apply: made(plain, "small", "demo", "fp", builder.WithNamespace("other"))},
+		"nobody knows the Cluster":         {world: []validation.Owner{controlPlane()}, apply: made(plain, "small", "demo", "fp")},
+		"a Cluster of another provider":    {world: []validation.Owner{controlPlane(), foreign}, apply: made(plain, "small", "demo", "fp")},
+		"the control plane's own":          {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo")))},
+		"that of an earlier control plane": {world: world, apply: made(plain, "small", "demo", "fp", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("earlier")))), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"restored, of another template":    {world: world, apply: made(plain, "small", "demo", "fp", builder.WithWorkspaceName("demo-fp-fargate"))},
+		"restored, known by its finalizer": {world: world, apply: made(plain, "small", "demo", "fp", builder.WithFinalizers("f"))},
+		"of another template, recorded":    {world: []validation.Owner{controlPlane(recorded), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"a profile that has another one":   {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made(plain, "small", "demo", "fp")},
+		"the one that it has":              {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "fargate", "demo", "fp")},
+		"the one that it has, of another":  {world: []validation.Owner{controlPlane(refers), builder.Cluster("demo")}, apply: made("by-hand", "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
+		"the one that it has, no Cluster":  {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
+		"the one that it has, elsewhere":   {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
+		"a VPC that somebody refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
+		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one is that of a Fargate profile"}}},
+	})
+}
+
+// What nobody could look up may be what the name is kept for.
+func TestNoNameOfAFargateProfileIsFreeWhenNobodyCouldLook(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo", fargate(selecting("a")))
+	world := newWorld(controlPlane, builder.Cluster("demo"))
+	apply := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
+	for _, question := range []string{"ReferrersTo", "Cluster", "CAPTControlPlane", "ClusterOf"} {
+		_, err := validation.WorkspaceTemplateApplyCreation(t.Context(), deafTo{world, question}, apply)
+		require.ErrorIs(t, err, errDeaf, question)
+	}
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // templateLookup looks up the WorkspaceTemplate that a field names.
@@ -63,6 +64,8 @@ func templated(
 	users := make(map[string]string, len(variables))
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		switch {
+		case name == naming.ProfileVariable:
+			findings.Refuse(forbidden(variablesPath.Key(name), "names a Fargate profile: what has it is taken for that of one; give the variable another name"))
 		case slices.Contains(ours, name):
 			findings.Warn(variablesPath.Key(name), "has no effect, since CAPT sets this variable; remove it")
 		case variableName.MatchString(name): // Others are refused, and need no warning besides.

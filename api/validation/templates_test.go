@@ -28,6 +28,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -64,16 +65,28 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 }
 
 func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
-	world := newWorld(builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"))
+	versioned := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
+		params.Vars = append(params.Vars, terraform.Var{Key: "version", Value: "${kubernetes_version}"})
+	})
+	world := newWorld(builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("eks-only", versioned))
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
-		"with everything that is wrong for all Clusters": {object: []builder.Option{vpcVariables("a-b", "c"), fargate(selecting("A")),
+		"with what may be wrong for some": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
+			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: the profile has this selector already"}},
+		"with a profile of a template that may come where the Clusters are": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "later"
+		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
+		"with a profile of a template that does not fit": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "eks-only"
+		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate default/eks-only has a placeholder ${kubernetes_version}"}},
+		"with everything that is wrong for all Clusters": {object: []builder.Option{vpcVariables("a-b", "c", "profile_name", "d"), fargate(selecting("A")),
 			plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"k": "a;b"}
 				c.Spec.Addons = []controlplanev1.Addon{{Name: "coredns", ConfigurationValues: "[]"}}
 			})},
 			refused: []finding{
 				{"spec.template.spec.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"},
+				{"spec.template.spec.variables[profile_name]", field.ErrorTypeForbidden, "names a Fargate profile"},
 				{"spec.template.spec.additionalTags[k]", field.ErrorTypeInvalid, "letters, digits, spaces"},
 				{"spec.template.spec.addons[0].configurationValues", field.ErrorTypeInvalid, "JSON or YAML object"},
 				{"spec.template.spec.fargateProfiles[0].selectors[0].namespace", field.ErrorTypeInvalid, "no pod can match"},

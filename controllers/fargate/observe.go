@@ -131,7 +131,7 @@ func (f *Facts) busy() bool {
 // name of the Cluster nor that of the profile ever changes. CAPT writes no reference down: who compares the list with Git, as a
 // whole, would see a difference for ever.
 func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation, busy bool) (Profile, error) {
-	want, ref := expectation(controlPlane, spec, on), spec.WorkspaceTemplateApplyRef
+	want, ref := adoption.OfProfile(on.ClusterName, spec, ""), spec.WorkspaceTemplateApplyRef
 	if ref == nil {
 		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
@@ -144,15 +144,6 @@ func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTC
 		return profile, err
 	}
 	return profile, profile.desire(r.Cached, controlPlane, spec, ref.Name, on)
-}
-
-// expectation is what would be made for a profile.
-func expectation(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation) adoption.Expectation {
-	return adoption.Expectation{
-		SchemeName: naming.FargateWorkspaceTemplateApply(on.ClusterName, spec.Name),
-		Template:   spec.WorkspaceTemplateRef,
-		Variables:  map[string]string{naming.ClusterVariable: on.ClusterName, naming.ProfileVariable: spec.Name},
-	}
 }
 
 // desire computes the WorkspaceTemplateApply of a profile. Its Workspace stays below that of the control plane: whoever deletes

@@ -126,6 +126,8 @@ func TestCAPTClustersThatAreRefused(t *testing.T) {
 			field: "spec.template.spec.region", says: "should match"},
 		{name: "template: two VPCs", document: document("CAPTClusterTemplate", "class", `{template: {spec: {region: eu-central-1, vpc: {existingID: vpc-1, template: {ref: {name: vpc}}}}}}`),
 			field: "spec.template.spec.vpc", says: "exactly one of existingID and template"},
+		{name: "the variable of a Fargate profile", document: network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {profile_name: a}}}}`),
+			field: "spec.vpc.template.variables[profile_name]", says: "give the variable another name"},
 		{name: "template: a variable with a dash", document: document("CAPTClusterTemplate", "class", `{template: {spec: {region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {a-b: c}}}}}}`),
 			field: "spec.template.spec.vpc.template.variables[a-b]", says: "letters, digits and underscores"},
 	})

@@ -47,6 +47,8 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 			document: planeWith(`region: eu-west-1`), field: "spec.region", says: "eu-central-1"},
 		{name: "another region", given: running("1.35"),
 			document: planeWith(`region: eu-west-1`), field: "spec.region", says: "a cluster can not move to another region"},
+		{name: "the variable of a Fargate profile", document: planeWith(`variables: {profile_name: a}`),
+			field: "spec.variables[profile_name]", says: "give the variable another name"},
 		{name: "a variable with a dash", document: planeWith(`variables: {a-b: c}`),
 			field: "spec.variables[a-b]", says: "letters, digits and underscores"},
 		{name: "a value that would end a string of the module", given: []string{pasted("eks")}, document: planeWith(`variables: {owner: '"'}`),
@@ -138,40 +140,6 @@ func running(version string) []string {
 		plane(`{version: "` + version + `", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
 		document("WorkspaceTemplateApply", "demo-eks-controlplane-apply", `{templateRef: {name: eks}, variables: {cluster_name: demo, region: eu-central-1, kubernetes_version: "`+version+`"}}`),
 	}
-}
-
-// profile is a Fargate profile that is right but for one thing.
-func profile(more string) string {
-	return planeWith(`fargateProfiles: [{workspaceTemplateRef: {name: fargate}, %s}]`, more)
-}
-
-func TestFargateProfilesThatAreRefused(t *testing.T) {
-	t.Parallel()
-	refuse(t, []refusal{
-		{name: "a name with a space", document: profile(`name: "a b", selectors: [{namespace: a}]`),
-			field: "spec.fargateProfiles[0].name", says: "should match"},
-		{name: "a name that is too long", document: profile(fmt.Sprintf(`name: %s, selectors: [{namespace: a}]`, strings.Repeat("n", 101))),
-			field: "spec.fargateProfiles[0].name", says: "Too long"},
-		{name: "a name of EKS' own", document: profile(`name: eks-a, selectors: [{namespace: a}]`),
-			field: "spec.fargateProfiles[0].name", says: "reserved by EKS"},
-		{name: "a name twice", document: planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: f}}, {name: a, selectors: [{namespace: b}], workspaceTemplateRef: {name: f}}]`),
-			field: "spec.fargateProfiles[1]", says: "Duplicate value"},
-		{name: "no selector", document: profile(`name: a, selectors: []`),
-			field: "spec.fargateProfiles[0].selectors", says: "at least 1 items"},
-		{name: "six selectors", document: profile(`name: a, selectors: [{namespace: a}, {namespace: b}, {namespace: c}, {namespace: d}, {namespace: e}, {namespace: f}]`),
-			field: "spec.fargateProfiles[0].selectors", says: "at most 5 items"},
-		{name: "a selector without a namespace", document: profile(`name: a, selectors: [{labels: {a: b}}]`),
-			field: "spec.fargateProfiles[0].selectors[0].namespace", says: "Required value"},
-		{name: "six labels", document: profile(`name: a, selectors: [{namespace: a, labels: {a: v, b: v, c: v, d: v, e: v, f: v}}]`),
-			field: "spec.fargateProfiles[0].selectors[0].labels", says: "at most 5"},
-		{name: "a label that no pod can have", document: profile(`name: a, selectors: [{namespace: a, labels: {"a b": v}}]`),
-			field: "spec.fargateProfiles[0].selectors[0].labels[a b]", says: "name part"},
-		{name: "no template", document: planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: a}]}]`),
-			field: "spec.fargateProfiles[0].workspaceTemplateRef", says: "Required value"},
-		{name: "a template that others keep to themselves", given: platform(),
-			document: planeWith(`fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: private, namespace: platform}}]`),
-			field:    "spec.fargateProfiles[0].workspaceTemplateRef", says: "spec.allowedNamespaces"},
-	})
 }
 
 // many joins n copies of a format, each with its number.

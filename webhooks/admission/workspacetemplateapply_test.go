@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -156,6 +157,39 @@ func TestANameThatIsKeptIsRefusedWhenItsTemplateExistsToo(t *testing.T) {
 			got := defaulted(t, workspaceTemplateApplyDefaults(lookedUp{World: w, cached: w}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, got)))
+		})
+	}
+}
+
+// The live API server can not be asked for what an index of the cache finds, and is not asked for many Clusters.
+func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
+	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
+	objects := []client.Object{controlPlane, builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
+	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), world{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
+	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
+	made := func(name, template, profile string, options ...builder.Option) *wta {
+		identity := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile})
+		return builder.WorkspaceTemplateApply(name, append(options, of("", template), identity)...)
+	}
+	kept := []string{"metadata.name"}
+	for name, row := range map[string]struct {
+		apply *wta
+		named string
+		want  []string
+	}{
+		"as it would be made":               {made("demo-web-fargate-apply", "fargate", "web"), "demo-web-fargate", nil},
+		"of another template":               {made("demo-web-fargate-apply", "small", "web"), "", kept},
+		"of another profile":                {made("demo-web-fargate-apply", "fargate", "other"), "", kept},
+		"of another template, by its hash":  {made(hashed, "small", "Batch_1"), "", kept},
+		"of another template, by reference": {made("by-hand", "small", "adopted"), "", kept},
+		"the control plane's own":           {made("demo-web-fargate-apply", "small", "web", builder.OwnedBy(controlPlane)), "demo-web-fargate", nil},
+		"restored":                          {made("demo-web-fargate-apply", "small", "web", builder.WithWorkspaceName("x")), "x", nil},
+		"a name that nobody keeps":          {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := defaulted(t, workspaceTemplateApplyDefaults(lookedUp{World: live, cached: cached}), nil, row.apply)
+			assert.Equal(t, row.named, got.Spec.WorkspaceName)
+			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(cached), nil, got)))
 		})
 	}
 }

@@ -1,0 +1,99 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package adoption
+
+import (
+	"fmt"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// OfProfile is what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. The name of its
+// Cluster is empty while nobody knows it. recorded is the name in status of the profile.
+func OfProfile(clusterName string, profile *controlplanev1.FargateProfile, recorded string) Expectation {
+	want := Expectation{
+		profile:  profile.Name,
+		byScheme: profile.WorkspaceTemplateApplyRef == nil,
+		Recorded: recorded,
+		Template: profile.WorkspaceTemplateRef,
+		Variables: map[string]string{
+			naming.ClusterVariable: clusterName,
+			naming.ProfileVariable: profile.Name,
+		},
+	}
+	if clusterName != "" {
+		want.SchemeName = naming.FargateWorkspaceTemplateApply(clusterName, profile.Name)
+	}
+	return want
+}
+
+// profileDifference is a Difference in the Fargate profile. One that has the name of a profile is never that of a VPC or of a
+// control plane itself.
+func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {
+	given := apply.Spec.Variables[naming.ProfileVariable]
+	switch {
+	case given == want.profile:
+		return ""
+	case want.profile == "":
+		return "is that of a Fargate profile"
+	case given == "":
+		return "has no " + naming.ProfileVariable
+	}
+	return "has another " + naming.ProfileVariable
+}
+
+// source is what names the WorkspaceTemplateApply.
+func (want Expectation) source() string {
+	switch {
+	case want.profile == "":
+		return "spec.workspaceTemplateApplyRef"
+	case want.byScheme:
+		return "the naming scheme, for Fargate profile " + want.profile + ","
+	}
+	return fmt.Sprintf("spec.fargateProfiles[%s].workspaceTemplateApplyRef", want.profile)
+}
+
+// anotherName says how to have a WorkspaceTemplateApply of another name. A reference can be set, but not changed.
+func (want Expectation) anotherName() string {
+	switch {
+	case want.profile == "":
+		return "Make this object anew without the reference"
+	case want.byScheme:
+		return "Give the profile a workspaceTemplateApplyRef to another name"
+	}
+	return "Take the profile out of spec, and put it in again without the reference"
+}
+
+// Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
+func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
+	made, correct, same := "would make", "correct the reference, by making this object anew where it is set already", "template and "+naming.ClusterVariable
+	if want.profile != "" {
+		made = "would make for Fargate profile " + want.profile
+		correct = "correct the reference, by taking the profile out of spec and putting it in again where it is set already"
+		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
+	}
+	if want.byScheme {
+		correct = "give the profile a workspaceTemplateApplyRef to that"
+	}
+	text := fmt.Sprintf("WorkspaceTemplateApply %s is not what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
+	if want.profile == "" && want.profileDifference(apply) != "" {
+		return text // It can not become that of a control plane: the variable is the identity of what exists in AWS.
+	}
+	return text + fmt.Sprintf("; if %s is really this object's, give both the same %s first", apply.Name, same)
+}

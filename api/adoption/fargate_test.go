@@ -1,0 +1,194 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package adoption_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// batch is a Fargate profile of the template "fargate", and referring one that refers to "x".
+var (
+	batch     = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}
+	referring = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+		WorkspaceTemplateApplyRef: &infrav1.WorkspaceTemplateApplyReference{Name: "x"}}
+)
+
+// applyOf makes a WorkspaceTemplateApply of a template, with the identity that CAPT gives to Fargate profiles.
+func applyOf(name, template, cluster, profile string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	variables := map[string]string{"cluster_name": cluster, "profile_name": profile}
+	maps.DeleteFunc(variables, func(_, value string) bool { return value == "" })
+	given := []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: template}), builder.WithVariables(variables)}
+	return builder.WorkspaceTemplateApply(name, append(given, options...)...)
+}
+
+func TestWhatAFargateProfileExpects(t *testing.T) {
+	want := adoption.OfProfile("demo", batch, "demo-batch-fargate-apply")
+	assert.Equal(t, "demo-batch-fargate-apply", want.SchemeName)
+	assert.Equal(t, "demo-batch-fargate-apply", want.Recorded)
+	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate"}, want.Template)
+	assert.Equal(t, map[string]string{"cluster_name": "demo", "profile_name": "batch"}, want.Variables)
+	assert.Empty(t, adoption.OfProfile("", batch, "").SchemeName, "nobody knows it before the Cluster")
+}
+
+func TestWhatAFargateProfileMayTake(t *testing.T) {
+	owner := builder.CAPTControlPlane("demo")
+	owned := builder.OwnedBy(owner)
+	known, early := adoption.OfProfile("demo", referring, ""), adoption.OfProfile("", referring, "")
+	recorded := adoption.OfProfile("demo", referring, "x")
+	const (
+		template       = "it refers to another WorkspaceTemplate"
+		noCluster      = "it has no cluster_name"
+		anotherCluster = "it has another cluster_name"
+		noProfile      = "it has no profile_name"
+		anotherProfile = "it has another profile_name"
+	)
+	for name, row := range map[string]struct {
+		want     adoption.Expectation
+		apply    *infrav1.WorkspaceTemplateApply
+		conflict string // Empty when it may be taken.
+	}{
+		"its own":                                      {known, applyOf("x", "fargate", "demo", "batch", owned), ""},
+		"its own, of the template it had before":       {known, applyOf("x", "former", "demo", "batch", owned), ""},
+		"its own, of another cluster":                  {known, applyOf("x", "fargate", "other", "batch", owned), anotherCluster},
+		"its own, while the Cluster is not known":      {early, applyOf("x", "former", "demo", "batch", owned), ""},
+		"that of another profile":                      {known, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"that of another profile, in another spelling": {known, applyOf("x", "fargate", "demo", "Batch", owned), anotherProfile},
+		"that of another profile, not known":           {early, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"that of another profile, recorded":            {recorded, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
+		"that of another profile, nobody's, recorded":  {recorded, applyOf("x", "fargate", "demo", "web"), anotherProfile},
+		"that of the control plane itself":             {known, applyOf("x", "eks", "demo", "", owned), noProfile},
+		"that of the control plane, recorded":          {recorded, applyOf("x", "eks", "demo", "", owned), noProfile},
+		"that of the control plane, of its template":   {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
+		"a helper of the older CAPT":                   {known, applyOf("demo-kubeconfig-apply", "kubeconfig", "", "", owned), noCluster},
+		"another's":                                    {known, applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other"))), "belongs to CAPTControlPlane other"},
+		"nobody's, as it would be made":                {known, applyOf("x", "fargate", "demo", "batch"), ""},
+		"nobody's, of another template":                {known, applyOf("x", "former", "demo", "batch"), template},
+		"nobody's, of another template, recorded":      {recorded, applyOf("x", "former", "demo", "batch"), template},
+		"nobody's, of another cluster":                 {known, applyOf("x", "fargate", "other", "batch"), anotherCluster},
+		"nobody's, of another cluster, recorded":       {recorded, applyOf("x", "fargate", "other", "batch"), anotherCluster},
+		"nobody's, of no cluster":                      {known, applyOf("x", "fargate", "", "batch"), noCluster},
+		"nobody's, of another profile":                 {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
+		"nobody's, of no profile":                      {known, applyOf("x", "fargate", "demo", ""), noProfile},
+		"nobody's, while the Cluster is not known":     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, and nobody can tell whether it is meant before the Cluster"},
+		"nobody's, recorded, while it is not known":    {adoption.OfProfile("", referring, "x"), applyOf("x", "fargate", "demo", "batch"), "before the Cluster of this object is known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := adoption.Conflict(owner, row.want, row.apply)
+			if row.conflict == "" {
+				assert.Empty(t, got)
+				return
+			}
+			assert.Contains(t, got, row.conflict)
+			assert.Contains(t, got, "nothing is written to it")
+		})
+	}
+}
+
+func TestCandidatesOfAFargateProfile(t *testing.T) {
+	owner := builder.CAPTControlPlane("demo")
+	owned := builder.OwnedBy(owner)
+	const named = "demo-batch-fargate-apply"
+	for name, row := range map[string]struct {
+		want     adoption.Expectation
+		apply    *infrav1.WorkspaceTemplateApply
+		evidence []adoption.Evidence // None when it is no candidate.
+	}{
+		"one of the name that the scheme gives":          {adoption.OfProfile("demo", batch, ""), applyOf(named, "fargate", "demo", "batch"), []adoption.Evidence{adoption.Named}},
+		"one of that name, whatever it holds":            {adoption.OfProfile("demo", batch, ""), applyOf(named, "vpc", "", ""), []adoption.Evidence{adoption.Named}},
+		"one of that name, and owned":                    {adoption.OfProfile("demo", batch, ""), applyOf(named, "fargate", "demo", "batch", owned), []adoption.Evidence{adoption.Owned, adoption.Named}},
+		"one of another name that is owned":              {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "batch", owned), []adoption.Evidence{adoption.Owned}},
+		"one that is owned, of another template":         {adoption.OfProfile("demo", batch, ""), applyOf("x", "former", "demo", "batch", owned), []adoption.Evidence{adoption.Owned}},
+		"one that is owned, of a cluster nobody knows":   {adoption.OfProfile("", batch, ""), applyOf("x", "former", "demo", "batch", owned), []adoption.Evidence{adoption.Owned}},
+		"one that is owned, of another cluster":          {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "other", "batch", owned), nil},
+		"one that is owned, of another profile":          {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "web", owned), nil},
+		"that of the control plane itself":               {adoption.OfProfile("demo", batch, ""), applyOf("demo-eks-controlplane-apply", "fargate", "demo", "", owned), nil},
+		"one that status records":                        {adoption.OfProfile("demo", batch, "x"), applyOf("x", "former", "demo", "batch"), []adoption.Evidence{adoption.Recorded}},
+		"one that nobody owns":                           {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "batch"), nil},
+		"one of the name that a profile of none can get": {adoption.OfProfile("", batch, ""), applyOf("-batch-fargate-apply", "fargate", "demo", "batch"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var candidates []adoption.Candidate
+			if row.evidence != nil {
+				candidates = []adoption.Candidate{{Name: row.apply.Name, Evidence: row.evidence}}
+			}
+			assert.Equal(t, candidates, row.want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*row.apply}))
+		})
+	}
+}
+
+// A control plane owns those of its profiles, which may even be made from its own template.
+func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T) {
+	for name, owner := range map[string]builder.Option{
+		"controlled": builder.OwnedBy(builder.CAPTControlPlane("demo")),
+		"nobody's":   builder.With(func(*infrav1.WorkspaceTemplateApply) {}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply := applyOf("x", "eks", "demo", "batch", owner)
+			for _, want := range []adoption.Expectation{
+				{SchemeName: "demo-eks-controlplane-apply", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}},
+				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc"}},
+				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": ""}},
+			} {
+				assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make: it is that of a Fargate profile. If another one is meant, correct the reference, by making this object anew where it is set already",
+					adoption.Conflict(builder.CAPTControlPlane("demo"), want, apply))
+				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
+			}
+			untold := adoption.Expectation{SchemeName: "demo-eks-controlplane-apply"}
+			assert.Empty(t, untold.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
+		})
+	}
+}
+
+// Without webhooks, a user can give a control plane a variable of that name.
+func TestWhatAnOwnerHadIsItsOwnWhateverItsVariables(t *testing.T) {
+	want := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo"}}
+	assert.Empty(t, adoption.Conflict(builder.CAPTControlPlane("demo"), want, applyOf("x", "eks", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("demo")))))
+	users := adoption.Expectation{Recorded: "x", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo", "profile_name": "batch"}}
+	assert.Empty(t, adoption.Conflict(builder.CAPTCluster("demo"), users, applyOf("x", "former", "demo", "batch")), "it is no profile's")
+}
+
+// The name is taken all the same, and only a person can say what is to become of that.
+func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
+	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
+	candidates := want.Candidates(builder.CAPTCluster("demo"), []infrav1.WorkspaceTemplateApply{*applyOf("demo-vpc", "vpc", "demo", "batch")})
+	assert.Equal(t, []string{"demo-vpc"}, adoption.Names(candidates, adoption.Named))
+}
+
+func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
+	owner := builder.CAPTControlPlane("demo")
+	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
+	want := adoption.OfProfile("demo", referring, "")
+	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference, by taking the profile out of spec and putting it in again where it is set already; if x is really this object's, give both the same template, cluster_name and profile_name first",
+		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
+	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, which belongs to CAPTControlPlane other; nothing is written to it. Take the profile out of spec, and put it in again without the reference",
+		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
+
+	const named = "demo-batch-fargate-apply"
+	want = adoption.OfProfile("demo", batch, named)
+	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply demo-batch-fargate-apply is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef to that; if demo-batch-fargate-apply is really this object's, give both the same template, cluster_name and profile_name first",
+		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
+	assert.Equal(t, "the naming scheme, for Fargate profile batch, names demo-batch-fargate-apply, which belongs to CAPTControlPlane other; nothing is written to it. Give the profile a workspaceTemplateApplyRef to another name",
+		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "batch", anothers)))
+}
