@@ -48,11 +48,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
 	want := expectation(controlPlane, cluster)
-	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want)
-	if err == nil {
-		f.Fargate, err = r.fargate().Existing(ctx, controlPlane)
-	}
-	if err != nil || cluster == nil {
+	if err := r.observeApplies(ctx, controlPlane, want, f); err != nil || cluster == nil {
 		return f, err
 	}
 	if err := r.observeInfrastructure(ctx, f); err != nil {
@@ -77,6 +73,15 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	r.observeTimeouts(controlPlane, f)
 	return f, r.observeProfiles(ctx, controlPlane, f)
+}
+
+// observeApplies looks for the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
+func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, want adoption.Expectation, f *Facts) (err error) {
+	if f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
+		return err
+	}
+	f.Fargate, err = r.fargate().Existing(ctx, controlPlane)
+	return err
 }
 
 func (r *Reconciler) fargate() fargate.Readers {

@@ -54,7 +54,7 @@ func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlp
 			continue
 		}
 		if err := profile.Apply.Write(ctx, c, manager); err != nil {
-			errs = append(errs, fmt.Errorf("Fargate profile %s: %w", profile.Name, err))
+			errs = append(errs, fmt.Errorf("writing Fargate profile %s: %w", profile.Name, err))
 			continue
 		}
 		f.Busy = true

@@ -111,7 +111,7 @@ func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTC
 	for i := range controlPlane.Spec.FargateProfiles {
 		spec := &controlPlane.Spec.FargateProfiles[i]
 		if profiles[i], err = r.profile(ctx, controlPlane, spec, on, f.Busy); err != nil {
-			return fmt.Errorf("Fargate profile %s: %w", spec.Name, err)
+			return fmt.Errorf("looking at Fargate profile %s: %w", spec.Name, err)
 		}
 	}
 	f.Profiles = profiles

@@ -45,8 +45,6 @@ func newWorld(t *testing.T, scope terraform.Scope) *world {
 	return &world{shared.NewWorld(t, scope)}
 }
 
-func (w *world) in(t *testing.T) *world { return &world{w.World.In(t)} }
-
 const (
 	// vpcModule has the description of the VPC that profiles need.
 	vpcModule = stage.VPCModule + `output "vpc_config" {
