@@ -1,0 +1,99 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package move_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// Names of what belongs to the Fargate profile.
+const (
+	profile          = "demo-batch-fargate-apply"
+	profileWorkspace = "demo-batch-fargate"
+)
+
+const profileModule = `
+variable "profile_name" {
+  type = string
+}
+variable "private_subnets" {
+  type = list(string)
+}
+resource "terraform_data" "profile" {
+  input = var.profile_name
+}
+`
+
+// withProfile is everything with a Fargate profile, and what that needs to know of VPC and control plane.
+func withProfile() []string {
+	documents := everything("Namespaced")
+	documents[0] = template("vpc", "Namespaced", vpcModule+"output \"vpc_config\" {\n  value = \"private_subnets = [\\\"subnet-1\\\"]\"\n}\n", "vpc_name")
+	documents[1] = template("eks", "Namespaced", controlPlaneModule+"output \"cluster_certificate_authority_data\" {\n  value = \"Y2E=\"\n}\n", "cluster_name", "kubernetes_version")
+	return append(documents, template("fargate", "Namespaced", profileModule, "profile_name")+
+		"        varFiles: [{source: SecretKey, secretKeyRef: {name: '${vpc_connection_secret}', key: vpc_config}}]\n")
+}
+
+// A profile goes along with its cluster: it is neither made nor destroyed, and known by what it says itself, since status is lost.
+func TestAFargateProfileMovesWithItsCluster(t *testing.T) {
+	w := newWorld(t)
+	w.labelled()
+	w.apply(source, withProfile()...)
+	w.awaitReady(source, "v1.34.0")
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	w.change(source, controlPlane, "demo", func() {
+		controlPlane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{
+			Name: "batch", Selectors: []controlplanev1.FargateSelector{{Namespace: "batch"}}, WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
+		}}
+	})
+	w.awaitCondition(source, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
+	w.awaitReady(source, "v1.34.0")
+	w.awaitBlock(profile, "until-paused")
+	w.read(source, controlPlane, "demo")
+	statuses := controlPlane.Status.FargateProfiles
+	require.Len(t, statuses, 1)
+	t.Parallel()
+
+	began := time.Now()
+	w.startMove().wait()
+	for _, kind := range moved {
+		require.Empty(t, w.names(source, kind), kind.Kind)
+	}
+	w.awaitReady(target, "v1.34.0")
+	w.awaitCondition(target, controlPlane, "demo", controlplanev1.FargateProfileReadyCondition, "")
+	w.read(target, controlPlane, "demo")
+	require.Equal(t, statuses, controlPlane.Status.FargateProfiles)
+	require.True(t, controllerutil.ContainsFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer))
+	for _, on := range []*side{source, target} {
+		w.requireUntouched(on, began)
+	}
+	require.Empty(t, w.done(began), "Terraform changed nothing")
+
+	owner := &clusterv1.Cluster{}
+	w.read(target, owner, "demo")
+	require.NoError(t, target.Delete(t.Context(), owner))
+	w.awaitGone(target, owner, "demo")
+	require.Equal(t, []string{"destroy " + profileWorkspace, "destroy " + eksWorkspace, "destroy " + vpcWorkspace}, w.done(began))
+	require.Zero(t, w.cloud())
+}
