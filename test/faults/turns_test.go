@@ -1,0 +1,384 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/provider/failures"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const (
+	// quotaReached is an error that a person must mend, and beingChanged one that passes: EKS changes another profile.
+	quotaReached = "\nError: creating EKS Fargate Profile (demo:a): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, ResourceLimitExceededException: Fargate Profile limit exceeded for cluster.\n"
+	beingChanged = "\nError: creating EKS Fargate Profile (demo:a): operation error EKS: CreateFargateProfile, https response error StatusCode: 409, ResourceInUseException: Cannot create Fargate Profile a because cluster demo currently has Fargate profile b in status CREATING\n"
+	// aWhile is how long an operation takes in these stories: what could overlap would.
+	aWhile = 400 * time.Millisecond
+)
+
+// profiles take turns.
+var profiles = []string{"profile-a", "profile-b", "profile-c"}
+
+// slow lets every operation take its time.
+var slow = scripted.Script{Apply: scripted.Step{Delay: aWhile}, Destroy: scripted.Step{Delay: aWhile}}
+
+// inSeries labels a WorkspaceTemplateApply as one of those of a Cluster that take turns.
+func inSeries(document, cluster, turns string) string {
+	labels := fmt.Sprintf("metadata:\n  labels: {%s: %s, %s: %s}\n", clusterv1.ClusterNameLabel, cluster, naming.TurnsLabel, turns)
+	return strings.Replace(document, "metadata:\n", labels, 1)
+}
+
+// profile is a WorkspaceTemplateApply of the series of this file.
+func profile(name, cidr string) string {
+	return inSeries(workspaceTemplateApply(name, cidr), "demo", naming.FargateTurns)
+}
+
+// beginProfiles makes all profiles at once.
+func (w *world) beginProfiles() {
+	w.Helper()
+	w.user(w.template())
+	for _, name := range profiles {
+		w.user(profile(name, before))
+	}
+}
+
+// operations are those of a kind on Workspaces of these names, in the order in which they began.
+func (w *world) operations(kind scripted.Operation, names ...string) []scripted.Entry {
+	w.Helper()
+	journal, err := w.scripts.Journal()
+	require.NoError(w, err)
+	return slices.DeleteFunc(journal, func(entry scripted.Entry) bool {
+		ours := slices.ContainsFunc(names, func(name string) bool { return entry.Of(w.workspaceKey(name)) })
+		return entry.Operation != kind || !ours
+	})
+}
+
+// requireTurnsTaken proves that Terraform has applied and destroyed so many times, and that nothing of it overlapped.
+func (w *world) requireTurnsTaken(applies, destroys int, names ...string) {
+	w.Helper()
+	applied, destroyed := w.operations(scripted.Apply, names...), w.operations(scripted.Destroy, names...)
+	require.Len(w, applied, applies)
+	require.Len(w, destroyed, destroys)
+	all := append(applied, destroyed...)
+	slices.SortFunc(all, func(a, b scripted.Entry) int { return a.Start.Compare(b.Start) })
+	for i, next := range all[1:] {
+		last := all[i]
+		require.False(w, last.End.IsZero() || last.End.After(next.Start), "%s of %s began at %s, %s of %s ended at %s",
+			next.Operation, next.Name, next.Start, last.Operation, last.Name, last.End)
+	}
+}
+
+// hasWaited tells whether a WorkspaceTemplateApply ever said that it waits for its turn, by that condition.
+func (w *world) hasWaited(name, conditionType string) bool {
+	return slices.ContainsFunc(w.chronicle.applyVersions(w.applyKey(name)), func(version *infrav1.WorkspaceTemplateApply) bool {
+		condition := meta.FindStatusCondition(version.Status.Conditions, conditionType)
+		return condition != nil && condition.Reason == infrav1.WaitingForTurnReason
+	})
+}
+
+// awaitRevision waits until a WorkspaceTemplateApply is Ready with another revision than before.
+func (w *world) awaitRevision(name, cidr, was string) string {
+	w.Helper()
+	w.insist(tick, func() string {
+		if apply := w.get(name); apply == nil || apply.Status.LastAppliedRevision == was {
+			return name + " has no other revision"
+		}
+		return ""
+	})
+	return w.awaitReady(name, cidr).Status.LastAppliedRevision
+}
+
+// The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
+func TestThoseThatTakeTurnsAreMadeChangedAndDestroyedOneAtATime(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		for _, name := range profiles {
+			w.play(name, slow)
+		}
+		w.beginProfiles()
+		revisions := map[string]string{}
+		for _, name := range profiles {
+			revisions[name] = w.awaitReady(name, before).Status.LastAppliedRevision
+		}
+		w.requireTurnsTaken(3, 0, profiles...)
+		require.True(w, w.hasWaited(profiles[2], infrav1.ReadyCondition))
+		w.awaitQuiet(2 * time.Second)
+
+		w.user(w.templateWith(templateName, sandbox.ProviderConfigName, module+"# edited\n"))
+		for _, name := range profiles {
+			revisions[name] = w.awaitRevision(name, before, revisions[name])
+		}
+		w.requireTurnsTaken(6, 0, profiles...)
+
+		for _, name := range profiles {
+			w.user(profile(name, after))
+		}
+		for _, name := range profiles {
+			w.awaitRevision(name, after, revisions[name])
+			require.Len(w, w.writes(name), 3, "one to make it, and two to change it")
+		}
+		w.requireTurnsTaken(9, 0, profiles...)
+
+		for _, name := range profiles {
+			w.removeApply(name)
+		}
+		for _, name := range profiles {
+			w.awaitGone(name)
+		}
+		w.requireTurnsTaken(9, 3, profiles...)
+		require.True(w, w.hasWaited(profiles[2], infrav1.DeletingCondition))
+		w.end(profiles...)
+	})
+}
+
+// The garbage collector deletes all that an owner had at the same moment.
+func TestWhatTheGarbageCollectorDeletesIsDestroyedOneAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, current, terraform.ScopeNamespaced)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
+	require.NoError(w, w.Create(w.Context(), owner))
+	w.beginProfiles()
+	for _, name := range profiles {
+		w.play(name, slow)
+		w.editApply(name, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"%s"}]}}`, owner.UID))
+	}
+	for _, name := range profiles {
+		w.awaitReady(name, before)
+	}
+	w.remove(owner)
+	for _, name := range profiles {
+		w.awaitGone(name)
+	}
+	w.requireTurnsTaken(3, 3, profiles...)
+	w.end(profiles...)
+}
+
+// So does the deletion of the namespace. Workspaces that are in the namespace it deletes itself, all at once, before anybody
+// can order them; cluster-wide ones are left to their owners.
+func TestWhatGoesWithItsNamespaceIsDestroyedOneAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, current, terraform.ScopeCluster)
+	for _, name := range profiles {
+		w.play(name, slow)
+	}
+	w.beginProfiles()
+	for _, name := range profiles {
+		w.awaitReady(name, before)
+	}
+	w.remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
+	for _, name := range profiles {
+		w.awaitGone(name)
+	}
+	w.requireTurnsTaken(3, 3, profiles...)
+	require.Empty(w, w.resources())
+}
+
+// A profile that can not be made as it is does not hold the others up, although Terraform tries again and again.
+func TestOneThatAPersonMustMendDoesNotHoldTheOthersUp(t *testing.T) {
+	withEachProvider(t, func(w *world) {
+		w.play("profile-a", scripted.Script{Apply: scripted.Step{Delay: aWhile, Stderr: quotaReached}})
+		w.beginProfiles()
+		broken := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "limit exceeded")
+		require.Equal(w, "Quota", broken.Status.LastFailureClass)
+		w.awaitReady("profile-b", before)
+		w.awaitReady("profile-c", before)
+		w.awaitNotReady("profile-a", infrav1.ApplyFailedReason)
+
+		w.play("profile-a", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
+		w.awaitReady("profile-a", before)
+		for _, name := range profiles {
+			w.removeApply(name)
+		}
+		w.awaitDeleting("profile-a", infrav1.DestroyFailedReason)
+		w.awaitGone("profile-b")
+		w.awaitGone("profile-c")
+		w.end(profiles...)
+	})
+}
+
+// Where a retry is expected to come through, the others wait for it. That costs no write, however often it is tried.
+func TestOneThatIsTriedAgainKeepsItsTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, current, terraform.ScopeNamespaced)
+	w.play("profile-a", scripted.Script{Apply: scripted.Step{Stderr: beingChanged}})
+	w.beginProfiles()
+	locked := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "something else is at work")
+	require.Equal(w, "Lock", locked.Status.LastFailureClass)
+	for _, name := range profiles[1:] {
+		w.awaitNotReady(name, infrav1.WaitingForTurnReason, "Terraform works on one WorkspaceTemplateApply of Cluster demo")
+	}
+	w.awaitQuiet(time.Second)
+	since, tried := time.Now(), w.count("profile-a", scripted.Apply)
+	w.insist(slowTick, func() string {
+		if w.count("profile-a", scripted.Apply) < tried+2 {
+			return "it is not tried again"
+		}
+		return ""
+	})
+	require.Empty(w, w.allWrites(since))
+	for _, name := range profiles[1:] {
+		require.Nil(w, w.workspace(name))
+		w.awaitNotReady(name, infrav1.WaitingForTurnReason)
+		require.Nil(w, w.get(name).Status.StartedTime)
+	}
+
+	w.mend("profile-a")
+	for _, name := range profiles {
+		w.awaitReady(name, before)
+		require.Len(w, w.writes(name), 1)
+	}
+	w.end(profiles...)
+}
+
+// Every error that is there tells whether the others wait.
+func TestTheClassOfAnErrorTellsWhetherTheOthersWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, current, terraform.ScopeNamespaced)
+	w.user(w.template())
+	passing := map[string]bool{"Throttle": true, "Lock": true, "Timeout": true, "Network": true}
+	classes := map[string]failures.Sample{}
+	for _, sample := range failures.Samples() {
+		if sample.Stderr != "" {
+			classes[sample.Class] = sample
+		}
+	}
+	require.Len(w, classes, 9)
+	var names []string
+	for class, sample := range classes {
+		cluster := strings.ToLower(class)
+		first, second := cluster+"-a", cluster+"-b"
+		names = append(names, first, second)
+		w.play(first, scripted.Script{Apply: scripted.Step{Stderr: sample.Stderr}})
+		w.user(inSeries(workspaceTemplateApply(first, before), cluster, naming.FargateTurns))
+		w.awaitNotReady(first, infrav1.ApplyFailedReason)
+		w.user(inSeries(workspaceTemplateApply(second, before), cluster, naming.FargateTurns))
+	}
+	for class := range classes {
+		if second := strings.ToLower(class) + "-b"; passing[class] {
+			w.awaitNotReady(second, infrav1.WaitingForTurnReason)
+			require.Zero(w, w.count(second, scripted.Apply), class)
+		} else {
+			w.awaitReady(second, before)
+		}
+	}
+	for _, name := range names {
+		w.mend(name)
+	}
+	for _, name := range names {
+		w.awaitReady(name, before)
+	}
+	w.end(names...)
+}
+
+// What could not even be planned is destroyed all the same, and the error of before does not end its turn.
+func TestWhatFailedBeforeIsDestroyedInItsTurn(t *testing.T) {
+	t.Parallel()
+	inBothScopes(t, func(w *world) {
+		w.beginProfiles()
+		for _, name := range profiles {
+			w.awaitReady(name, before)
+		}
+		for _, name := range profiles {
+			w.play(name, scripted.Script{Plan: scripted.Step{Stderr: unsupported}, Destroy: scripted.Step{Delay: aWhile}})
+			w.edit(name, `{"metadata":{"annotations":{"look":"again"}}}`)
+			w.awaitNotReady(name, infrav1.PlanFailedReason)
+		}
+		for _, name := range profiles {
+			w.removeApply(name)
+		}
+		for _, name := range profiles {
+			w.awaitGone(name)
+		}
+		w.requireTurnsTaken(3, 3, profiles...)
+		w.end(profiles...)
+	})
+}
+
+func TestOnlyThoseOfOneClusterWithTheSameLabelTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, current, terraform.ScopeNamespaced)
+	w.play("slow", scripted.Script{Apply: scripted.Step{Hang: true}})
+	w.user(w.template(), profile("slow", before))
+	w.awaitOperation("slow", scripted.Apply, 1)
+	w.user(profile("same", before),
+		inSeries(workspaceTemplateApply("other-cluster", before), "other", naming.FargateTurns),
+		inSeries(workspaceTemplateApply("other-series", before), "demo", "something-else"),
+		workspaceTemplateApply("alone", before))
+	for _, name := range []string{"other-cluster", "other-series", "alone"} {
+		w.awaitReady(name, before)
+	}
+	w.awaitNotReady("same", infrav1.WaitingForTurnReason)
+	require.Zero(w, w.count("same", scripted.Apply))
+
+	// Who leaves the series does not keep the others any more.
+	w.editApply("slow", fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, naming.TurnsLabel))
+	w.awaitReady("same", before)
+	require.False(w, w.ready("slow"))
+	w.end("slow", "same", "other-cluster", "other-series", "alone")
+}
+
+// A manager that was restarted does not know who is at work before it has looked at everybody.
+func TestAfterARestartOfTheManagerNobodyBeginsBeside(t *testing.T) {
+	var worlds []*world
+	for _, scope := range terraform.Scopes() {
+		w := newWorld(t, current, scope)
+		w.play("profile-a", scripted.Script{Apply: scripted.Step{Hang: true}, Destroy: scripted.Step{Delay: aWhile}})
+		w.beginProfiles()
+		w.awaitOperation("profile-a", scripted.Apply, 1)
+		for _, name := range profiles[1:] {
+			w.play(name, slow)
+			w.awaitNotReady(name, infrav1.WaitingForTurnReason)
+		}
+		worlds = append(worlds, w)
+	}
+	require.NoError(t, current.Restart(t.Context(), sandbox.Manager))
+	t.Parallel() // Nobody else has lost a manager.
+
+	for _, w := range worlds {
+		t.Run(string(w.scope), func(t *testing.T) {
+			t.Parallel()
+			w.T = t
+			w.user(workspaceTemplateApply("probe", before))
+			w.awaitReady("probe", before) // So the manager is at work.
+			w.user(profile("profile-b", after))
+			w.awaitNotReady("profile-b", infrav1.WaitingForTurnReason)
+			for _, name := range profiles[1:] {
+				require.Nil(w, w.workspace(name), "it was made beside one that Terraform is at work on")
+			}
+			w.play("profile-a", slow)
+			w.awaitReady("profile-a", before)
+			w.awaitReady("profile-b", after)
+			w.awaitReady("profile-c", before)
+			w.requireTurnsTaken(3, 0, profiles...)
+			w.end(append(profiles, "probe")...)
+		})
+	}
+}
