@@ -47,9 +47,6 @@ func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTC
 
 func (r *Reconciler) actOnProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	metrics.FargateProfiles.Observe(client.ObjectKeyFromObject(controlPlane), f.Fargate.Measured(), f.Now)
-	if f.Paused != "" {
-		return nil
-	}
 	return f.Fargate.Act(ctx, r.Client, controlPlane)
 }
 

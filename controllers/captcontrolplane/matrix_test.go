@@ -83,7 +83,7 @@ func rows() (all []row) {
 		add("Terraform at work on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is, func(s *scene) { s.Fargate.ClusterReady = false })
 	}
 	for _, r := range slices.Clone(all) {
-		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
+		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused, s.Fargate.Paused = "annotation", "annotation" })...)
 	}
 	for _, lack := range lacks() {
 		for _, result := range results() {

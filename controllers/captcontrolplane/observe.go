@@ -81,6 +81,7 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 		return err
 	}
 	f.Fargate, err = r.fargate().Existing(ctx, controlPlane)
+	f.Fargate.Paused = f.Paused
 	return err
 }
 

@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -101,6 +103,33 @@ func TestConditionsOfProfilesGoWithTheLastProfile(t *testing.T) {
 		assert.NotContains(t, builder.Story(got.Conditions), conditionType)
 	}
 	assert.Empty(t, got.FargateProfiles)
+}
+
+func TestNothingIsMadeForAProfileWhilePaused(t *testing.T) {
+	network := connection(map[string]string{"vpc_config": `private_subnets = ["subnet-1"]`})
+	network.Name = "demo-vpc-connection"
+	w := newWorld(t, append(prepared(), network)...)
+	require.NoError(t, w.reconcile())
+	changeApply(w, builder.WithWorkspaceName("demo-eks-controlplane"))
+	w.terraformMade()
+	change(w, "demo-eks-connection", &corev1.Secret{}, func(s *corev1.Secret) {
+		for key, value := range outputs() {
+			s.Data[key] = []byte(value)
+		}
+	})
+	require.NoError(t, w.reconcile())
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
+		builder.Paused()(c)
+	})
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "False Paused", w.story()["Ready"])
+	assert.Equal(t, "False FargateProfileNotCreating", w.story()["FargateProfileCreating"])
+
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { c.Annotations = nil })
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"patch", "apply demo-a-fargate-apply", "status"}, w.writes)
 }
 
 func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {

@@ -29,8 +29,12 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// Act makes, changes and deletes the profiles. One that can not be written does not hold up the others.
+// Act makes, changes and deletes the profiles, unless the control plane is paused. One that can not be written does not hold up
+// the others.
 func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlplanev1.CAPTControlPlane) error {
+	if f.Paused != "" {
+		return nil
+	}
 	if f.none() {
 		if !Held(controlPlane) || len(controlPlane.Spec.FargateProfiles) > 0 && controlPlane.DeletionTimestamp.IsZero() {
 			return nil
@@ -64,7 +68,7 @@ func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlp
 
 // mayWrite tells whether a profile is to be made or changed now. What is being deleted is made anew when it is gone.
 func (f *Facts) mayWrite(p *Profile) bool {
-	return f.ClusterReady && f.Missing == "" && f.due(p)
+	return f.heldUp() == nil && f.due(p)
 }
 
 // hold keeps the control plane until its profiles are gone, and only then are they made: none is left behind.

@@ -67,6 +67,8 @@ type Facts struct {
 	// Busy is true while Terraform is at work on a profile, or about to be. New ones are made in the order of spec, so the next one
 	// comes when that is done. Those that exist take turns as it comes.
 	Busy bool
+	// Paused says why nothing is written; empty when the control plane is not paused.
+	Paused string
 	// Missing says what must be there before a profile is made or changed, and is not; empty when all is.
 	Missing string
 }

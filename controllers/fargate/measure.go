@@ -25,7 +25,7 @@ func (f *Facts) Measured() []metrics.Profile {
 		profiles = append(profiles, measured(&f.Profiles[i], f.view(&f.Profiles[i])))
 	}
 	for i := range f.Leaving {
-		profiles = append(profiles, measured(&f.Leaving[i], leaving(&f.Leaving[i])))
+		profiles = append(profiles, measured(&f.Leaving[i], f.leaving(&f.Leaving[i])))
 	}
 	return profiles
 }

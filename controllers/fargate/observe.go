@@ -123,7 +123,7 @@ func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTC
 
 // busy is a function of the profiles that exist. One that can not be destroyed holds up nobody.
 func (f *Facts) busy() bool {
-	destroyed := func(p Profile) bool { return leaving(&p).stage == deleting }
+	destroyed := func(p Profile) bool { return f.leaving(&p).stage == deleting }
 	return slices.ContainsFunc(f.Leaving, destroyed) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
 }
 

@@ -270,6 +270,16 @@ func TestAnEditWaitsForTheControlPlane(t *testing.T) {
 	assert.Equal(t, before, w.applies())
 }
 
+func TestNothingIsWrittenForAControlPlaneThatIsPaused(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old"))
+	f := w.look(foundation())
+	f.Paused = "annotation"
+	before := w.applies()
+	w.act(f)
+	assert.Equal(t, before, w.applies())
+	assert.False(t, Held(w.controlPlane))
+}
+
 // Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
 func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),

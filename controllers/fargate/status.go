@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -65,9 +66,9 @@ func (f *Facts) Report() Report {
 		count(&f.Profiles[i], f.view(&f.Profiles[i]))
 	}
 	for i := range f.Leaving {
-		count(&f.Leaving[i], leaving(&f.Leaving[i]))
+		count(&f.Leaving[i], f.leaving(&f.Leaving[i]))
 	}
-	r.Conditions = []engine.Condition{summary(tally), isCreating(tally[creating]), hasFailed(tally[failed])}
+	r.Conditions = []engine.Condition{f.summary(tally), isCreating(tally[creating]), hasFailed(tally[failed])}
 	r.Working = len(tally[failed]) == 0 && len(tally[deprived]) == 0 && len(tally[creating])+len(tally[deleting])+len(tally[waiting]) > 0
 	return r
 }
@@ -80,7 +81,7 @@ func told(p *Profile, v view) string {
 }
 
 // summary is the condition FargateProfileReady. Of what stands in the way, the reason is what a person must look at first.
-func summary(tally map[stage][]string) engine.Condition {
+func (f *Facts) summary(tally map[stage][]string) engine.Condition {
 	no := func(reason, what string, names []string) engine.Condition {
 		return engine.False(controlplanev1.FargateProfileReadyCondition, reason, what+": "+strings.Join(names, "; "))
 	}
@@ -93,6 +94,8 @@ func summary(tally map[stage][]string) engine.Condition {
 		return no(controlplanev1.FargateProfileCreatingReason, "Terraform makes or changes Fargate profiles, one at a time", tally[creating])
 	case len(tally[deleting]) > 0:
 		return no(controlplanev1.FargateProfileDeletingReason, "Terraform deletes Fargate profiles, one at a time", tally[deleting])
+	case len(tally[waiting]) > 0 && f.Paused != "":
+		return no(clusterv1.PausedReason, "Fargate profiles that wait", tally[waiting])
 	case len(tally[waiting]) > 0:
 		return no(controlplanev1.WaitingForWorkspaceReason, "Fargate profiles that wait", tally[waiting])
 	}
@@ -127,18 +130,18 @@ func (r Report) Set(controlPlane *controlplanev1.CAPTControlPlane) {
 }
 
 // Deleting says which profiles a control plane that is deleted waits for; nil when for none.
-func (f *Facts) Deleting(paused string) *engine.Condition {
+func (f *Facts) Deleting() *engine.Condition {
 	if len(f.Leaving) == 0 {
 		return nil
 	}
 	condition := engine.Condition{Type: controlplanev1.DeletingCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.FargateProfileDeletingReason}
-	if paused != "" {
-		condition.Reason, condition.Message = infrav1.DeletingReason, "nothing is deleted while the object is paused: "+paused
+	if f.Paused != "" {
+		condition.Reason, condition.Message = infrav1.DeletingReason, "nothing is deleted while the object is paused: "+f.Paused
 		return &condition
 	}
 	names := make([]string, len(f.Leaving))
 	for i := range f.Leaving {
-		v := leaving(&f.Leaving[i])
+		v := f.leaving(&f.Leaving[i])
 		if names[i] = told(&f.Leaving[i], v); v.stage == failed {
 			condition.Reason = controlplanev1.FargateProfileFailedReason
 		}

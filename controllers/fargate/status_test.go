@@ -59,6 +59,15 @@ func TestConditionsOfProfiles(t *testing.T) {
 		"before the control plane": {Facts{Profiles: []Profile{named("a", owner.Facts{})}},
 			"False WaitingForWorkspace: Fargate profiles that wait: a (the control plane comes first)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+		"one to be made, while paused": {Facts{ClusterReady: true, Paused: "annotation", Profiles: []Profile{named("a", good), named("b", owner.Facts{})}},
+			"False Paused: Fargate profiles that wait: b (nothing is made or changed while the control plane is paused: annotation)",
+			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+		"one that spec no longer has, while paused": {Facts{ClusterReady: true, Paused: "annotation", Leaving: []Profile{named("old", good)}},
+			"False Paused: Fargate profiles that wait: old (nothing is deleted while the control plane is paused: annotation)",
+			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
+		"one in the making, when paused": {Facts{ClusterReady: true, Paused: "annotation", Profiles: []Profile{named("a", busy)}},
+			"False FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: a",
+			"True FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: a", "False FargateProfileNotFailed: ", true},
 		"one on its way out": {Facts{ClusterReady: true, Profiles: []Profile{named("a", good)}, Leaving: []Profile{named("old", good)}},
 			"False FargateProfileDeleting: Terraform deletes Fargate profiles, one at a time: old",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
@@ -108,17 +117,18 @@ func TestStatusesAreWhatTheAPITakes(t *testing.T) {
 }
 
 func TestWhatDeletionWaitsFor(t *testing.T) {
-	assert.Nil(t, (&Facts{}).Deleting(""))
+	assert.Nil(t, (&Facts{}).Deleting())
 
 	two := Facts{Leaving: []Profile{named("a", deletingBecause(infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys")), named("b", good)}}
-	condition := two.Deleting("")
+	condition := two.Deleting()
 	assert.Equal(t, controlplanev1.FargateProfileDeletingReason, condition.Reason)
 	assert.Equal(t, "the EKS cluster stays until its Fargate profiles are gone, which Terraform deletes one at a time: "+
 		"a (WorkspaceTemplateApply "+applyName+": Terraform destroys); b", condition.Message)
 
 	stuck := Facts{Leaving: []Profile{named("a", deletingBecause(infrav1.DestroyFailedReason, "AccessDenied"))}}
-	assert.Equal(t, controlplanev1.FargateProfileFailedReason, stuck.Deleting("").Reason)
-	assert.Contains(t, stuck.Deleting("").Message, "AccessDenied")
+	assert.Equal(t, controlplanev1.FargateProfileFailedReason, stuck.Deleting().Reason)
+	assert.Contains(t, stuck.Deleting().Message, "AccessDenied")
 
-	assert.Contains(t, two.Deleting("the annotation").Message, "nothing is deleted while the object is paused: the annotation")
+	two.Paused = "the annotation"
+	assert.Contains(t, two.Deleting().Message, "nothing is deleted while the object is paused: the annotation")
 }

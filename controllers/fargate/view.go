@@ -29,7 +29,7 @@ import (
 type stage string
 
 const (
-	// waiting: the EKS cluster comes first.
+	// waiting: the EKS cluster comes first, or the control plane is paused.
 	waiting stage = "waiting"
 	// creating: Terraform makes or changes it, or is about to.
 	creating stage = "creating"
@@ -61,15 +61,26 @@ func (f *Facts) view(p *Profile) view {
 	case apply.Claimed != "", apply.Refused != nil:
 		return view{failed, apply.Condition("", "", manager).Message}
 	case apply.Apply != nil && !apply.Apply.DeletionTimestamp.IsZero():
-		return leaving(p)
-	case f.Missing != "" && p.unwritten():
-		return view{deprived, f.Missing}
-	case !f.ClusterReady && p.unwritten():
-		return view{waiting, "the control plane comes first"}
+		return f.leaving(p)
+	case p.unwritten() && f.heldUp() != nil:
+		return *f.heldUp()
 	case apply.Working():
 		return view{stage: creating}
 	}
 	return unready(p)
+}
+
+// heldUp is the view of profiles that can not be made or changed now; nil when they can.
+func (f *Facts) heldUp() *view {
+	switch {
+	case f.Missing != "":
+		return &view{deprived, f.Missing}
+	case f.Paused != "":
+		return &view{waiting, "nothing is made or changed while the control plane is paused: " + f.Paused}
+	case !f.ClusterReady:
+		return &view{waiting, "the control plane comes first"}
+	}
+	return nil
 }
 
 // unready is the view of a profile that Terraform does not get done.
@@ -87,7 +98,10 @@ func unready(p *Profile) view {
 }
 
 // leaving is the view of a profile that is being deleted, or is about to be.
-func leaving(p *Profile) view {
+func (f *Facts) leaving(p *Profile) view {
+	if f.Paused != "" && p.Apply.Apply.DeletionTimestamp.IsZero() {
+		return view{waiting, "nothing is deleted while the control plane is paused: " + f.Paused}
+	}
 	cause := conditions.Get(p.Apply.Apply, infrav1.DeletingCondition)
 	if cause == nil || p.Apply.Apply.DeletionTimestamp.IsZero() || cause.Reason == infrav1.NotDeletingReason {
 		return view{stage: deleting}
