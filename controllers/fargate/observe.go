@@ -203,19 +203,31 @@ func variables(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplane
 // missing says what of the two Secrets is missing, or can not be used.
 func (r Readers) missing(ctx context.Context, namespace string, on Foundation) (string, error) {
 	var lacks []string
-	for _, key := range connectionKeys() {
-		if on.Connection != nil && len(on.Connection.Data[key]) == 0 {
-			lacks = append(lacks, fmt.Sprintf("Secret %s has no value for key %s; add an output of that name to the template of the control plane", on.ConnectionName, key))
-		}
-	}
-	if on.Connection == nil {
-		lacks = append(lacks, fmt.Sprintf("Secret %s does not exist; Terraform writes it", on.ConnectionName))
+	if ofCluster := on.missing(); ofCluster != "" {
+		lacks = append(lacks, ofCluster)
 	}
 	ofVPC, err := r.missingVPC(ctx, namespace, on.VPCSecretName)
 	if ofVPC != "" {
 		lacks = append(lacks, ofVPC)
 	}
 	return strings.Join(lacks, "; "), err
+}
+
+// missing says what of the connection Secret of the control plane is missing.
+func (on *Foundation) missing() string {
+	if on.Connection == nil {
+		return fmt.Sprintf("Secret %s does not exist; provider-terraform writes it when it looks at Workspace %s, whose conditions say how that went", on.ConnectionName, on.Workspace)
+	}
+	var keys []string
+	for _, key := range connectionKeys() {
+		if len(on.Connection.Data[key]) == 0 {
+			keys = append(keys, "key "+key)
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Secret %s has no value for %s; add outputs of these names to the template of the control plane", on.ConnectionName, strings.Join(keys, ", "))
 }
 
 func (r Readers) missingVPC(ctx context.Context, namespace, name string) (string, error) {
@@ -227,9 +239,9 @@ func (r Readers) missingVPC(ctx context.Context, namespace, name string) (string
 	case err != nil:
 		return "", fmt.Errorf("reading Secret %s: %w", name, err)
 	case secret == nil:
-		return fmt.Sprintf("Secret %s does not exist; it describes the VPC", name), nil
+		return fmt.Sprintf("Secret %s does not exist; it describes the VPC. If a template makes that, provider-terraform writes the Secret; for an existing VPC, create it with the key %s", name, terraform.OutputVPCConfig), nil
 	case len(secret.Data[terraform.OutputVPCConfig]) == 0:
-		return fmt.Sprintf("Secret %s has no value for key %s; the template of the VPC writes it as an output", name, terraform.OutputVPCConfig), nil
+		return fmt.Sprintf("Secret %s has no value for key %s; add an output of that name to the template of the VPC, or the key to the Secret of an existing VPC", name, terraform.OutputVPCConfig), nil
 	}
 	if err := terraform.CheckVPCConfig(string(secret.Data[terraform.OutputVPCConfig])); err != nil {
 		return fmt.Sprintf("key %s of Secret %s does not describe a VPC: %v", terraform.OutputVPCConfig, name, err), nil
