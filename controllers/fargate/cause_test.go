@@ -131,9 +131,9 @@ func TestASubnetThatWasNotFoundIsAnErrorOfTheCreation(t *testing.T) {
 	}
 }
 
-// provider-terraform reads the Secrets of varFiles before it runs Terraform.
+// provider-terraform reads the Secrets of varFiles before it runs Terraform. The values of one that is missing are not known.
 func TestASecretOfTheTemplateThatIsMissingIsADependency(t *testing.T) {
-	message := failure.Tell(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, nil, false).Message
+	message := failure.Tell(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, nil, true).Message
 	what, ok := dependency(message)
 	assert.True(t, ok)
 	assert.Equal(t, onSecret, what)

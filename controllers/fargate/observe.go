@@ -202,14 +202,8 @@ func variables(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplane
 
 // missing says what of the two Secrets is missing, or can not be used.
 func (r Readers) missing(ctx context.Context, namespace string, on Foundation) (string, error) {
-	var lacks []string
-	if ofCluster := on.missing(); ofCluster != "" {
-		lacks = append(lacks, ofCluster)
-	}
 	ofVPC, err := r.missingVPC(ctx, namespace, on.VPCSecretName)
-	if ofVPC != "" {
-		lacks = append(lacks, ofVPC)
-	}
+	lacks := slices.DeleteFunc([]string{on.missing(), ofVPC}, func(lack string) bool { return lack == "" })
 	return strings.Join(lacks, "; "), err
 }
 

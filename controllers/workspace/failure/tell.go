@@ -87,6 +87,10 @@ var causes = map[Class]string{
 	ClassNetwork:     "AWS, a registry or the backend could not be reached; it is tried again. Check DNS, proxies and firewalls if that does not help:",
 }
 
+// noFile is what the provider says, after what failed, when it can not read the Secret or ConfigMap of a file of variables. It
+// goes on with the answer of the API server, which has names and no values: nothing was read, and Terraform did not run.
+const noFile = "cannot determine Terraform options: cannot get tfvars: "
+
 // Tell puts an error of provider-terraform, the message of condition Synced, into CAPT's words. secrets are values that must
 // not be told. Where they are not known, nothing of what Terraform said is.
 func Tell(message string, secrets [][]byte, unknown bool) Told {
@@ -100,6 +104,10 @@ func Tell(message string, secrets [][]byte, unknown bool) Told {
 	}
 	if cause, stage := causes[told.Class], stageOf[told.Reason]; cause != "" && stage != "" {
 		told.Message = stage + ": " + cause
+	}
+	if _, why, _ := strings.Cut(said, " failed: "); strings.HasPrefix(why, noFile) {
+		told.Message = stageOf[told.Reason] + ": a Secret or ConfigMap that varFiles of the Workspace names can not be read; make it again, or correct the WorkspaceTemplate. It is tried again:"
+		unknown = false
 	}
 	if unknown {
 		told.Message += " what Terraform said is left out, since the Secrets that it may quote can not be read; see condition Synced of the Workspace"

@@ -111,6 +111,19 @@ func TestEverySampleIsToldInWordsAndWithoutItsOutput(t *testing.T) {
 	}
 }
 
+// The Secret that is gone is just what must be told, and its values can not be in the message.
+func TestASecretOfVarFilesThatIsGoneIsNamed(t *testing.T) {
+	const why = `cannot determine Terraform options: cannot get tfvars: secrets "demo-vpc-connection" not found`
+	for what, reason := range map[string]string{"observe": infrav1.PlanFailedReason, "create": infrav1.ApplyFailedReason, "update": infrav1.ApplyFailedReason, "delete": infrav1.DestroyFailedReason} {
+		got := Tell(what+" failed: "+why, nil, true)
+		assert.Equal(t, reason, got.Reason)
+		assert.Contains(t, got.Message, "that varFiles of the Workspace names can not be read; make it again")
+		assert.Contains(t, got.Message, `secrets "demo-vpc-connection" not found`)
+	}
+	quoted := Tell(failed("update failed: cannot apply Terraform configuration", "Error: hunter22 cannot apply failed: "+why+"\n"), nil, true)
+	assert.NotContains(t, quoted.Message, "demo-vpc-connection", "Terraform may say anything")
+}
+
 func TestASecretIsReplacedBeforeTheMessageIsShortened(t *testing.T) {
 	secret := strings.Repeat("s3cret value\n with  blanks ", 20)
 	message := "update failed: " + strings.Repeat("x", 850) + " " + secret
