@@ -111,8 +111,8 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 	})
 }
 
-// A namespace deletes everything in it at once.
-func TestProfilesGoFirstWithANamespaceToo(t *testing.T) {
+// A foreground deletion has the garbage collector delete all that the control plane owns, at once.
+func TestProfilesGoFirstInAForegroundDeletionToo(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		w.start("a", "b")
