@@ -376,8 +376,7 @@ func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
 	}
 }
 
-// One that can not be written does not hold up the others.
-func TestARefusedProfileHoldsUpNobody(t *testing.T) {
+func TestAProfileWhoseNameIsTakenHoldsUpNobody(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
 	w.act(w.look(foundation()))
