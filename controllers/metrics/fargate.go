@@ -27,12 +27,12 @@ import (
 
 // States of Fargate profiles, as label state has them. One profile can be in more than one.
 const (
-	// ProfileActive: its WorkspaceTemplateApply exists.
-	ProfileActive = "active"
-	// ProfileReady: it is what spec asks for.
-	ProfileReady = "ready"
-	// ProfileFailed: it could not be made, changed or deleted.
-	ProfileFailed = "failed"
+	// profileActive: its WorkspaceTemplateApply exists.
+	profileActive = "active"
+	// profileReady: it is what spec asks for.
+	profileReady = "ready"
+	// profileFailed: it could not be made, changed or deleted.
+	profileFailed = "failed"
 )
 
 // FargateProfiles tells of the profiles that this process looks after, together with the metrics of controller-runtime.
@@ -154,7 +154,7 @@ func (m *Fargate) count(controlPlane types.NamespacedName, profiles []Profile) {
 		ready += one(profile.Ready)
 		failed += one(profile.Failed)
 	}
-	for state, number := range map[string]float64{ProfileActive: active, ProfileReady: ready, ProfileFailed: failed} {
+	for state, number := range map[string]float64{profileActive: active, profileReady: ready, profileFailed: failed} {
 		m.profiles.WithLabelValues(controlPlane.Namespace, controlPlane.Name, state).Set(number)
 	}
 }

@@ -19,6 +19,7 @@ package workspacetemplateapply
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -42,6 +43,8 @@ type Facts struct {
 	Unguarded bool
 	// Retained is true when the Workspace is to be left when the object is deleted.
 	Retained bool
+	// TemplateKey is the WorkspaceTemplate that spec refers to.
+	TemplateKey types.NamespacedName
 	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.
 	Template *infrav1.WorkspaceTemplate
 	// Name of the Workspace: what spec says, else what the naming scheme gives.

@@ -45,6 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 		Retained:   retained(apply),
 		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
+	f.TemplateKey = apply.TemplateKey()
 	f.Template, f.Unreadable = r.template(ctx, apply)
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {

@@ -110,10 +110,10 @@ func rendered(f *Facts) engine.Condition {
 	switch {
 	case f.Template == nil && f.Unreadable != nil:
 		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
-			"the WorkspaceTemplate of spec.templateRef can not be read: "+failure.OneLine(f.Unreadable.Error()))
+			fmt.Sprintf("WorkspaceTemplate %s can not be read: %s", f.TemplateKey, failure.OneLine(f.Unreadable.Error())))
 	case f.Template == nil:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
-			"the WorkspaceTemplate of spec.templateRef does not exist, or does not allow this namespace; create it, or add the namespace to its spec.allowedNamespaces")
+			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace; create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
 	case len(f.RenderErrors) > 0:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
 			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))

@@ -22,7 +22,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/stage"
 )
 
@@ -34,10 +33,5 @@ func TestMain(m *testing.M) { os.Exit(stage.Run(m, &shared)) }
 // inBothScopes runs a test with Workspaces of either scope.
 func inBothScopes(t *testing.T, test func(w *world)) {
 	t.Helper()
-	for _, scope := range terraform.Scopes() {
-		t.Run(string(scope), func(t *testing.T) {
-			t.Parallel()
-			test(newWorld(t, scope))
-		})
-	}
+	shared.InBothScopes(t, func(w *stage.World) { test(&world{w}) })
 }

@@ -67,6 +67,17 @@ func (s *Stage) NewWorld(t *testing.T, scope terraform.Scope) *World {
 	return w
 }
 
+// InBothScopes runs a test with Workspaces of either scope, side by side.
+func (s *Stage) InBothScopes(t *testing.T, test func(w *World)) {
+	t.Helper()
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			test(s.NewWorld(t, scope))
+		})
+	}
+}
+
 // In is the world in a test of its own.
 func (w *World) In(t *testing.T) *World {
 	moved := *w
