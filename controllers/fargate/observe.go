@@ -19,11 +19,13 @@ package fargate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,7 +86,26 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 			f.Profiles = append(f.Profiles, Profile{Name: name, Apply: owner.Facts{Apply: of[name]}})
 		}
 	}
-	return f, nil
+	return f, r.confirm(ctx, controlPlane, &f)
+}
+
+// confirm looks past the cache before a profile is deleted because spec does not have it. The caches of a manager that has just
+// taken over may show what its predecessor made, and a spec of before somebody asked for it. That a control plane is being
+// deleted is never taken back.
+func (r Readers) confirm(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
+	unasked := func(p Profile) bool { return p.Apply.Apply.DeletionTimestamp.IsZero() }
+	if !controlPlane.DeletionTimestamp.IsZero() || !slices.ContainsFunc(f.Leaving, unasked) {
+		return nil
+	}
+	now, err := engine.Get(ctx, r.Uncached, client.ObjectKeyFromObject(controlPlane), &controlplanev1.CAPTControlPlane{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the control plane: %w", err)
+	case now == nil || now.UID != controlPlane.UID || now.Generation != controlPlane.Generation:
+		return apierrors.NewConflict(controlplanev1.GroupVersion.WithResource("captcontrolplanes").GroupResource(), controlPlane.Name,
+			errors.New("spec has changed since the cache saw it")) // The change is on its way, and wakes us again.
+	}
+	return nil
 }
 
 // wanted tells whether spec has the profile of a WorkspaceTemplateApply. One that does not say which profile it is for is left

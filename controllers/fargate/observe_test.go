@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -297,6 +298,19 @@ func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{"demo-keep-fargate-apply", "by-hand", "demo-eks-controlplane-apply", "of-others"}, names)
 	assert.True(t, Held(w.controlPlane))
+}
+
+// A manager that has just taken over may know of a profile that its predecessor made, and not yet of the spec that asks for it.
+func TestASpecOfBeforeDeletesNothing(t *testing.T) {
+	held := builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a"), held, builder.WithGeneration(2)), owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
+	w.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
+	f, err := w.Existing(ctx, w.controlPlane)
+	if err == nil {
+		w.act(&f)
+	}
+	assert.Len(t, w.applies(), 1)
+	assert.True(t, apierrors.IsConflict(err), "the change is on its way, and wakes it again")
 }
 
 // A Cluster that can not be read for a moment is no reason to delete anything, nor to forget it.
