@@ -96,7 +96,7 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 		return nil
 	}
 	on := fargate.Foundation{
-		ClusterName: f.Cluster.Name, Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, Ready: f.Apply.Ready(manager),
+		ClusterName: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, Ready: f.Apply.Ready(manager),
 		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: f.vpcSecretName(),
 	}
 	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {

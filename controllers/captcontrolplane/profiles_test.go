@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -154,4 +155,30 @@ func TestDeletionWaitsForProfilesFirst(t *testing.T) {
 	s.Fargate = fargate.Facts{}
 	assert.Equal(t, Destroy, decide(s.controlPlane, s.Facts))
 	assert.Empty(t, s.status().FargateProfiles)
+}
+
+// One that was adopted keeps its name, and there may be an EKS cluster with the name of the Cluster that is somebody else's.
+func TestAProfileIsThatOfTheEKSClusterThatIsThere(t *testing.T) {
+	cluster := builder.Cluster("demo", builder.WithInfrastructureProvisioned())
+	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)
+	controlPlane := builder.CAPTControlPlane("demo", held, builder.OwnedBy(cluster), builder.WithApplyRef(applyName), builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "a", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
+	}))
+	older := builder.WithVariables(map[string]string{"cluster_name": "older"})
+	network := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: "demo-vpc-connection"}, Data: map[string][]byte{"vpc_config": []byte(`vpc_id = "vpc-1"`)}}
+	w := newWorld(t, cluster, vpc(), controlPlane, network,
+		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), older, builder.WithWorkspaceName("eks")))
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	secret := read(w, "demo-eks-connection", &corev1.Secret{})
+	secret.Data["cluster_name"], secret.Data["cluster_endpoint"] = []byte("older"), []byte("https://"+host)
+	require.NoError(t, w.Client.Update(t.Context(), secret))
+
+	for range 2 {
+		require.NoError(t, w.reconcile())
+		profile := read(w, "demo-a-fargate-apply", &infrav1.WorkspaceTemplateApply{})
+		require.NotNil(t, profile)
+		assert.Equal(t, "older", profile.Spec.Variables["cluster_name"])
+		assert.Equal(t, "False FargateProfileNotFailed", builder.Story(w.get().Status.Conditions)["FargateProfileFailed"])
+	}
 }

@@ -33,8 +33,11 @@ const manager = naming.CAPTControlPlaneFieldManager
 
 // Foundation is what the profiles of a control plane stand on.
 type Foundation struct {
-	// ClusterName is the name of the Cluster, and of the EKS cluster.
+	// ClusterName is the name of the Cluster.
 	ClusterName string
+	// EKSName is the name of the EKS cluster, as Terraform was told. That of one that was adopted may be another one than that of
+	// the Cluster, and an EKS cluster of the Cluster's name be somebody else's.
+	EKSName string
 	// Region of the EKS cluster.
 	Region string
 	// Workspace is that of the control plane.

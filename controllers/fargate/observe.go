@@ -153,6 +153,7 @@ func (f *Facts) busy() bool {
 // whole, would see a difference for ever.
 func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation, busy bool) (Profile, error) {
 	want, ref := adoption.OfProfile(on.ClusterName, spec, ""), spec.WorkspaceTemplateApplyRef
+	want.Variables[naming.ClusterVariable] = on.EKSName
 	if ref == nil {
 		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
@@ -205,7 +206,7 @@ func variables(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplane
 		tags = map[string]controlplanev1.TagValue{}
 	}
 	out := map[string]string{
-		naming.ClusterVariable:       on.ClusterName,
+		naming.ClusterVariable:       on.EKSName,
 		naming.ProfileVariable:       spec.Name,
 		naming.RegionVariable:        on.Region,
 		naming.EKSConnectionVariable: on.ConnectionName,

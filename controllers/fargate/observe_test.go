@@ -90,7 +90,7 @@ func newWorld(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, objec
 
 func foundation() Foundation {
 	return Foundation{
-		ClusterName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", Ready: true,
+		ClusterName: "demo", EKSName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", Ready: true,
 		Connection: connection(), ConnectionName: "demo-eks-connection", VPCSecretName: "demo-vpc-connection",
 	}
 }
