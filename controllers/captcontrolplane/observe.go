@@ -80,9 +80,15 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	if f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
 		return err
 	}
-	f.Fargate, err = r.fargate().Existing(ctx, controlPlane)
+	if f.Fargate, err = r.fargate().Existing(ctx, controlPlane); err != nil {
+		return err
+	}
 	f.Fargate.Paused = f.Paused
-	return err
+	eksName := want.Variables[naming.ClusterVariable]
+	if f.Apply.Apply != nil {
+		eksName = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
+	}
+	return r.fargate().Strays(ctx, controlPlane, eksName, &f.Fargate)
 }
 
 func (r *Reconciler) fargate() fargate.Readers {

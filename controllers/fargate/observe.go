@@ -27,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -80,7 +81,7 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 			of[profileName(apply)] = apply
 		}
 	}
-	slices.SortFunc(f.Leaving, func(a, b Profile) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Leaving, byName)
 	for i := range controlPlane.Spec.FargateProfiles {
 		if name := controlPlane.Spec.FargateProfiles[i].Name; of[name] != nil {
 			f.Profiles = append(f.Profiles, Profile{Name: name, Apply: owner.Facts{Apply: of[name]}})
@@ -88,6 +89,35 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 	}
 	return f, r.confirm(ctx, controlPlane, &f)
 }
+
+// Strays adds the profiles of a control plane that is deleted which it does not control: the one that spec refers to and that was
+// never written, since something was missing for that; and those whose owner reference is gone, since somebody has deleted the
+// control plane and told the garbage collector to orphan what it owns. EKS keeps a cluster that has profiles, and nobody else
+// would delete them.
+func (r Readers) Strays(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, eksName string, f *Facts) error {
+	if controlPlane.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	for i := range controlPlane.Spec.FargateProfiles {
+		spec := &controlPlane.Spec.FargateProfiles[i]
+		want, ref := expected(controlPlane.Labels[clusterv1.ClusterNameLabel], eksName, spec)
+		known := slices.ContainsFunc(f.Leaving, func(p Profile) bool { return p.Apply.Apply.Name == ref.Name })
+		if known || ref.Name == "" {
+			continue
+		}
+		apply, err := owner.Observe(ctx, r.Cached, r.Uncached, controlPlane, ref, want)
+		if err != nil {
+			return fmt.Errorf("looking at Fargate profile %s: %w", spec.Name, err)
+		}
+		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef != nil || found.Labels[naming.TurnsLabel] == naming.FargateTurns || metav1.IsControlledBy(found, controlPlane)) {
+			f.Leaving = append(f.Leaving, Profile{Name: spec.Name, Apply: apply})
+		}
+	}
+	slices.SortFunc(f.Leaving, byName)
+	return nil
+}
+
+func byName(a, b Profile) int { return strings.Compare(a.Name, b.Name) }
 
 // confirm looks past the cache before a profile is deleted because spec does not have it. The caches of a manager that has just
 // taken over may show what its predecessor made, and a spec of before somebody asked for it. That a control plane is being
@@ -148,15 +178,21 @@ func (f *Facts) busy() bool {
 	return slices.ContainsFunc(f.Leaving, destroyed) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
 }
 
-// profile looks at one profile of spec. One without a reference has the WorkspaceTemplateApply of the naming scheme: neither the
-// name of the Cluster nor that of the profile ever changes. CAPT writes no reference down: who compares the list with Git, as a
-// whole, would see a difference for ever.
-func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation, busy bool) (Profile, error) {
-	want, ref := adoption.OfProfile(on.ClusterName, spec, ""), spec.WorkspaceTemplateApplyRef
-	want.Variables[naming.ClusterVariable] = on.EKSName
+// expected is what spec expects of the WorkspaceTemplateApply of a profile, and which one that is. Without a reference it is that of
+// the naming scheme: neither the name of the Cluster nor that of the profile ever changes. CAPT writes no reference down: who
+// compares the list with Git, as a whole, would see a difference for ever.
+func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, *infrav1.WorkspaceTemplateApplyReference) {
+	want, ref := adoption.OfProfile(clusterName, spec, ""), spec.WorkspaceTemplateApplyRef
+	want.Variables[naming.ClusterVariable] = eksName
 	if ref == nil {
 		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
+	return want, ref
+}
+
+// profile looks at one profile of spec.
+func (r Readers) profile(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile, on Foundation, busy bool) (Profile, error) {
+	want, ref := expected(on.ClusterName, on.EKSName, spec)
 	apply, err := owner.Observe(ctx, r.Cached, r.Uncached, controlPlane, ref, want)
 	if err == nil && on.Ready && !busy { // It may be made now.
 		err = apply.Confirm(ctx, r.Uncached, controlPlane, ref, want)

@@ -103,6 +103,7 @@ func (w *world) look(on Foundation) *Facts {
 	if w.controlPlane.DeletionTimestamp.IsZero() {
 		require.NoError(w, w.Observe(ctx, w.controlPlane, on, &f))
 	}
+	require.NoError(w, w.Strays(ctx, w.controlPlane, on.EKSName, &f))
 	return &f
 }
 
@@ -364,6 +365,41 @@ func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
 	found, err := engine.Get(ctx, w.Cached, client.ObjectKeyFromObject(w.controlPlane), &controlplanev1.CAPTControlPlane{})
 	require.NoError(t, err)
 	assert.Nil(t, found, "nothing holds it any more")
+}
+
+// EKS does not delete a cluster that has profiles, and nobody else deletes those that the control plane does not control (any
+// more). What it has neither been told of nor written is left alone.
+func TestWhoIsDeletedDeletesTheProfilesThatItDoesNotControl(t *testing.T) {
+	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
+	unlabelled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
+	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+	})
+	scheme := naming.FargateWorkspaceTemplateApply("demo", "a")
+	for what, row := range map[string]struct {
+		there  *infrav1.WorkspaceTemplateApply
+		refers bool
+		goes   bool
+	}{
+		"its owner reference is gone":     {owned(scheme, "a", alone), false, true},
+		"its label is gone":               {owned(scheme, "a", unlabelled), false, true},
+		"referred to, never written":      {owned("by-hand", "a", alone, unlabelled), true, true},
+		"never written, nor referred to":  {owned(scheme, "a", alone, unlabelled), false, false},
+		"of another control plane":        {owned(scheme, "a", alone, builder.OwnedBy(builder.CAPTControlPlane("other"))), false, false},
+		"referred to, of another profile": {owned("by-hand", "b", alone), true, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			options := []builder.Option{withProfiles("a"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()}
+			if row.refers {
+				options = append(options, referring)
+			}
+			w := newWorld(t, builder.CAPTControlPlane("demo", options...), row.there)
+			f := w.look(foundation())
+			assert.Equal(t, row.goes, len(f.Leaving) == 1, "until it is gone, the EKS cluster stays")
+			w.act(f)
+			assert.Equal(t, row.goes, len(w.applies()) == 0)
+		})
+	}
 }
 
 // What somebody made under the name of a profile is not written to, whoever owns it, unless it is just what the profile needs.

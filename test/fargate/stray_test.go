@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// The garbage collector takes the owner references away from all that the control plane has, while that deletes it.
+func TestProfilesGoFirstWithAnOrphaningDeletionToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	w.start("a", "b")
+	w.AwaitState(controlplanev1.StateReady, "")
+	for _, name := range []string{"a", "b"} {
+		w.Play(apply(name), takes(aWhile))
+	}
+	require.NoError(w, w.Delete(w.Context(), w.live(), client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.AwaitGone(&controlplanev1.CAPTControlPlane{}, stage.Demo)
+	for _, name := range []string{"a", "b"} {
+		w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))
+	}
+	w.requireOneAtATime(w.work("a", "b"))
+}
+
+// byHand is a WorkspaceTemplateApply that somebody made for profile a.
+const byHand = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: WorkspaceTemplateApply
+metadata: {name: by-hand-apply}
+spec:
+  templateRef: {name: fargate}
+  variables: {cluster_name: demo, profile_name: a, region: eu-central-1, selectors: "[]", tags: "{}", vpc_connection_secret: demo-vpc-connection}
+`
+
+// A profile that spec refers to was never written, since the control plane was not ready. It goes before the EKS cluster all the
+// same.
+func TestAProfileThatIsReferredToGoesFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "Namespaced")
+	w.start()
+	w.AwaitState(controlplanev1.StateReady, "")
+	w.User(byHand)
+	w.Await(&infrav1.WorkspaceTemplateApply{}, "by-hand-apply", infrav1.ReadyCondition, metav1.ConditionTrue, "")
+	w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: quota}})
+	w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec": {"additionalTags": {"team": "a"}, "fargateProfiles": [
+		{"name": "a", "selectors": [{"namespace": "a"}], "workspaceTemplateRef": {"name": "fargate"}, "workspaceTemplateApplyRef": {"name": "by-hand-apply"}}]}}`)
+	w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	require.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, "by-hand-apply"), "it is left behind")
+	w.RequireDestroyedInOrder(stage.ControlPlane, "by-hand-apply")
+	w.RequireNothingLeft()
+}
