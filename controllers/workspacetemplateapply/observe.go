@@ -23,6 +23,7 @@ import (
 
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -194,11 +195,17 @@ func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceT
 	var names []string
 	for i := range list.Items {
 		dependent := &list.Items[i]
-		if dependent.UID != apply.UID && dependent.Status.WorkspaceRef != nil {
+		if dependent.UID != apply.UID && (dependent.Status.WorkspaceRef != nil || leavesSoon(dependent)) {
 			names = append(names, dependent.Name)
 		}
 	}
 	return names, nil
+}
+
+// leavesSoon tells whether a WorkspaceTemplateApply is being deleted and may have a Workspace that status does not tell of: it
+// was deleted in the moment in which that was made. Its finalizer is put on before, and goes when that is found out.
+func leavesSoon(apply *infrav1.WorkspaceTemplateApply) bool {
+	return !apply.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
 // rival returns another WorkspaceTemplateApply that names the same Workspace and is older. The older one wins, so that of

@@ -308,3 +308,37 @@ func TestARetainedWorkspaceThatIsGoneIsNotMadeAgain(t *testing.T) {
 	assert.NotContains(t, w.writes, "apply Workspace")
 	assert.Contains(t, w.ready("demo-vpc"), "set the policy to Delete to have it made again")
 }
+
+// A namespace, or a foreground deletion, deletes all at once. What was made in that moment is not in status, and never will be; yet
+// what it stands on must not be destroyed under it.
+func TestWhatWasMadeInTheMomentOfDeletionKeepsWhatItStandsOn(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("eks"),
+		builder.WorkspaceTemplateApply("profile", builder.WaitingForWorkspace("eks", builder.Namespace)))
+	w.mustReconcile("eks")
+	w.provide("eks", builder.AtRest)
+	w.mustReconcile("eks")
+	w.fail = func(write string) error {
+		if write == "patch status" {
+			return errors.New("the API server is gone")
+		}
+		return nil
+	}
+	_, err := w.reconcile("profile")
+	require.Error(t, err)
+	require.NotNil(t, w.workspace("profile"))
+	w.fail = nil
+
+	for _, name := range []string{"eks", "profile"} {
+		require.NoError(t, w.client.Delete(t.Context(), w.get(name)))
+	}
+	w.mustReconcile("eks")
+	assert.Nil(t, w.workspace("eks").GetDeletionTimestamp())
+	deleting := meta.FindStatusCondition(w.get("eks").Status.Conditions, infrav1.DeletingCondition)
+	assert.Equal(t, infrav1.WaitingForDependentsReason, deleting.Reason)
+
+	w.mustReconcile("profile")
+	w.mustReconcile("profile")
+	require.Nil(t, w.workspace("profile"), "it was destroyed")
+	w.mustReconcile("eks")
+	assert.NotNil(t, w.workspace("eks").GetDeletionTimestamp(), "now nothing stands on it")
+}
