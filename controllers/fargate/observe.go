@@ -164,12 +164,23 @@ func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTC
 		if profiles[i], err = r.profile(ctx, controlPlane, spec, on, f.Busy); err != nil {
 			return fmt.Errorf("looking at Fargate profile %s: %w", spec.Name, err)
 		}
+		f.notTwice(&profiles[i])
 	}
 	f.Profiles = profiles
 	if on.Ready && slices.ContainsFunc(profiles, func(p Profile) bool { return f.due(&p) }) {
 		f.Missing, err = r.missing(ctx, controlPlane.Namespace, on) // Secrets are read only for what is about to be written.
 	}
 	return err
+}
+
+// notTwice keeps a profile that exists from being made a second time, under the name of a reference that came later.
+func (f *Facts) notTwice(p *Profile) {
+	i := slices.IndexFunc(f.Profiles, func(existing Profile) bool { return existing.Name == p.Name })
+	if i < 0 || p.Apply.Apply != nil || p.Apply.Desired == nil || f.Profiles[i].Apply.Apply.Name == p.Apply.Desired.GetName() {
+		return
+	}
+	p.Apply = owner.Facts{Claimed: fmt.Sprintf("the profile has WorkspaceTemplateApply %s already, and a second one, %s, would make it a second time; nothing is written. "+
+		"Take the profile out of spec, and put it in again when that is gone", f.Profiles[i].Apply.Apply.Name, p.Apply.Desired.GetName())}
 }
 
 // busy is a function of the profiles that exist. One that can not be destroyed holds up nobody.

@@ -426,6 +426,18 @@ func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
 	}
 }
 
+// A reference is for what exists. One that is added to a profile that CAPT has made would be a second Workspace for it.
+func TestNoProfileIsMadeTwice(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+	w.make(foundation())
+	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	f := w.look(foundation())
+	assert.Equal(t, failed, f.view(&f.Profiles[0]).stage)
+	assert.Contains(t, f.view(&f.Profiles[0]).message, "has WorkspaceTemplateApply demo-a-fargate-apply already")
+	w.act(f)
+	assert.Len(t, w.applies(), 1)
+}
+
 func TestAProfileWhoseNameIsTakenHoldsUpNobody(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
