@@ -65,7 +65,10 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 	inNamespace := client.InNamespace(controlPlane.Namespace)
 	err = r.Cached.List(ctx, &list, inNamespace, client.MatchingFields{ControllerIndex: string(controlPlane.UID)})
 	if none := len(controlPlane.Spec.FargateProfiles)+len(list.Items) == 0; err == nil && Held(controlPlane) && (deleted || none) {
-		err = r.Uncached.List(ctx, &list, inNamespace, client.MatchingLabels{naming.TurnsLabel: naming.FargateTurns})
+		// A namespace may have many clusters, and the answer has whole objects: only those with the labels that they were made with.
+		var live infrav1.WorkspaceTemplateApplyList
+		err = r.Uncached.List(ctx, &live, inNamespace, labelsOf(controlPlane))
+		list.Items = merged(live.Items, list.Items)
 	}
 	if err != nil {
 		return f, fmt.Errorf("listing the WorkspaceTemplateApplies of Fargate profiles: %w", err)
@@ -88,6 +91,24 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 		}
 	}
 	return f, r.confirm(ctx, controlPlane, &f)
+}
+
+func labelsOf(controlPlane *controlplanev1.CAPTControlPlane) client.MatchingLabels {
+	labels := client.MatchingLabels{naming.TurnsLabel: naming.FargateTurns}
+	if cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
+		labels[clusterv1.ClusterNameLabel] = cluster
+	}
+	return labels
+}
+
+// merged adds those of the cache that the API server did not name: somebody may have changed their labels.
+func merged(live, cached []infrav1.WorkspaceTemplateApply) []infrav1.WorkspaceTemplateApply {
+	for i := range cached {
+		if !slices.ContainsFunc(live, func(a infrav1.WorkspaceTemplateApply) bool { return a.UID == cached[i].UID }) {
+			live = append(live, cached[i])
+		}
+	}
+	return live
 }
 
 // Strays adds the profiles of a control plane that is deleted which it does not control: the one that spec refers to and that was

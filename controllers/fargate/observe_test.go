@@ -18,6 +18,7 @@ package fargate
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -26,10 +27,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -365,6 +369,30 @@ func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
 	found, err := engine.Get(ctx, w.Cached, client.ObjectKeyFromObject(w.controlPlane), &controlplanev1.CAPTControlPlane{})
 	require.NoError(t, err)
 	assert.Nil(t, found, "nothing holds it any more")
+}
+
+// The profiles of a thousand clusters of a namespace would be sent with each step of the deletion of each.
+func TestWhoIsDeletedAsksForItsOwnProfilesOnly(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
+		builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
+		owned("demo-a-fargate-apply", "a", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), owned("demo-b-fargate-apply", "b"))
+	for i := range 100 {
+		name := fmt.Sprintf("prod-%d-fargate-apply", i)
+		require.NoError(t, w.Cached.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
+			builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }), builder.OwnedBy(builder.CAPTControlPlane("prod")))))
+	}
+	sent := 0
+	w.Uncached = interceptor.NewClient(w.Cached.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			sent += meta.LenList(list)
+			return err
+		},
+	})
+	f, err := w.Existing(ctx, w.controlPlane)
+	require.NoError(t, err)
+	assert.Equal(t, 1, sent)
+	assert.Len(t, f.Leaving, 2, "the cache knows of the one that lost its label")
 }
 
 // EKS does not delete a cluster that has profiles, and nobody else deletes those that the control plane does not control (any
