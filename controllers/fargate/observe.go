@@ -28,6 +28,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -204,10 +205,18 @@ func (f *Facts) notTwice(p *Profile) {
 		"Take the profile out of spec, and put it in again when that is gone", f.Profiles[i].Apply.Apply.Name, p.Apply.Desired.GetName())}
 }
 
-// busy is a function of the profiles that exist. One that can not be destroyed holds up nobody.
+// busy is a function of the profiles that exist. One that can not be destroyed, or waits for somebody, holds up nobody.
 func (f *Facts) busy() bool {
-	destroyed := func(p Profile) bool { return f.leaving(&p).stage == deleting }
-	return slices.ContainsFunc(f.Leaving, destroyed) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
+	return slices.ContainsFunc(f.Leaving, func(p Profile) bool { return p.destroyed() }) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
+}
+
+// destroyed tells whether Terraform destroys a profile that leaves, or is about to.
+func (p *Profile) destroyed() bool {
+	switch conditions.GetReason(p.Apply.Apply, infrav1.DeletingCondition) {
+	case "", infrav1.NotDeletingReason, infrav1.WaitingForWorkspaceDeletionReason, infrav1.WaitingForTurnReason:
+		return true
+	}
+	return false
 }
 
 // expected is what spec expects of the WorkspaceTemplateApply of a profile, and which one that is. Without a reference it is that of

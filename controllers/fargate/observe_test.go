@@ -265,6 +265,17 @@ func TestANewProfileWaitsForOneThatLeaves(t *testing.T) {
 	assert.Len(t, w.applies(), 1)
 }
 
+// Who is paused, or stays for what stands on it, may stay for ever.
+func TestANewProfileDoesNotWaitForOneThatWaitsItself(t *testing.T) {
+	for _, reason := range []string{infrav1.DeletingReason, infrav1.WaitingForDependentsReason, infrav1.DestroyFailedReason} {
+		leaving := deletingBecause(reason, "")
+		w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
+			builder.WithFinalizers("terraform"), builder.Deleting(), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status = leaving.Apply.Status })))
+		w.act(w.look(foundation()))
+		assert.Len(t, w.applies(), 2, reason)
+	}
+}
+
 func TestAnEditWaitsForTheControlPlane(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 	w.act(w.look(foundation()))
