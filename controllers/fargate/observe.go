@@ -187,6 +187,7 @@ func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTC
 			return fmt.Errorf("looking at Fargate profile %s: %w", spec.Name, err)
 		}
 		f.notTwice(&profiles[i])
+		f.Busy = f.Busy || atWork(&owner.Facts{Apply: profiles[i].Apply.Apply}) // The cache may not have it yet.
 	}
 	f.Profiles = profiles
 	if on.Ready && slices.ContainsFunc(profiles, func(p Profile) bool { return f.due(&p) }) {
@@ -207,8 +208,11 @@ func (f *Facts) notTwice(p *Profile) {
 
 // busy is a function of the profiles that exist. One that can not be destroyed, or waits for somebody, holds up nobody.
 func (f *Facts) busy() bool {
-	return slices.ContainsFunc(f.Leaving, func(p Profile) bool { return p.destroyed() }) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return !p.Apply.Ready(manager) && p.Apply.Working() })
+	return slices.ContainsFunc(f.Leaving, func(p Profile) bool { return p.destroyed() }) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return atWork(&p.Apply) })
 }
+
+// atWork tells whether Terraform makes or changes a profile that exists, or is about to.
+func atWork(apply *owner.Facts) bool { return apply.Apply != nil && !apply.Ready(manager) && apply.Working() }
 
 // destroyed tells whether Terraform destroys a profile that leaves, or is about to.
 func (p *Profile) destroyed() bool {

@@ -258,6 +258,17 @@ func TestANewProfileWaitsForTheOneBeforeIt(t *testing.T) {
 	assert.Len(t, w.applies(), 2, "one that failed holds up nobody")
 }
 
+func TestANewProfileWaitsForOneThatTheCacheHasNotSeen(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
+	w.act(w.look(foundation()))
+	live := w.Cached
+	w.Cached = newClient(w.controlPlane.DeepCopy())
+	f := w.look(foundation())
+	w.Cached = live
+	w.act(f)
+	assert.Len(t, w.applies(), 1)
+}
+
 func TestANewProfileWaitsForOneThatLeaves(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old", builder.WithFinalizers("terraform")))
 	w.act(w.look(foundation()))
