@@ -26,6 +26,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -181,4 +182,25 @@ func TestAProfileIsThatOfTheEKSClusterThatIsThere(t *testing.T) {
 		assert.Equal(t, "older", profile.Spec.Variables["cluster_name"])
 		assert.Equal(t, "False FargateProfileNotFailed", builder.Story(w.get().Status.Conditions)["FargateProfileFailed"])
 	}
+}
+
+// What the control plane waits for, its profiles wait for, too: one that spec has got meanwhile is not ready.
+func TestProfilesAreNotReadyWhileTheControlPlaneIsBlocked(t *testing.T) {
+	cluster := builder.Cluster("demo", builder.WithInfrastructureProvisioned())
+	asking := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Version = "what?"
+		for _, name := range []string{"a", "b"} {
+			c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, controlplanev1.FargateProfile{Name: name})
+		}
+	})
+	controlPlane := builder.CAPTControlPlane("demo", builder.OwnedBy(cluster), builder.WithApplyRef(applyName), asking)
+	w := newWorld(t, cluster, vpc(), controlPlane,
+		builder.WorkspaceTemplateApply(applyName, builder.OwnedBy(controlPlane), ofTemplate("eks"), builder.WithWorkspaceName("eks"), builder.UpToDate(outputs())),
+		builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(controlPlane), ofTemplate("fargate"), builder.UpToDate(nil),
+			builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"})))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, "False InvalidVersion", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
+	assert.Equal(t, "False WaitingForWorkspace", builder.Story(w.get().Status.Conditions)["FargateProfileReady"])
+	require.Len(t, w.get().Status.FargateProfiles, 1)
+	assert.Equal(t, "a", w.get().Status.FargateProfiles[0].Name)
 }

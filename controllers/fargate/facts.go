@@ -60,8 +60,7 @@ type Profile struct {
 
 // Facts are everything that is known about the Fargate profiles of a control plane.
 type Facts struct {
-	// Profiles of spec, in its order. While it is not known what they stand on, only those that exist. There are none when the
-	// control plane is deleted.
+	// Profiles of spec, in its order. There are none when the control plane is deleted.
 	Profiles []Profile
 	// Leaving are those that exist and spec no longer has: all, when the control plane is deleted. Sorted by name.
 	Leaving []Profile

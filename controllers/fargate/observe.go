@@ -87,7 +87,7 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 	}
 	slices.SortFunc(f.Leaving, byName)
 	for i := range controlPlane.Spec.FargateProfiles {
-		if name := controlPlane.Spec.FargateProfiles[i].Name; of[name] != nil {
+		if name := controlPlane.Spec.FargateProfiles[i].Name; !deleted {
 			f.Profiles = append(f.Profiles, Profile{Name: name, Apply: owner.Facts{Apply: of[name]}})
 		}
 	}
@@ -198,12 +198,15 @@ func (r Readers) Observe(ctx context.Context, controlPlane *controlplanev1.CAPTC
 
 // notTwice keeps a profile that exists from being made a second time, under the name of a reference that came later.
 func (f *Facts) notTwice(p *Profile) {
-	i := slices.IndexFunc(f.Profiles, func(existing Profile) bool { return existing.Name == p.Name })
-	if i < 0 || p.Apply.Apply != nil || p.Apply.Desired == nil || f.Profiles[i].Apply.Apply.Name == p.Apply.Desired.GetName() {
+	if p.Apply.Apply != nil || p.Apply.Desired == nil {
 		return
 	}
-	p.Apply = owner.Facts{Claimed: fmt.Sprintf("the profile has WorkspaceTemplateApply %s already, and a second one, %s, would make it a second time; nothing is written. "+
-		"Take the profile out of spec, and put it in again when that is gone", f.Profiles[i].Apply.Apply.Name, p.Apply.Desired.GetName())}
+	name := p.Apply.Desired.GetName()
+	i := slices.IndexFunc(f.Profiles, func(q Profile) bool { return q.Name == p.Name && q.Apply.Apply != nil && q.Apply.Apply.Name != name })
+	if i >= 0 {
+		p.Apply = owner.Facts{Claimed: fmt.Sprintf("the profile has WorkspaceTemplateApply %s already, and a second one, %s, would make it a second time; nothing is written. "+
+			"Take the profile out of spec, and put it in again when that is gone", f.Profiles[i].Apply.Apply.Name, name)}
+	}
 }
 
 // busy is a function of the profiles that exist. One that can not be destroyed, or waits for somebody, holds up nobody.
