@@ -68,15 +68,16 @@ func note(kind, reason, format string, args ...any) engine.Note {
 // became says what became of a profile; nothing when that is not new.
 func became(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Note {
 	wasReady, isReady := ptr.Deref(was.Ready, false), ptr.Deref(is.Ready, false)
+	leaves := !controlPlane.DeletionTimestamp.IsZero() || !inSpec(controlPlane, is.Name)
 	begun := was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:
 		return note(corev1.EventTypeWarning, is.FailureReason, "Fargate profile %s: %s", is.Name, is.FailureMessage)
 	case isReady && !wasReady:
 		return note(corev1.EventTypeNormal, controlplanev1.FargateProfileReadyReason, "Fargate profile %s is ready", is.Name)
-	case isReady == wasReady && !begun:
+	case isReady == wasReady && !begun && (!leaves || was.FailureReason == "" || is.FailureReason != ""):
 		return engine.Note{}
-	case !controlPlane.DeletionTimestamp.IsZero() || !inSpec(controlPlane, is.Name):
+	case leaves:
 		return note(corev1.EventTypeNormal, controlplanev1.FargateProfileDeletingReason, "Fargate profile %s is being deleted", is.Name)
 	case wasReady:
 		return note(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "Fargate profile %s is being changed; see WorkspaceTemplateApply %s",

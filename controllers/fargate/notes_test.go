@@ -63,6 +63,7 @@ func TestEventsTellTheStoryOfEachProfile(t *testing.T) {
 		"about to be made":           {none, all(unmade), inSpec, false, ""},
 		"an edit":                    {all(is(true, "", "")), all(is(false, "", "")), inSpec, false, "Normal FargateProfileCreating: Fargate profile a is being changed; see WorkspaceTemplateApply wta"},
 		"taken out of spec":          {all(is(true, "", "")), all(is(false, "", "")), nil, false, "Normal FargateProfileDeleting: Fargate profile a is being deleted"},
+		"taken out after it failed":  {all(is(false, "FargateProfileFailed", "limit")), all(is(false, "", "")), nil, false, "Normal FargateProfileDeleting: Fargate profile a is being deleted"},
 		"gone with the cluster":      {all(is(true, "", "")), all(is(false, "", "")), inSpec, true, "Normal FargateProfileDeleting: Fargate profile a is being deleted"},
 		"gone":                       {all(is(false, "", "")), none, nil, false, "Normal FargateProfileDeleted: Fargate profile a is gone"},
 		"never made, and not wanted": {all(lacking), none, nil, false, ""},

@@ -215,7 +215,9 @@ func (f *Facts) busy() bool {
 }
 
 // atWork tells whether Terraform makes or changes a profile that exists, or is about to.
-func atWork(apply *owner.Facts) bool { return apply.Apply != nil && !apply.Ready(manager) && apply.Working() }
+func atWork(apply *owner.Facts) bool {
+	return apply.Apply != nil && !apply.Ready(manager) && apply.Working()
+}
 
 // destroyed tells whether Terraform destroys a profile that leaves, or is about to.
 func (p *Profile) destroyed() bool {
