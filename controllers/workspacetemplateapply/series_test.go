@@ -240,13 +240,14 @@ func TestWhoFailsKeepsTheTurnIfARetryHelps(t *testing.T) {
 		error string
 		keeps bool
 	}{
-		"a quota":           {builder.FirstApplyFailed, "", false},
-		"a lock":            {builder.FirstApplyFailed, "create failed: Error acquiring the state lock: state is already locked by another", true},
-		"throttled":         {builder.UpdateFailed, "", true},
-		"a mistake":         {builder.PlanFailed, "", false},
-		"no ProviderConfig": {builder.ProviderConfigMissing, "", false},
-		"interrupted":       {builder.Interrupted, "", false},
-		"paused":            {builder.WorkspacePaused, "", false},
+		"a quota":                  {builder.FirstApplyFailed, "", false},
+		"a lock":                   {builder.FirstApplyFailed, "create failed: Error acquiring the state lock: state is already locked by another", true},
+		"throttled":                {builder.UpdateFailed, "", true},
+		"a module that is nowhere": {builder.PlanFailed, "connect failed: cannot initialize Terraform: Failed to download module: dial tcp: lookup modules.example.invalid: no such host", false},
+		"a mistake":                {builder.PlanFailed, "", false},
+		"no ProviderConfig":        {builder.ProviderConfigMissing, "", false},
+		"interrupted":              {builder.Interrupted, "", false},
+		"paused":                   {builder.WorkspacePaused, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTeam(t, profile("p1"), profile("p2"))
