@@ -214,9 +214,9 @@ func (f *Facts) busy() bool {
 	return slices.ContainsFunc(f.Leaving, func(p Profile) bool { return p.destroyed() }) || slices.ContainsFunc(f.Profiles, func(p Profile) bool { return atWork(&p.Apply) })
 }
 
-// atWork tells whether Terraform makes or changes a profile that exists, or is about to.
+// atWork tells whether Terraform makes or changes a profile that exists, or is about to. Nothing is begun while it is paused.
 func atWork(apply *owner.Facts) bool {
-	return apply.Apply != nil && !apply.Ready(manager) && apply.Working()
+	return apply.Apply != nil && !apply.Ready(manager) && apply.Working() && !conditions.IsTrue(apply.Apply, clusterv1.PausedCondition)
 }
 
 // destroyed tells whether Terraform destroys a profile that leaves, or is about to.

@@ -287,6 +287,17 @@ func TestANewProfileDoesNotWaitForOneThatWaitsItself(t *testing.T) {
 	}
 }
 
+func TestANewProfileDoesNotWaitForOneThatIsPaused(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
+	w.act(w.look(foundation()))
+	first := w.applies()[0]
+	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace is not yet written as it was rendered")(&first)
+	engine.Set(&first, engine.PausedCondition("the object has the annotation"))
+	require.NoError(t, w.Cached.Update(ctx, &first))
+	w.act(w.look(foundation()))
+	assert.Len(t, w.applies(), 2)
+}
+
 func TestAnEditWaitsForTheControlPlane(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 	w.act(w.look(foundation()))
