@@ -69,13 +69,12 @@ func note(kind, reason, format string, args ...any) engine.Note {
 func became(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Note {
 	wasReady, isReady := ptr.Deref(was.Ready, false), ptr.Deref(is.Ready, false)
 	leaves := !controlPlane.DeletionTimestamp.IsZero() || !inSpec(controlPlane, is.Name)
-	begun := was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:
 		return note(corev1.EventTypeWarning, is.FailureReason, "Fargate profile %s: %s", is.Name, is.FailureMessage)
 	case isReady && !wasReady:
 		return note(corev1.EventTypeNormal, controlplanev1.FargateProfileReadyReason, "Fargate profile %s is ready", is.Name)
-	case isReady == wasReady && !begun && (!leaves || was.FailureReason == "" || is.FailureReason != ""):
+	case isReady == wasReady && !begun(was, is) && (!leaves || !mended(was, is)):
 		return engine.Note{}
 	case leaves:
 		return note(corev1.EventTypeNormal, controlplanev1.FargateProfileDeletingReason, "Fargate profile %s is being deleted", is.Name)
@@ -85,6 +84,14 @@ func became(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev
 	}
 	return note(corev1.EventTypeNormal, controlplanev1.FargateProfileCreatingReason, "Fargate profile %s is being made; see WorkspaceTemplateApply %s",
 		is.Name, is.WorkspaceTemplateApplyName)
+}
+
+func begun(was, is controlplanev1.FargateProfileStatus) bool {
+	return was.WorkspaceTemplateApplyName == "" && is.WorkspaceTemplateApplyName != ""
+}
+
+func mended(was, is controlplanev1.FargateProfileStatus) bool {
+	return was.FailureReason != "" && is.FailureReason == ""
 }
 
 func inSpec(controlPlane *controlplanev1.CAPTControlPlane, name string) bool {
