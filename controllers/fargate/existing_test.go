@@ -1,0 +1,182 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fargate
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
+func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
+		owned("demo-keep-fargate-apply", "keep"), owned("demo-old-fargate-apply", "old"),
+		owned("by-hand", ""), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo"))),
+		builder.WorkspaceTemplateApply("of-others", builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"profile_name": "old"})),
+		vpcSecret())
+	f := w.look(foundation())
+	require.Len(t, f.Leaving, 1)
+	assert.Equal(t, "old", f.Leaving[0].Name)
+	w.act(f)
+	var names []string
+	for _, apply := range w.applies() {
+		names = append(names, apply.Name)
+	}
+	assert.ElementsMatch(t, []string{"demo-keep-fargate-apply", "by-hand", "demo-eks-controlplane-apply", "of-others"}, names)
+	assert.True(t, Held(w.controlPlane))
+}
+
+// A manager that has just taken over may know of a profile that its predecessor made, and not yet of the spec that asks for it.
+func TestASpecOfBeforeDeletesNothing(t *testing.T) {
+	held := builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a"), held, builder.WithGeneration(2)), owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
+	w.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
+	f, err := w.Existing(ctx, w.controlPlane)
+	if err == nil {
+		w.act(&f)
+	}
+	assert.Len(t, w.applies(), 1)
+	assert.True(t, apierrors.IsConflict(err), "the change is on its way, and wakes it again")
+}
+
+// A Cluster that can not be read for a moment is no reason to delete anything, nor to forget it.
+func TestProfilesOfSpecStayWhileTheClusterIsNotKnown(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
+		owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
+	f, err := w.Existing(ctx, w.controlPlane)
+	require.NoError(t, err)
+	w.act(&f)
+	assert.Len(t, w.applies(), 1)
+	assert.True(t, Held(w.controlPlane))
+	assert.Equal(t, []string{"a"}, statuses(f))
+
+	w.Cached = newClient(w.controlPlane)
+	f, err = w.Existing(ctx, w.controlPlane)
+	require.NoError(t, err)
+	require.NoError(t, f.Act(ctx, w.Cached, w.controlPlane))
+	assert.True(t, Held(w.controlPlane), "a cache that has seen none of them says nothing about a spec that has some")
+}
+
+func TestTheFinalizerGoesWithTheLastProfile(t *testing.T) {
+	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer)
+	w := newWorld(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
+	w.act(w.look(foundation()))
+	assert.True(t, Held(w.controlPlane))
+
+	w = newWorld(t, builder.CAPTControlPlane("demo", held))
+	w.act(w.look(foundation()))
+	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.controlPlane.Finalizers)
+}
+
+// The cache may not have seen yet what was made a moment ago.
+func TestTheFinalizerStaysForWhatTheCacheHasNotSeen(t *testing.T) {
+	for name, deleted := range map[string]builder.Option{"taken out of spec": builder.With(func(*controlplanev1.CAPTControlPlane) {}), "deleted": builder.Deleting()} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
+			w.Cached = newClient(w.controlPlane)
+			assert.Len(t, w.look(foundation()).Leaving, 1)
+		})
+	}
+}
+
+func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
+		owned("demo-a-fargate-apply", "a"), owned("demo-b-fargate-apply", "b"))
+	f := w.look(foundation())
+	assert.Len(t, f.Leaving, 2)
+	w.act(f)
+	assert.Empty(t, w.applies())
+	require.NoError(t, (&Facts{}).Act(ctx, w.Cached, w.controlPlane))
+	found, err := engine.Get(ctx, w.Cached, client.ObjectKeyFromObject(w.controlPlane), &controlplanev1.CAPTControlPlane{})
+	require.NoError(t, err)
+	assert.Nil(t, found, "nothing holds it any more")
+}
+
+// The profiles of a thousand clusters of a namespace would be sent with each step of the deletion of each.
+func TestWhoIsDeletedAsksForItsOwnProfilesOnly(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
+		builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
+		owned("demo-a-fargate-apply", "a", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), owned("demo-b-fargate-apply", "b"))
+	for i := range 100 {
+		name := fmt.Sprintf("prod-%d-fargate-apply", i)
+		require.NoError(t, w.Cached.Create(ctx, owned(name, "a", builder.WithUID(types.UID(name)), builder.WithLabel(clusterv1.ClusterNameLabel, "prod"),
+			builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }), builder.OwnedBy(builder.CAPTControlPlane("prod")))))
+	}
+	sent := 0
+	w.Uncached = interceptor.NewClient(w.Cached.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			sent += meta.LenList(list)
+			return err
+		},
+	})
+	f, err := w.Existing(ctx, w.controlPlane)
+	require.NoError(t, err)
+	assert.Equal(t, 1, sent)
+	assert.Len(t, f.Leaving, 2, "the cache knows of the one that lost its label")
+}
+
+// EKS does not delete a cluster that has profiles, and nobody else deletes those that the control plane does not control (any
+// more). What it has neither been told of nor written is left alone.
+func TestWhoIsDeletedDeletesTheProfilesThatItDoesNotControl(t *testing.T) {
+	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
+	unlabelled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
+	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+	})
+	scheme := naming.FargateWorkspaceTemplateApply("demo", "a")
+	for what, row := range map[string]struct {
+		there  *infrav1.WorkspaceTemplateApply
+		refers bool
+		goes   bool
+	}{
+		"its owner reference is gone":     {owned(scheme, "a", alone), false, true},
+		"its label is gone":               {owned(scheme, "a", unlabelled), false, true},
+		"referred to, never written":      {owned("by-hand", "a", alone, unlabelled), true, true},
+		"never written, nor referred to":  {owned(scheme, "a", alone, unlabelled), false, false},
+		"of another control plane":        {owned(scheme, "a", alone, builder.OwnedBy(builder.CAPTControlPlane("other"))), false, false},
+		"referred to, of another profile": {owned("by-hand", "b", alone), true, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			options := []builder.Option{withProfiles("a"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()}
+			if row.refers {
+				options = append(options, referring)
+			}
+			w := newWorld(t, builder.CAPTControlPlane("demo", options...), row.there)
+			f := w.look(foundation())
+			assert.Equal(t, row.goes, len(f.Leaving) == 1, "until it is gone, the EKS cluster stays")
+			w.act(f)
+			assert.Equal(t, row.goes, len(w.applies()) == 0)
+		})
+	}
+}
