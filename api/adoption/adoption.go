@@ -106,14 +106,10 @@ func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTe
 	return found
 }
 
-// expects tells whether an owner would have this one among those that it owns. For a Fargate profile the variables tell, since
-// the profile may have got another template. Otherwise the template does: what a control plane owns of another one is that
-// of a profile, or a helper of the older CAPT, for example <name>-kubeconfig-apply; to refer to that would make an EKS
-// cluster of it.
+// expects tells whether an owner would have this one among those that it owns: the template tells. What a control plane owns of
+// another one is that of a Fargate profile, or a helper of the older CAPT, for example <name>-kubeconfig-apply; to refer to that
+// would make an EKS cluster of it.
 func (want Expectation) expects(apply *infrav1.WorkspaceTemplateApply) bool {
-	if want.profile != "" {
-		return want.IdentityDifference(apply) == ""
-	}
 	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.sameTemplate(apply))
 }
 
@@ -183,10 +179,9 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 	return want.Difference(apply)
 }
 
-// Had tells whether the owner has taken or made a WorkspaceTemplateApply before. Status of a Fargate profile is no proof of
-// that: it names what spec refers to, or the scheme gives.
+// Had tells whether the owner has taken or made a WorkspaceTemplateApply before.
 func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
-	return want.profile == "" && apply.Name == want.Recorded
+	return apply.Name == want.Recorded
 }
 
 // Difference says in which respect a WorkspaceTemplateApply is not what an owner would make: in the template, or in a

@@ -25,12 +25,12 @@ import (
 )
 
 // OfProfile is what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. The name of its
-// Cluster is empty while nobody knows it. recorded is the name in status of the profile.
-func OfProfile(clusterName string, profile *controlplanev1.FargateProfile, recorded string) Expectation {
+// Cluster is empty while nobody knows it. Nothing is recorded of a profile: its status names what spec refers to, or the naming
+// scheme gives, and is no proof that it was taken or made.
+func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
 		byScheme: profile.WorkspaceTemplateApplyRef == nil,
-		Recorded: recorded,
 		Template: profile.WorkspaceTemplateRef,
 		Variables: map[string]string{
 			naming.ClusterVariable: clusterName,

@@ -44,19 +44,18 @@ func applyOf(name, template, cluster, profile string, options ...builder.Option)
 }
 
 func TestWhatAFargateProfileExpects(t *testing.T) {
-	want := adoption.OfProfile("demo", batch, "demo-batch-fargate-apply")
+	want := adoption.OfProfile("demo", batch)
 	assert.Equal(t, "demo-batch-fargate-apply", want.SchemeName)
-	assert.Equal(t, "demo-batch-fargate-apply", want.Recorded)
+	assert.Empty(t, want.Recorded)
 	assert.Equal(t, infrav1.WorkspaceTemplateReference{Name: "fargate"}, want.Template)
 	assert.Equal(t, map[string]string{"cluster_name": "demo", "profile_name": "batch"}, want.Variables)
-	assert.Empty(t, adoption.OfProfile("", batch, "").SchemeName, "nobody knows it before the Cluster")
+	assert.Empty(t, adoption.OfProfile("", batch).SchemeName, "nobody knows it before the Cluster")
 }
 
 func TestWhatAFargateProfileMayTake(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	owned := builder.OwnedBy(owner)
-	known, early := adoption.OfProfile("demo", referring, ""), adoption.OfProfile("", referring, "")
-	recorded := adoption.OfProfile("demo", referring, "x")
+	known, early := adoption.OfProfile("demo", referring), adoption.OfProfile("", referring)
 	const (
 		template       = "it refers to another WorkspaceTemplate"
 		noCluster      = "it has no cluster_name"
@@ -76,23 +75,17 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 		"that of another profile":                      {known, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
 		"that of another profile, in another spelling": {known, applyOf("x", "fargate", "demo", "Batch", owned), anotherProfile},
 		"that of another profile, not known":           {early, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
-		"that of another profile, recorded":            {recorded, applyOf("x", "fargate", "demo", "web", owned), anotherProfile},
-		"that of another profile, nobody's, recorded":  {recorded, applyOf("x", "fargate", "demo", "web"), anotherProfile},
 		"that of the control plane itself":             {known, applyOf("x", "eks", "demo", "", owned), noProfile},
-		"that of the control plane, recorded":          {recorded, applyOf("x", "eks", "demo", "", owned), noProfile},
 		"that of the control plane, of its template":   {known, applyOf("x", "fargate", "demo", "", owned), noProfile},
 		"a helper of the older CAPT":                   {known, applyOf("demo-kubeconfig-apply", "kubeconfig", "", "", owned), noCluster},
 		"another's":                                    {known, applyOf("x", "fargate", "demo", "batch", builder.OwnedBy(builder.CAPTControlPlane("other"))), "belongs to CAPTControlPlane other"},
 		"nobody's, as it would be made":                {known, applyOf("x", "fargate", "demo", "batch"), ""},
 		"nobody's, of another template":                {known, applyOf("x", "former", "demo", "batch"), template},
-		"nobody's, of another template, recorded":      {recorded, applyOf("x", "former", "demo", "batch"), template},
 		"nobody's, of another cluster":                 {known, applyOf("x", "fargate", "other", "batch"), anotherCluster},
-		"nobody's, of another cluster, recorded":       {recorded, applyOf("x", "fargate", "other", "batch"), anotherCluster},
 		"nobody's, of no cluster":                      {known, applyOf("x", "fargate", "", "batch"), noCluster},
 		"nobody's, of another profile":                 {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
 		"nobody's, of no profile":                      {known, applyOf("x", "fargate", "demo", ""), noProfile},
 		"nobody's, while the Cluster is not known":     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, and nobody can tell whether it is meant before the Cluster"},
-		"nobody's, recorded, while it is not known":    {adoption.OfProfile("", referring, "x"), applyOf("x", "fargate", "demo", "batch"), "before the Cluster of this object is known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)
@@ -102,38 +95,6 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 			}
 			assert.Contains(t, got, row.conflict)
 			assert.Contains(t, got, "nothing is written to it")
-		})
-	}
-}
-
-func TestCandidatesOfAFargateProfile(t *testing.T) {
-	owner := builder.CAPTControlPlane("demo")
-	owned := builder.OwnedBy(owner)
-	const named = "demo-batch-fargate-apply"
-	for name, row := range map[string]struct {
-		want     adoption.Expectation
-		apply    *infrav1.WorkspaceTemplateApply
-		evidence []adoption.Evidence // None when it is no candidate.
-	}{
-		"one of the name that the scheme gives":          {adoption.OfProfile("demo", batch, ""), applyOf(named, "fargate", "demo", "batch"), []adoption.Evidence{adoption.Named}},
-		"one of that name, whatever it holds":            {adoption.OfProfile("demo", batch, ""), applyOf(named, "vpc", "", ""), []adoption.Evidence{adoption.Named}},
-		"one of that name, and owned":                    {adoption.OfProfile("demo", batch, ""), applyOf(named, "fargate", "demo", "batch", owned), []adoption.Evidence{adoption.Owned, adoption.Named}},
-		"one of another name that is owned":              {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "batch", owned), []adoption.Evidence{adoption.Owned}},
-		"one that is owned, of another template":         {adoption.OfProfile("demo", batch, ""), applyOf("x", "former", "demo", "batch", owned), []adoption.Evidence{adoption.Owned}},
-		"one that is owned, of a cluster nobody knows":   {adoption.OfProfile("", batch, ""), applyOf("x", "former", "demo", "batch", owned), []adoption.Evidence{adoption.Owned}},
-		"one that is owned, of another cluster":          {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "other", "batch", owned), nil},
-		"one that is owned, of another profile":          {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "web", owned), nil},
-		"that of the control plane itself":               {adoption.OfProfile("demo", batch, ""), applyOf("demo-eks-controlplane-apply", "fargate", "demo", "", owned), nil},
-		"one that status records":                        {adoption.OfProfile("demo", batch, "x"), applyOf("x", "former", "demo", "batch"), []adoption.Evidence{adoption.Recorded}},
-		"one that nobody owns":                           {adoption.OfProfile("demo", batch, ""), applyOf("x", "fargate", "demo", "batch"), nil},
-		"one of the name that a profile of none can get": {adoption.OfProfile("", batch, ""), applyOf("-batch-fargate-apply", "fargate", "demo", "batch"), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var candidates []adoption.Candidate
-			if row.evidence != nil {
-				candidates = []adoption.Candidate{{Name: row.apply.Name, Evidence: row.evidence}}
-			}
-			assert.Equal(t, candidates, row.want.Candidates(owner, []infrav1.WorkspaceTemplateApply{*row.apply}))
 		})
 	}
 }
@@ -179,14 +140,14 @@ func TestThatOfAFargateProfileIsACandidateByTheNameOfAnother(t *testing.T) {
 func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
-	want := adoption.OfProfile("demo", referring, "")
+	want := adoption.OfProfile("demo", referring)
 	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference, by taking the profile out of spec and putting it in again where it is set already; if x is really this object's, give both the same template, cluster_name and profile_name first",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
 	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, which belongs to CAPTControlPlane other; nothing is written to it. Take the profile out of spec, and put it in again without the reference",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
 
 	const named = "demo-batch-fargate-apply"
-	want = adoption.OfProfile("demo", batch, named)
+	want = adoption.OfProfile("demo", batch)
 	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply demo-batch-fargate-apply is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef to that; if demo-batch-fargate-apply is really this object's, give both the same template, cluster_name and profile_name first",
 		adoption.Conflict(owner, want, applyOf(named, "fargate", "demo", "")))
 	assert.Equal(t, "the naming scheme, for Fargate profile batch, names demo-batch-fargate-apply, which belongs to CAPTControlPlane other; nothing is written to it. Give the profile a workspaceTemplateApplyRef to another name",

@@ -170,7 +170,7 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 // applyOfProfile checks that a Fargate profile may have its WorkspaceTemplateApply. Without a reference that is the one of the
 // naming scheme, once the name of the Cluster is known. Nobody said that it is meant, and it may go: that is a warning.
 func applyOfProfile(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
-	want := expectationOfProfile(controlPlane, profile, cluster)
+	want := adoption.OfProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef != nil || want.SchemeName == "" {
 		return referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path.Child("workspaceTemplateApplyRef"))
 	}
@@ -180,17 +180,6 @@ func applyOfProfile(ctx context.Context, world World, controlPlane *controlplane
 		findings.Warn(path, "nothing is made for this profile: %s", reason)
 	}
 	return findings, err
-}
-
-// expectationOfProfile is what a control plane would make for a Fargate profile, as its controller will see it.
-func expectationOfProfile(controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string) adoption.Expectation {
-	recorded := ""
-	for _, status := range controlPlane.Status.FargateProfiles {
-		if status.Name == profile.Name {
-			recorded = status.WorkspaceTemplateApplyName
-		}
-	}
-	return adoption.OfProfile(cluster, profile, recorded)
 }
 
 // distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. A profile that
@@ -204,7 +193,7 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster stri
 	}
 	for i := range spec.FargateProfiles {
 		profile, path := &spec.FargateProfiles[i], profilesPath.Index(i)
-		name := expectationOfProfile(controlPlane, profile, cluster).SchemeName
+		name := adoption.OfProfile(cluster, profile).SchemeName
 		if profile.WorkspaceTemplateApplyRef != nil {
 			name = profile.WorkspaceTemplateApplyRef.Name
 		}

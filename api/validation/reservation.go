@@ -122,7 +122,7 @@ func reservedForProfile(ctx context.Context, world World, key types.NamespacedNa
 		}
 		for i := range controlPlane.Spec.FargateProfiles {
 			profile := &controlPlane.Spec.FargateProfiles[i]
-			want := expectationOfProfile(controlPlane, profile, cluster)
+			want := adoption.OfProfile(cluster, profile)
 			if ref := profile.WorkspaceTemplateApplyRef; ref != nil && ref.Name == key.Name || ref == nil && want.SchemeName == key.Name {
 				what := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
 				return &reservation{owner: controlPlane, want: want, what: what, whose: "profile"}, nil

@@ -91,7 +91,7 @@ func TestWhatIsToldOfAProfile(t *testing.T) {
 		"interrupted":                             {shows(infrav1.CreateInterruptedReason, "look"), Facts{ClusterReady: true}, failed, failure, "look"},
 		"somebody else's":                         {owner.Facts{Claimed: "belongs to other"}, Facts{ClusterReady: true}, failed, failure, "belongs to other"},
 		"refused":                                 {owner.Facts{Refused: assert.AnError}, Facts{ClusterReady: true}, failed, failure, assert.AnError.Error()},
-		"a person must decide":                    {owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Named}}}}, Facts{ClusterReady: true}, failed, failure, "by-hand"},
+		"a person must decide":                    {owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand", Evidence: []adoption.Evidence{adoption.Referred}}}, Unadopted: "older"}, Facts{ClusterReady: true}, failed, failure, "by-hand"},
 		"being deleted by somebody":               {apply: made(builder.Deleting()), facts: Facts{ClusterReady: true}, stage: deleting},
 		"being deleted, which fails":              {deletingBecause(infrav1.DestroyFailedReason, "AccessDenied"), Facts{ClusterReady: true}, failed, failure, "AccessDenied"},
 		"being deleted, another one comes first":  {apply: deletingBecause(infrav1.WaitingForTurnReason, "turn"), facts: Facts{ClusterReady: true}, stage: deleting},
