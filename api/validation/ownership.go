@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -172,7 +173,12 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 func applyOfProfile(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
 	want := adoption.OfProfile(cluster, profile)
 	if profile.WorkspaceTemplateApplyRef != nil || want.SchemeName == "" {
-		return referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path.Child("workspaceTemplateApplyRef"))
+		path = path.Child("workspaceTemplateApplyRef")
+		findings, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
+		if err == nil {
+			err = madeAlready(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path, &findings)
+		}
+		return findings, err
 	}
 	var findings Findings
 	_, reason, err := unavailable(ctx, world, controlPlane, want.SchemeName, want, refer)
@@ -180,6 +186,19 @@ func applyOfProfile(ctx context.Context, world World, controlPlane *controlplane
 		findings.Warn(path, "nothing is made for this profile: %s", reason)
 	}
 	return findings, err
+}
+
+// madeAlready refuses a reference that is added to a Fargate profile which CAPT has made: nothing would be written any more, since
+// that would make the profile a second time, and a reference can not be taken back.
+func madeAlready(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *Findings) error {
+	if ref == nil || want.SchemeName == "" || ref.Name == want.SchemeName {
+		return nil
+	}
+	made, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
+	if err == nil && made != nil && metav1.IsControlledBy(made, controlPlane) && want.IdentityDifference(made) == "" {
+		findings.Refuse(forbidden(path, "the profile has WorkspaceTemplateApply %s already, and another one would make it a second time; leave the reference out, or take the profile out of spec, and put it in again when that is gone", made.Name))
+	}
+	return err
 }
 
 // distinctApplies checks that a control plane and its Fargate profiles do not share a WorkspaceTemplateApply. A profile that

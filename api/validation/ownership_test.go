@@ -218,3 +218,37 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		})
 	}
 }
+
+// A reference can not be taken back, and with it nothing would be written to the profile any more.
+func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
+	refersTo := func(name string) builder.Option {
+		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			fargate(selecting("a"))(c)
+			c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: name}
+		})
+	}
+	variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "fp"})
+	owned := builder.OwnedBy(builder.CAPTControlPlane("demo"))
+	for name, row := range map[string]struct {
+		made []builder.Option
+		refs string
+		says string
+	}{
+		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile has WorkspaceTemplateApply demo-fp-fargate-apply already"},
+		"its own name":                      {[]builder.Option{owned, variables}, "demo-fp-fargate-apply", ""},
+		"instead of what somebody else has": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
+		"instead of what is something else": {[]builder.Option{owned}, "another", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+				builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
+			require.NoError(t, err)
+			if row.says == "" {
+				assertRefused(t, got.Errors)
+				return
+			}
+			assertRefused(t, got.Errors, finding{"spec.fargateProfiles[0].workspaceTemplateApplyRef", field.ErrorTypeForbidden, row.says})
+		})
+	}
+}
