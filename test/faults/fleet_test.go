@@ -19,11 +19,15 @@ package faults_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // many makes WorkspaceTemplateApplies of one template, and waits until all are Ready.
@@ -89,12 +93,7 @@ func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
 	inBothScopes(t, func(w *world) {
 		names := w.many(30)
 		w.user(w.withSecret())
-		w.insist(tick, func() string {
-			if slices.ContainsFunc(names, func(name string) bool { return hasSecret(w.workspace(name)) == "" }) {
-				return ""
-			}
-			return "nobody was changed"
-		})
+		w.awaitFirst(hasSecret)
 		w.user(w.template())
 		w.insist(tick, func() string {
 			for _, name := range names {
@@ -121,6 +120,27 @@ func TestATemplateEditThatIsTakenBackLeavesNoTurns(t *testing.T) {
 		w.requireTurns(began, names)
 		w.end(names...)
 	})
+}
+
+// awaitFirst waits until any Workspace is as wanted. All are looked at in one request: who asks for each comes too late.
+func (w *world) awaitFirst(wanted func(*unstructured.Unstructured) string) {
+	w.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(w.scope.GroupVersionKind())
+	w.insist(tick, func() string {
+		require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.newWorkspace("any").GetNamespace())))
+		if slices.ContainsFunc(list.Items, func(workspace unstructured.Unstructured) bool {
+			return w.claimed(&workspace) && wanted(&workspace) == ""
+		}) {
+			return ""
+		}
+		return "none is as wanted"
+	})
+}
+
+// claimed tells whether a Workspace is of this world: cluster-wide ones are in no namespace.
+func (w *world) claimed(workspace *unstructured.Unstructured) bool {
+	return strings.HasPrefix(workspace.GetAnnotations()[naming.ClaimAnnotation], w.namespace+"/")
 }
 
 // hasSecret waits until a Workspace has a connection Secret.
