@@ -36,9 +36,6 @@ func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlp
 		return nil
 	}
 	if f.none() {
-		if !Held(controlPlane) || len(controlPlane.Spec.FargateProfiles) > 0 && controlPlane.DeletionTimestamp.IsZero() {
-			return nil
-		}
 		return engine.Patch(ctx, c, controlPlane, func() {
 			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer)
 		})

@@ -60,7 +60,7 @@ func (r Readers) Existing(ctx context.Context, controlPlane *controlplanev1.CAPT
 	var list infrav1.WorkspaceTemplateApplyList
 	inNamespace := client.InNamespace(controlPlane.Namespace)
 	err = r.Cached.List(ctx, &list, inNamespace, client.MatchingFields{ControllerIndex: string(controlPlane.UID)})
-	if none := len(controlPlane.Spec.FargateProfiles)+len(list.Items) == 0; err == nil && Held(controlPlane) && (deleted || none) {
+	if none := len(controlPlane.Spec.FargateProfiles)+len(list.Items) == 0; err == nil && isHeld(controlPlane) && (deleted || none) {
 		// A namespace may have many clusters, and the answer has whole objects: only those with the labels that they were made with.
 		var live infrav1.WorkspaceTemplateApplyList
 		err = r.Uncached.List(ctx, &live, inNamespace, labelsOf(controlPlane))

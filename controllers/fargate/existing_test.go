@@ -53,7 +53,7 @@ func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
 		names = append(names, apply.Name)
 	}
 	assert.ElementsMatch(t, []string{"demo-keep-fargate-apply", "by-hand", "demo-eks-controlplane-apply", "of-others"}, names)
-	assert.True(t, Held(w.controlPlane))
+	assert.True(t, isHeld(w.controlPlane))
 }
 
 // A manager that has just taken over may know of a profile that its predecessor made, and not yet of the spec that asks for it.
@@ -77,21 +77,21 @@ func TestProfilesOfSpecStayWhileTheClusterIsNotKnown(t *testing.T) {
 	require.NoError(t, err)
 	w.act(&f)
 	assert.Len(t, w.applies(), 1)
-	assert.True(t, Held(w.controlPlane))
+	assert.True(t, isHeld(w.controlPlane))
 	assert.Equal(t, []string{"a"}, statuses(f))
 
 	w.Cached = newClient(w.controlPlane)
 	f, err = w.Existing(ctx, w.controlPlane)
 	require.NoError(t, err)
 	require.NoError(t, f.Act(ctx, w.Cached, w.controlPlane))
-	assert.True(t, Held(w.controlPlane), "a cache that has seen none of them says nothing about a spec that has some")
+	assert.True(t, isHeld(w.controlPlane), "a cache that has seen none of them says nothing about a spec that has some")
 }
 
 func TestTheFinalizerGoesWithTheLastProfile(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer)
 	w := newWorld(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
 	w.act(w.look(foundation()))
-	assert.True(t, Held(w.controlPlane))
+	assert.True(t, isHeld(w.controlPlane))
 
 	w = newWorld(t, builder.CAPTControlPlane("demo", held))
 	w.act(w.look(foundation()))

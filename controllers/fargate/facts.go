@@ -78,7 +78,7 @@ type Facts struct {
 // none tells whether there are no profiles, and should be none.
 func (f *Facts) none() bool { return len(f.Profiles)+len(f.Leaving) == 0 }
 
-// Held tells whether the control plane has the finalizer that it needs while there are profiles.
-func Held(controlPlane *controlplanev1.CAPTControlPlane) bool {
+// isHeld tells whether the control plane has the finalizer that it needs while there are profiles.
+func isHeld(controlPlane *controlplanev1.CAPTControlPlane) bool {
 	return controllerutil.ContainsFinalizer(controlPlane, controlplanev1.FargateProfileFinalizer)
 }

@@ -165,7 +165,7 @@ func TestWhatIsMadeForAProfile(t *testing.T) {
 		},
 	}, apply.Spec)
 	assert.ElementsMatch(t, validation.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
-	assert.True(t, Held(w.controlPlane), "it is not left behind")
+	assert.True(t, isHeld(w.controlPlane), "it is not left behind")
 	assert.Nil(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
@@ -208,7 +208,7 @@ func TestNothingIsMadeBeforeWhatItStandsOn(t *testing.T) {
 			assert.Equal(t, row.says == "", f.Missing == "")
 			w.act(f)
 			assert.Empty(t, w.applies())
-			assert.False(t, Held(w.controlPlane), "there is nothing that could be left behind")
+			assert.False(t, isHeld(w.controlPlane), "there is nothing that could be left behind")
 		})
 	}
 }
@@ -311,7 +311,7 @@ func TestNothingIsWrittenForAControlPlaneThatIsPaused(t *testing.T) {
 	before := w.applies()
 	w.act(f)
 	assert.Equal(t, before, w.applies())
-	assert.False(t, Held(w.controlPlane))
+	assert.False(t, isHeld(w.controlPlane))
 }
 
 // What somebody made under the name of a profile is not written to, whoever owns it, unless it is just what the profile needs.
