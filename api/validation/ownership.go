@@ -110,27 +110,13 @@ func existsAlready(owner Owner, referrers []Owner, controller types.UID) bool {
 
 // expectationOf is what an owner would make, as its controller will see it. A cluster that is not known yet has no name.
 func expectationOf(owner Owner, cluster string) adoption.Expectation {
-	want := adoption.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
 	switch owner := owner.(type) {
 	case *infrav1.CAPTCluster:
-		want.SchemeName = naming.VPCWorkspaceTemplateApply(owner.Name)
-		if template := owner.Spec.VPC.Template; template != nil {
-			want.Template, want.Variables[naming.VPCVariable] = template.Ref, template.Name
-			if template.Name == "" {
-				want.Variables[naming.VPCVariable] = naming.VPC(owner.Name)
-			}
-		}
-		if recorded := owner.Status.WorkspaceTemplateApply; recorded != nil {
-			want.Recorded = recorded.Name
-		}
+		return adoption.OfCAPTCluster(owner, cluster)
 	case *controlplanev1.CAPTControlPlane:
-		want.SchemeName = naming.ControlPlaneWorkspaceTemplateApply(owner.Name)
-		want.Template = owner.Spec.WorkspaceTemplateRef
-		if recorded := owner.Status.WorkspaceTemplateApply; recorded != nil {
-			want.Recorded = recorded.Name
-		}
+		return adoption.OfControlPlane(owner, cluster)
 	}
-	return want
+	return adoption.Expectation{Variables: map[string]string{naming.ClusterVariable: cluster}}
 }
 
 // otherOwners are those of a list that are not the owner itself, in words, and in the same order every time: an error that

@@ -28,7 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -69,7 +68,7 @@ func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPT
 		clusterName = f.Cluster.Name
 	}
 	template, ref := captCluster.Spec.VPC.Template, captCluster.Spec.WorkspaceTemplateApplyRef
-	want := expectation(captCluster, clusterName)
+	want := adoption.OfCAPTCluster(captCluster, clusterName)
 	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, ref, want)
 	if err == nil && decide(captCluster, f) == Provision {
 		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
@@ -83,39 +82,9 @@ func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPT
 	}
 	return f.Apply.Desire(r.Client, owner.Want{
 		Owner: captCluster, ClusterName: clusterName, Name: name, Template: template.Ref,
-		Variables:        want.Variables,
-		ConnectionSecret: naming.VPCConnectionSecret(captCluster.Name),
-		DeletionPolicy:   template.DeletionPolicy,
+		Intent:         adoption.VPCIntent(captCluster, clusterName),
+		DeletionPolicy: template.DeletionPolicy,
 	})
-}
-
-// expectation is what a CAPTCluster would make for its VPC.
-func expectation(captCluster *infrav1.CAPTCluster, clusterName string) adoption.Expectation {
-	want := adoption.Expectation{
-		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
-		Template:   captCluster.Spec.VPC.Template.Ref,
-		Variables:  variables(captCluster, clusterName),
-	}
-	if known := captCluster.Status.WorkspaceTemplateApply; known != nil {
-		want.Recorded = known.Name
-	}
-	return want
-}
-
-// variables for the VPC template. Those CAPT sets take precedence over the user's.
-func variables(captCluster *infrav1.CAPTCluster, clusterName string) map[string]string {
-	template := captCluster.Spec.VPC.Template
-	out := make(map[string]string, len(template.Variables)+3)
-	for name, value := range template.Variables {
-		out[name] = value
-	}
-	out[naming.ClusterVariable] = clusterName
-	out[naming.VPCVariable] = template.Name
-	if template.Name == "" {
-		out[naming.VPCVariable] = naming.VPC(captCluster.Name)
-	}
-	out[naming.RegionVariable] = captCluster.Spec.Region
-	return out
 }
 
 // controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist: by the reference of the Cluster, and

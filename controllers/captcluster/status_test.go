@@ -207,7 +207,7 @@ func TestVariables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			captCluster := builder.CAPTCluster("demo", row.options...)
 			before := captCluster.DeepCopy()
-			assert.Equal(t, row.want, variables(captCluster, cluster.Name))
+			assert.Equal(t, row.want, adoption.VPCIntent(captCluster, cluster.Name).Variables)
 			assert.Equal(t, before, captCluster)
 		})
 	}
@@ -215,6 +215,6 @@ func TestVariables(t *testing.T) {
 
 // Admission warns of variables that have no effect, and so must know them all.
 func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
-	got := variables(builder.CAPTCluster("demo"), "demo")
+	got := adoption.VPCIntent(builder.CAPTCluster("demo"), "demo").Variables
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables())
 }

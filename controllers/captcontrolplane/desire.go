@@ -17,82 +17,33 @@ limitations under the License.
 package captcontrolplane
 
 import (
-	"encoding/json"
-	"fmt"
-	"strconv"
-
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // desire computes the WorkspaceTemplateApply of the control plane.
 func (f *Facts) desire(c client.Client, controlPlane *controlplanev1.CAPTControlPlane, name string) error {
-	variables, err := f.variables(controlPlane)
+	intent, err := f.intent(controlPlane)
 	if err != nil {
 		return err
 	}
 	return f.Apply.Desire(c, owner.Want{
 		Owner: controlPlane, ClusterName: f.Cluster.Name, Name: name, Template: controlPlane.Spec.WorkspaceTemplateRef,
-		Variables:         variables,
-		ConnectionSecret:  naming.ControlPlaneConnectionSecret(controlPlane.Name),
+		Intent:            intent,
 		WaitForWorkspaces: f.vpcWorkspace(),
 		WaitForSecrets:    f.vpcSecret(),
 	})
 }
 
-// variables for the control plane template, under the names the older CAPT gave them. Those CAPT sets take precedence over
-// the user's. Maps and lists are JSON.
-func (f *Facts) variables(controlPlane *controlplanev1.CAPTControlPlane) (map[string]string, error) {
-	spec := &controlPlane.Spec
-	out := make(map[string]string, len(spec.Variables)+len(spec.AdditionalTags)+10)
-	for name, value := range spec.Variables {
-		out[name] = value
-	}
-	out[naming.ClusterVariable] = f.Cluster.Name
-	out[naming.VersionVariable] = f.Version.EKS
-	out[naming.RegionVariable] = f.region(controlPlane)
-
-	access := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{})
-	out["endpoint_public_access"] = strconv.FormatBool(ptr.Deref(access.Public, true))
-	out["endpoint_private_access"] = strconv.FormatBool(ptr.Deref(access.Private, false))
-	for tag, value := range spec.AdditionalTags {
-		out["tags_"+tag] = string(value)
-	}
-	for name, value := range map[string]any{
-		"endpoint_public_access_cidrs": orEmptyList(access.PublicCIDRs),
-		"addons":                       orEmptyList(spec.Addons),
-		"tags":                         orEmptyMap(spec.AdditionalTags),
-	} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
-		}
-		out[name] = string(text)
-	}
-	if id := f.vpcID(); id != "" {
-		out[naming.VPCIDVariable] = id
-	}
-	return out, nil
-}
-
-func orEmptyList[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-func orEmptyMap[V any](m map[string]V) map[string]V {
-	if m == nil {
-		return map[string]V{}
-	}
-	return m
+func (f *Facts) intent(controlPlane *controlplanev1.CAPTControlPlane) (adoption.Intent, error) {
+	return adoption.ControlPlaneIntent(controlPlane, adoption.Surroundings{
+		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
+	})
 }
 
 // vpcWorkspace is what the control plane's Workspace waits for. It is known by the time the control plane is made, since

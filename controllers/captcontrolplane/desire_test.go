@@ -34,8 +34,7 @@ import (
 
 func TestVariablesByDefault(t *testing.T) {
 	s := newScene(t)
-	got, err := s.variables(s.controlPlane)
-	require.NoError(t, err)
+	got := variablesOf(t, s)
 	assert.Equal(t, map[string]string{
 		"cluster_name": "demo", "kubernetes_version": "1.31", "region": "ap-northeast-1", "vpc_id": "vpc-1",
 		"endpoint_public_access": "true", "endpoint_private_access": "false", "endpoint_public_access_cidrs": "[]",
@@ -47,8 +46,7 @@ func TestVariablesByDefault(t *testing.T) {
 func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
 	tags := map[string]controlplanev1.TagValue{"team": "blue"}
 	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = tags }))
-	got, err := s.variables(s.controlPlane)
-	require.NoError(t, err)
+	got := variablesOf(t, s)
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.ControlPlaneVariables(tags))
 }
 
@@ -67,8 +65,7 @@ func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
 			"mine": "kept", "cluster_name": "x", "region": "x", "tags": "x", "tags_Environment": "x", "addons": "x", "vpc_id": "x",
 		}
 	}))
-	got, err := s.variables(s.controlPlane)
-	require.NoError(t, err)
+	got := variablesOf(t, s)
 
 	assert.JSONEq(t, `["203.0.113.0/24", "2001:db8::/32"]`, got["endpoint_public_access_cidrs"])
 	assert.JSONEq(t, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
@@ -86,8 +83,7 @@ func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
 
 func TestTheIDOfTheVPCIsGivenWhenItIsKnown(t *testing.T) {
 	s := newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure)
-	got, err := s.variables(s.controlPlane)
-	require.NoError(t, err)
+	got := variablesOf(t, s)
 	assert.NotContains(t, got, "vpc_id")
 	assert.Equal(t, "us-east-1", got["region"])
 }
@@ -96,11 +92,9 @@ func TestVariablesAreTheSameEveryTime(t *testing.T) {
 	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"a": "1", "b": "2", "c": "3", "d": "4"}
 	}))
-	first, err := s.variables(s.controlPlane)
-	require.NoError(t, err)
+	first := variablesOf(t, s)
 	for range 100 {
-		again, err := s.variables(s.controlPlane)
-		require.NoError(t, err)
+		again := variablesOf(t, s)
 		require.Equal(t, first, again)
 	}
 }
@@ -131,4 +125,11 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
 	assert.NotContains(t, spec, "deletionPolicy", "what a person said stays")
+}
+
+func variablesOf(t *testing.T, s *scene) map[string]string {
+	t.Helper()
+	intent, err := s.intent(s.controlPlane)
+	require.NoError(t, err)
+	return intent.Variables
 }

@@ -47,7 +47,11 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
-	want := expectation(controlPlane, cluster)
+	clusterName := controlPlane.Labels[clusterv1.ClusterNameLabel] // One that is gone already has left its name.
+	if cluster != nil {
+		clusterName = cluster.Name
+	}
+	want := adoption.OfControlPlane(controlPlane, clusterName)
 	if err := r.observeApplies(ctx, controlPlane, want, f); err != nil || cluster == nil {
 		return f, err
 	}
@@ -120,23 +124,6 @@ func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err e
 		return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
 	}
 	return nil
-}
-
-// expectation is what the control plane would make. A Cluster that is gone already has left its name in a label.
-func expectation(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) adoption.Expectation {
-	clusterName := controlPlane.Labels[clusterv1.ClusterNameLabel]
-	if cluster != nil {
-		clusterName = cluster.Name
-	}
-	want := adoption.Expectation{
-		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
-		Template:   controlPlane.Spec.WorkspaceTemplateRef,
-		Variables:  map[string]string{naming.ClusterVariable: clusterName},
-	}
-	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {
-		want.Recorded = known.Name
-	}
-	return want
 }
 
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane. Before,

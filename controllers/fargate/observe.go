@@ -125,8 +125,7 @@ func (p *Profile) desire(c client.Client, controlPlane *controlplanev1.CAPTContr
 	return p.Apply.Desire(c, owner.Want{
 		Owner: controlPlane, ClusterName: on.ClusterName, Name: name, Template: spec.WorkspaceTemplateRef,
 		Labels:            map[string]string{naming.TurnsLabel: naming.FargateTurns},
-		Variables:         variables,
-		ConnectionSecret:  naming.FargateConnectionSecret(on.ClusterName, spec.Name),
+		Intent:            adoption.Intent{Variables: variables, ConnectionSecret: naming.FargateConnectionSecret(on.ClusterName, spec.Name)},
 		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: on.Workspace, Namespace: controlPlane.Namespace}},
 		WaitForSecrets:    on.secrets(controlPlane.Namespace),
 	})

@@ -37,7 +37,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -146,20 +146,20 @@ type Want struct {
 	ClusterName string
 	Name        string
 	Template    infrav1.WorkspaceTemplateReference
-	Variables   map[string]string
+	Intent      adoption.Intent
 	// Labels besides those that every one has.
 	Labels            map[string]string
-	ConnectionSecret  string
 	WaitForWorkspaces []infrav1.WorkspaceDependency
 	WaitForSecrets    []infrav1.SecretDependency
 	DeletionPolicy    infrav1.DeletionPolicy
 }
 
-// Desire computes what to write. Variables that are the identity of cloud resources keep the value they have.
+// Desire computes what to write.
 func (f *Facts) Desire(c client.Client, want Want) error {
 	if want.Template.Namespace == "" {
 		want.Template.Namespace = want.Owner.GetNamespace() // Said in so many words, since a namespace another manager set would stay.
 	}
+	intent := want.Intent.For(f.Apply)
 	apply := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: want.Owner.GetNamespace(), Name: want.Name,
@@ -167,7 +167,7 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 		},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef:       want.Template,
-			Variables:         maps.Clone(want.Variables),
+			Variables:         intent.Variables,
 			WaitForWorkspaces: want.WaitForWorkspaces,
 			WaitForSecrets:    want.WaitForSecrets,
 			DeletionPolicy:    want.DeletionPolicy,
@@ -181,14 +181,9 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 	if err := controllerutil.SetControllerReference(want.Owner, apply, c.Scheme()); err != nil {
 		return fmt.Errorf("owning WorkspaceTemplateApply %s: %w", want.Name, err)
 	}
-	if f.Apply != nil {
-		for _, identity := range naming.IdentityVariables() {
-			if value, ok := f.Apply.Spec.Variables[identity]; ok {
-				apply.Spec.Variables[identity] = value
-			}
-		}
+	if intent.ConnectionSecret != "" {
+		apply.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: intent.ConnectionSecret, Namespace: want.Owner.GetNamespace()}
 	}
-	apply.Spec.WriteConnectionSecretToRef = connectionSecret(want)
 	desired, err := engine.Unstructured(apply)
 	f.Desired = desired
 	return err

@@ -49,10 +49,12 @@ func newClient(objects ...client.Object) client.WithWatch {
 func want() Want {
 	return Want{
 		Owner: builder.CAPTCluster("demo"), ClusterName: "demo-cluster", Name: "demo-vpc",
-		Template:         infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
-		Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
-		ConnectionSecret: "demo-vpc-connection",
-		DeletionPolicy:   infrav1.DeletionPolicyRetain,
+		Template: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
+		Intent: adoption.Intent{
+			Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
+			ConnectionSecret: "demo-vpc-connection",
+		},
+		DeletionPolicy: infrav1.DeletionPolicyRetain,
 	}
 }
 
@@ -75,7 +77,7 @@ func TestWhatAnOwnerWrites(t *testing.T) {
 	assert.Equal(t, builder.UID("CAPTCluster", "demo"), controller.UID)
 	assert.Equal(t, infrav1.WorkspaceTemplateApplySpec{
 		TemplateRef:                infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
-		Variables:                  want().Variables,
+		Variables:                  want().Intent.Variables,
 		WriteConnectionSecretToRef: &terraform.SecretReference{Name: "demo-vpc-connection", Namespace: "default"},
 		DeletionPolicy:             infrav1.DeletionPolicyRetain,
 	}, apply.Spec)
@@ -106,7 +108,7 @@ func TestDesiringDoesNotChangeTheVariablesOfTheCaller(t *testing.T) {
 	w := want()
 	f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "old"}))}
 	require.NoError(t, f.Desire(newClient(), w))
-	assert.Equal(t, "demo-cluster", w.Variables[naming.ClusterVariable])
+	assert.Equal(t, "demo-cluster", w.Intent.Variables[naming.ClusterVariable])
 }
 
 func refer(name string) *infrav1.WorkspaceTemplateApplyReference {
@@ -266,7 +268,7 @@ func TestAVariableTheOwnerNoLongerWantsIsADifference(t *testing.T) {
 	c := newClient()
 	f := &Facts{}
 	before := want()
-	before.Variables["gone"] = "x"
+	before.Intent.Variables["gone"] = "x"
 	require.NoError(t, f.Desire(c, before))
 	require.NoError(t, f.Write(ctx, c, manager))
 	require.NoError(t, f.Desire(c, want()))

@@ -24,16 +24,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 )
-
-func connectionSecret(want Want) *terraform.SecretReference {
-	if want.ConnectionSecret == "" {
-		return nil
-	}
-	return &terraform.SecretReference{Name: want.ConnectionSecret, Namespace: want.Owner.GetNamespace()}
-}
 
 // Summary of the WorkspaceTemplateApply for the status of its owner.
 func (f *Facts) Summary(manager string) *infrav1.WorkspaceTemplateApplySummary {

@@ -17,11 +17,9 @@ limitations under the License.
 package workspace
 
 import (
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
@@ -35,31 +33,7 @@ func (l *Live) Differs(rendered *render.Rendered) bool {
 // madeAs tells whether the Workspace is exactly what was rendered, but for what the API server fills in. That applying would
 // change nothing is not enough to say whose it is: the less a template says, the more Workspaces it would fit.
 func (l *Live) madeAs(rendered *render.Rendered) bool {
-	live, _, _ := unstructured.NestedMap(l.object.Object, "spec")
-	want, _, _ := unstructured.NestedMap(rendered.Object.Object, "spec")
-	return equality.Semantic.DeepEqual(withDefaults(live, scopeOf(l.object)), withDefaults(want, scopeOf(rendered.Object)))
-}
-
-// withDefaults adds what the CRDs of provider-terraform v0.18 to v1.1 fill in.
-func withDefaults(spec map[string]any, scope terraform.Scope) map[string]any {
-	fill(spec, "managementPolicies", []any{string(terraform.ManageAll)})
-	config := map[string]any{"name": "default"}
-	if scope == terraform.ScopeCluster {
-		fill(spec, "deletionPolicy", "Delete")
-	} else {
-		config["kind"] = render.DefaultProviderConfigKind
-	}
-	fill(spec, "providerConfigRef", config)
-	if parameters, ok := spec["forProvider"].(map[string]any); ok {
-		fill(parameters, "entrypoint", "")
-	}
-	return spec
-}
-
-func fill(fields map[string]any, name string, value any) {
-	if _, ok := fields[name]; !ok {
-		fields[name] = value
-	}
+	return len(render.Differences(l.object, rendered)) == 0
 }
 
 // applicable is what to apply to this Workspace. The external name it has is where its state is, so it is never changed, and

@@ -49,7 +49,9 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 // keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which nobody can connect is
 // put back as what it means, or left out for the controller to write.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
-	completeVersion(controlPlane)
+	if controlPlane.Spec.Version != old.Spec.Version { // What the older CAPT wrote stays, so that a write of other fields changes nothing else.
+		completeVersion(controlPlane)
+	}
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
 		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(old.Spec.ControlPlaneEndpoint)
