@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Outcome is how a command of captctl ended: its exit code.
+type Outcome int
+
+const (
+	// Done, or nothing to do.
+	Done Outcome = 0
+	// Failed: an error.
+	Failed Outcome = 1
+	// Pending: there are changes to make.
+	Pending Outcome = 2
+	// NeedsDecision: something is ambiguous, and a person has to decide.
+	NeedsDecision Outcome = 3
+	// Stale: the cluster is no longer as it was when the plan was made. Nothing was written.
+	Stale Outcome = 4
+	// Partly done: it can be resumed.
+	Partly Outcome = 5
+	// NotPermitted: preflight failed, or a right is missing. Nothing was written.
+	NotPermitted Outcome = 6
+	// NotVerified: an invariant does not hold.
+	NotVerified Outcome = 7
+	// Locked: another run is under way. Nothing was written.
+	Locked Outcome = 8
+)
+
+// OutcomeError is an error with an exit code of its own.
+type OutcomeError struct {
+	Outcome Outcome
+	Err     error
+}
+
+func (e *OutcomeError) Error() string { return e.Err.Error() }
+func (e *OutcomeError) Unwrap() error { return e.Err }
+
+// Errorf makes an OutcomeError.
+func (o Outcome) Errorf(format string, args ...any) error {
+	return &OutcomeError{Outcome: o, Err: fmt.Errorf(format, args...)}
+}
+
+// OutcomeOf is the exit code for an error; Failed for one without a code of its own.
+func OutcomeOf(err error) Outcome {
+	var known *OutcomeError
+	switch {
+	case err == nil:
+		return Done
+	case errors.As(err, &known):
+		return known.Outcome
+	}
+	return Failed
+}
