@@ -62,9 +62,27 @@ type Plan struct {
 	Units []Unit `json:"units,omitempty"`
 	// Storage lists the objects to rewrite in today's version, in order.
 	Storage []StorageItem `json:"storage,omitempty"`
-	// Findings are what a person should know. A plan with one that is Ambiguous, Blocked or Undecided is not carried out before a
+	// Baseline is what must be the same after the migration.
+	Baseline Baseline `json:"baseline"`
+	// Findings are what a person should know. A plan with one that is Ambiguous or Blocked is not carried out before a
 	// decision is made about its owner.
 	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Baseline is what a migration must not change.
+type Baseline struct {
+	// Workspaces of the plan's scope, each with a hash of all that must stay.
+	Workspaces []BaselineItem `json:"workspaces,omitempty"`
+	// WorkspaceTemplateApplies of the plan's scope. None may go, come, or get another UID.
+	WorkspaceTemplateApplies []ObjectRef `json:"workspaceTemplateApplies,omitempty"`
+}
+
+// BaselineItem is a Workspace as it was.
+type BaselineItem struct {
+	ObjectRef  `json:",inline"`
+	Generation int64 `json:"generation"`
+	// Hash is WorkspaceHash.
+	Hash string `json:"hash"`
 }
 
 // ObjectRef is an object.

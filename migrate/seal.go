@@ -123,3 +123,21 @@ func ContentHash(object *unstructured.Unstructured) (string, error) {
 	}
 	return sum[:16], nil
 }
+
+// WorkspaceHash is a hash of what a migration must not change in a Workspace: spec, labels, annotations and finalizers; 16
+// hexadecimal digits.
+func WorkspaceHash(workspace *unstructured.Unstructured) (string, error) {
+	data, err := json.Marshal(struct {
+		Spec                any
+		Labels, Annotations map[string]string
+		Finalizers          []string
+	}{workspace.Object["spec"], workspace.GetLabels(), workspace.GetAnnotations(), workspace.GetFinalizers()})
+	if err != nil {
+		return "", fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
+	}
+	sum, err := Sum(data)
+	if err != nil {
+		return "", err
+	}
+	return sum[:16], nil
+}
