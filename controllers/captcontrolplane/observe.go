@@ -47,11 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
 
-	clusterName := controlPlane.Labels[clusterv1.ClusterNameLabel] // One that is gone already has left its name.
-	if cluster != nil {
-		clusterName = cluster.Name
-	}
-	want := adoption.OfControlPlane(controlPlane, clusterName)
+	want := adoption.OfControlPlane(controlPlane, clusterName(controlPlane, cluster))
 	if err := r.observeApplies(ctx, controlPlane, want, f); err != nil || cluster == nil {
 		return f, err
 	}
@@ -124,6 +120,14 @@ func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err e
 		return fmt.Errorf("reading CAPTCluster %s: %w", key.Name, err)
 	}
 	return nil
+}
+
+// clusterName is that of the Cluster, which one that is gone already has left in a label.
+func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) string {
+	if cluster != nil {
+		return cluster.Name
+	}
+	return controlPlane.Labels[clusterv1.ClusterNameLabel]
 }
 
 // observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane. Before,
