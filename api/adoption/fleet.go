@@ -115,22 +115,18 @@ func contest(matches []Match) {
 	claims := map[types.UID][]*Match{}
 	for i := range matches {
 		for _, suspect := range matches[i].Suspects {
-			claimed := matches[i].Apply != nil && suspect.Apply.UID == matches[i].Apply.UID
-			if claimed || suspect.weight() == 3 {
+			if matches[i].has(suspect.Apply.UID) || suspect.weight() == 3 {
 				claims[suspect.Apply.UID] = append(claims[suspect.Apply.UID], &matches[i])
 			}
 		}
 	}
 	for uid, rivals := range claims {
-		if len(rivals) < 2 {
-			continue
-		}
 		for i, match := range rivals {
-			if match.Apply == nil || match.Apply.UID != uid || match.Claimant.Decided == uid {
+			if len(rivals) < 2 || !match.has(uid) || match.Claimant.Decided == uid {
 				continue
 			}
 			rival := rivals[(i+1)%len(rivals)].Claimant
-			match.Problem = fmt.Sprintf("%s and %s %s both claim WorkspaceTemplateApply %s", match.Claimant, rival.Kind, rival.Object.GetName(), match.Apply.Name)
+			match.Problem = fmt.Sprintf("%s and %s both claim WorkspaceTemplateApply %s", match.Claimant, rival, match.Apply.Name)
 		}
 	}
 	for i := range matches {
@@ -139,6 +135,8 @@ func contest(matches []Match) {
 		}
 	}
 }
+
+func (m *Match) has(uid types.UID) bool { return m.Apply != nil && m.Apply.UID == uid }
 
 // String is the kind and name of the owner.
 func (c *Claimant) String() string { return c.Kind + " " + c.Object.GetName() }
@@ -191,13 +189,13 @@ func (x *index) match(claimant *Claimant) Match {
 	return match
 }
 
-// decided takes what a person named, whatever the evidence; but not what is being deleted.
+// decided takes what a person named, whatever the evidence; but not what is being deleted, or what another controller has.
 func (m *Match) decided() {
 	for i := range m.Suspects {
 		switch suspect := &m.Suspects[i]; {
 		case suspect.Apply.UID != m.Claimant.Decided:
-		case !suspect.Apply.DeletionTimestamp.IsZero():
-			m.Problem = fmt.Sprintf("WorkspaceTemplateApply %s was decided for, and is being deleted", suspect.Apply.Name)
+		case !suspect.Apply.DeletionTimestamp.IsZero(), OtherController(m.Claimant.Object, suspect.Apply) != nil:
+			m.Problem = fmt.Sprintf("WorkspaceTemplateApply %s was decided for, but %s", suspect.Apply.Name, strings.Join(suspect.Against, ", "))
 			return
 		default:
 			m.Apply = suspect.Apply
@@ -284,7 +282,7 @@ func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateAppl
 	suspect := Suspect{Apply: apply, For: x.speaksFor(claimant, apply, referred), Against: speaksAgainst(claimant, apply)}
 	named := slices.Contains(suspect.For, Named)
 	if len(suspect.For) == 0 || len(suspect.Against) > 0 && suspect.weight() < 2 && !named {
-		return Suspect{}, apply.UID == claimant.Decided
+		return suspect, apply.UID == claimant.Decided
 	}
 	return suspect, true
 }
