@@ -113,7 +113,7 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 2)
+	require.Len(t, policies, 3)
 	for _, policy := range policies {
 		assert.True(t, bound[policy.Name], policy.Name)
 		assert.Equal(t, admissionv1.Fail, *policy.Spec.FailurePolicy)
