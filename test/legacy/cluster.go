@@ -80,7 +80,7 @@ type Cluster struct {
 	Disputed, DisputedVPC bool
 	// BlockedVPC says that today's CAPT renders no such Workspace for the network.
 	BlockedVPC bool
-	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, same VPC.
+	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
 	Twin string
 	// Live leaves Workspaces to a provider that runs, and waits for it.
 	Live bool
@@ -113,10 +113,16 @@ func (c *Cluster) complete() {
 	}
 }
 
+// What has an id of AWS.
+const (
+	ofVPC      = "VPC"
+	ofEndpoint = "endpoint"
+)
+
 // hash gives things of AWS ids that differ from cluster to cluster.
 func (c *Cluster) hash(of string, length int) string {
 	key := c.Twin
-	if key == "" {
+	if key == "" || of == ofVPC && !c.WithoutWorkspaces {
 		key = c.Namespace + "/" + c.Name
 	}
 	sum := sha256.Sum256([]byte(of + " of " + key))
@@ -127,11 +133,11 @@ func (c *Cluster) vpcID() string {
 	if c.ExistingVPC != "" {
 		return c.ExistingVPC
 	}
-	return "vpc-" + c.hash("VPC", 17)
+	return "vpc-" + c.hash(ofVPC, 17)
 }
 
 func (c *Cluster) endpoint() string {
-	return "https://" + strings.ToUpper(c.hash("endpoint", 32)) + ".gr7." + Region + ".eks.amazonaws.com"
+	return "https://" + strings.ToUpper(c.hash(ofEndpoint, 32)) + ".gr7." + Region + ".eks.amazonaws.com"
 }
 
 // The kinds, in the version of the older CAPT.

@@ -17,12 +17,16 @@ limitations under the License.
 package legacy_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -95,13 +99,86 @@ func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
 	require.NoError(t, w.Admin.Get(t.Context(), types.NamespacedName{Name: adoption.Workspace}, workspace))
 
 	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: adoption.Workspace})
-	if adoption.Blocked {
-		assert.NotEmpty(t, errs)
+	if adoption.Blocked && len(errs) > 0 {
 		return
 	}
 	require.Empty(t, errs)
 	if !adoption.Disputed {
 		assert.Empty(t, render.Differences(workspace, rendered))
+	}
+}
+
+// What a fixture says of itself is what captctl finds out.
+func TestInspectionsFindWhatBelongsTogether(t *testing.T) {
+	reader, err := shared.Client(sandbox.Captctl)
+	require.NoError(t, err)
+	snapshot, err := migrate.Read(t.Context(), reader, "", time.Now())
+	require.NoError(t, err)
+	inspection, err := migrate.Inspect(snapshot)
+	require.NoError(t, err)
+	reports := map[types.UID]migrate.OwnerReport{}
+	for _, report := range inspection.Owners {
+		reports[report.Owner.UID] = report
+	}
+	for name, objects := range shared.objects {
+		t.Run(name, func(t *testing.T) {
+			require.NotEmpty(t, objects.Adoptions)
+			for _, adoption := range objects.Adoptions {
+				requireFound(t, adoption, reports[adoption.OwnerUID])
+			}
+		})
+	}
+}
+
+func requireFound(t *testing.T, adoption legacy.Adoption, report migrate.OwnerReport) {
+	t.Helper()
+	switch {
+	case adoption.Disputed:
+		assert.Equal(t, migrate.OwnerAmbiguous, report.State, "%s", report.Owner)
+		return
+	case adoption.Blocked:
+		assert.Equal(t, migrate.OwnerBlocked, report.State, "%s", report.Owner)
+	default:
+		assert.Equal(t, migrate.Adoptable, report.State, "%s", report.Owner)
+	}
+	require.NotNil(t, report.WorkspaceTemplateApply, "%s", report.Owner)
+	assert.Equal(t, adoption.ApplyUID, report.WorkspaceTemplateApply.UID)
+	require.NotNil(t, report.Workspace, "%s", report.Owner)
+	assert.Equal(t, adoption.Workspace, report.Workspace.Name)
+}
+
+// Who keeps objects in Git is told by what it left on them, and so is what it would write again.
+func TestKeepersLeaveTheirMarks(t *testing.T) {
+	for fixture, row := range map[string]struct {
+		keeper    legacy.Keeper
+		operation metav1.ManagedFieldsOperationType
+		label     string
+	}{
+		"reference-set":      {legacy.Kubectl, metav1.ManagedFieldsOperationUpdate, ""},
+		"flux-managed":       {legacy.Flux, metav1.ManagedFieldsOperationApply, "kustomize.toolkit.fluxcd.io/name"},
+		"argocd-managed":     {legacy.ArgoCD, metav1.ManagedFieldsOperationUpdate, "app.kubernetes.io/instance"},
+		"clusterclass-owned": {legacy.Topology, metav1.ManagedFieldsOperationApply, clusterv1.ClusterTopologyOwnedLabel},
+	} {
+		t.Run(fixture, func(t *testing.T) {
+			objects := shared.objects[fixture]
+			for _, object := range objects.Items {
+				if object.GetKind() != "CAPTControlPlane" {
+					continue
+				}
+				assert.True(t, slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+					return entry.Manager == string(row.keeper) && entry.Operation == row.operation
+				}), "%v", object.GetManagedFields())
+				if row.label != "" {
+					assert.Contains(t, object.GetLabels(), row.label)
+				}
+			}
+			for _, manifest := range objects.Manifests {
+				assert.Empty(t, manifest.GetUID())
+				assert.NotContains(t, manifest.GetAnnotations(), "kubectl.kubernetes.io/last-applied-configuration")
+				_, found, _ := unstructured.NestedString(manifest.Object, "spec", "workspaceTemplateApplyName")
+				assert.False(t, found, "%s %s: CAPT wrote it", manifest.GetKind(), manifest.GetName())
+			}
+		})
 	}
 }
 

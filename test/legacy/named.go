@@ -69,11 +69,17 @@ func references() map[string]Fixture {
 		"control-plane-name-differs": one(func(c *Cluster, names Names) {
 			c.ControlPlane, c.Network, c.Unreferenced = names.Prefix+"brain", names.Prefix+"network", true
 		}),
-		"templates-in-default": one(func(c *Cluster, names Names) { c.inDefault(names).VPCSecret = false }),
+		"templates-in-default": one(func(c *Cluster, names Names) { c.inDefault(names).VPCSecretNamespace = names.Namespace }),
 		// The Secret of a VPC is in another namespace than its WorkspaceTemplateApply: such a one is rendered no more.
 		"templates-in-default-with-secret": one(func(c *Cluster, names Names) {
 			c.inDefault(names)
 			c.BlockedVPC = true
+		}),
+		// Today a CAPTCluster always asks for a Secret, so that the Workspace would be written.
+		"vpc-without-secret": one(func(c *Cluster, _ Names) {
+			recipe := plain
+			recipe.WithoutVPCSecret = true
+			c.Recipe, c.BlockedVPC = &recipe, true
 		}),
 	}
 }

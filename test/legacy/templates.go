@@ -31,8 +31,10 @@ type Recipe struct {
 	VPCVariables, ControlPlaneVariables []string
 	// ProviderConfig has the credentials.
 	ProviderConfig string
-	// VPCSecret lets the template of the VPC name the Secret, in the namespace of the template.
-	VPCSecret bool
+	// WithoutVPCSecret lets the template of the VPC name no Secret. Otherwise it is in VPCSecretNamespace, which is that of the
+	// template unless it says otherwise.
+	WithoutVPCSecret   bool
+	VPCSecretNamespace string
 	// Prefix is put before the names of templates, where those of several fixtures are in one namespace.
 	Prefix string
 }
@@ -96,7 +98,6 @@ output "cluster_certificate_authority_data" {
 `,
 	ControlPlaneVariables: []string{"cluster_name", "kubernetes_version", "region"},
 	ProviderConfig:        "aws-provider-config",
-	VPCSecret:             true,
 }
 
 const (
@@ -146,8 +147,12 @@ func (r *Recipe) template(namespace, name, description, module string, variables
 // templates of a namespace. That of the VPC names the Secret with a placeholder, the others leave it to those who use them.
 func (r *Recipe) templates(namespace string) []*infrav1beta1.WorkspaceTemplate {
 	vpc := r.template(namespace, VPCTemplate, "VPC", r.VPC, r.VPCVariables)
-	if r.VPCSecret {
-		vpc.Spec.Template.Spec.WriteConnectionSecretToRef = &infrav1beta1.SecretReference{Name: "${WORKSPACE_NAME}-connection", Namespace: namespace}
+	if !r.WithoutVPCSecret {
+		secret := &infrav1beta1.SecretReference{Name: "${WORKSPACE_NAME}-connection", Namespace: r.VPCSecretNamespace}
+		if secret.Namespace == "" {
+			secret.Namespace = namespace
+		}
+		vpc.Spec.Template.Spec.WriteConnectionSecretToRef = secret
 	}
 	return []*infrav1beta1.WorkspaceTemplate{
 		vpc,
