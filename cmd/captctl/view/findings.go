@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// order of findings: what a person has to do something about comes first.
+var order = []migrate.Severity{migrate.Ambiguous, migrate.Blocked, migrate.Warning, migrate.Skipped}
+
+func severityStyle(severity string) output.Style {
+	switch migrate.Severity(severity) {
+	case migrate.Ambiguous, migrate.Warning:
+		return output.Attention
+	case migrate.Blocked:
+		return output.Bad
+	case migrate.Skipped:
+		return output.Faint
+	default:
+		return output.Plain
+	}
+}
+
+// severities counts findings.
+func severities(p *output.Printer, findings []migrate.Finding) string {
+	var counts []string
+	for _, severity := range order {
+		n := 0
+		for _, finding := range findings {
+			if finding.Severity == severity {
+				n++
+			}
+		}
+		if n > 0 {
+			counts = append(counts, p.Paint(severityStyle(string(severity)), fmt.Sprintf("%d %s", n, severity)))
+		}
+	}
+	if len(counts) == 0 {
+		return "none"
+	}
+	return strings.Join(counts, ", ")
+}
+
+// Findings shows each finding with all that a person needs to decide about it.
+func Findings(p *output.Printer, findings []migrate.Finding) {
+	for _, severity := range order {
+		for _, finding := range findings {
+			if finding.Severity == severity {
+				p.Blank()
+				showFinding(p, finding)
+			}
+		}
+	}
+}
+
+func showFinding(p *output.Printer, finding migrate.Finding) {
+	p.Linef("%s %s: %s", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), finding.Reason, p.Paint(output.Strong, finding.Object.String()))
+	for _, line := range strings.Split(finding.Message, "\n") {
+		p.Linef("  %s", p.Paint(output.Plain, line))
+	}
+	for i, candidate := range finding.Candidates {
+		if i == 0 {
+			p.Linef("  Candidates:")
+		}
+		p.Linef("    %s (UID %s)", p.Paint(output.Plain, candidate.Object.String()), p.Paint(output.Plain, string(candidate.Object.UID)))
+		for _, evidence := range candidate.For {
+			p.Linef("      %s", p.Paint(output.Good, "for:     "+evidence))
+		}
+		for _, evidence := range candidate.Against {
+			p.Linef("      %s", p.Paint(output.Bad, "against: "+evidence))
+		}
+	}
+	if len(finding.Differences) > 0 {
+		p.Linef("  What is in the live Workspace (-), and what would be written into it (+):")
+	}
+	for _, difference := range finding.Differences {
+		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
+	}
+	if finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked {
+		decision(p, finding)
+	}
+}
+
+// decision shows what could be written into the file of --decisions, in YAML, one choice in force and the others as comments.
+func decision(p *output.Printer, finding migrate.Finding) {
+	list, verb := "owners", "take"
+	if finding.Object.Kind == "Workspace" {
+		list, verb = "workspaces", "belongsTo"
+	}
+	if list == "workspaces" && len(finding.Candidates) == 0 {
+		return
+	}
+	lines := [][2]string{{"- uid: " + string(finding.Object.UID), finding.Object.String()}}
+	for _, candidate := range finding.Candidates {
+		lines = append(lines, [2]string{"  " + verb + ": " + string(candidate.Object.UID), candidate.Object.String()})
+	}
+	if list == "owners" {
+		lines = append(lines, [2]string{"  skip: true", "leave it as it is; the manager will say AdoptionRequired and write nothing"})
+	}
+	width := 0
+	for _, line := range lines {
+		width = max(width, len(line[0])+1)
+	}
+	p.Linef("  %s", "To decide, write this into the file of --decisions"+oneOf(len(lines)-1))
+	p.Linef("    %s:", list)
+	for i, line := range lines {
+		if i > 0 && len(lines) > 2 {
+			line[0] = "# " + strings.TrimPrefix(line[0], "  ")
+		}
+		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s # %s", width, line[0], line[1])))
+	}
+}
+
+func oneOf(choices int) string {
+	if choices > 1 {
+		return ", with one of the lines that begin with #:"
+	}
+	return ":"
+}
+
+// Undecided is one line about the findings that keep a plan from being carried out.
+func Undecided(findings []migrate.Finding) string {
+	ambiguous := slices.DeleteFunc(slices.Clone(findings), func(f migrate.Finding) bool { return f.Severity != migrate.Ambiguous })
+	return fmt.Sprintf("%s kept from adoption: %d ambiguous, %d blocked; what to do is said beside each of them", count(len(findings), "object"),
+		len(ambiguous), len(findings)-len(ambiguous))
+}
