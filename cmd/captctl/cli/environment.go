@@ -68,6 +68,6 @@ func Run(options Command) func(*cobra.Command, []string) error {
 		if err := options.Validate(); err != nil {
 			return err
 		}
-		return options.Run(command.Context())
+		return explained(options.Run(command.Context()))
 	}
 }
