@@ -24,8 +24,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -45,18 +43,15 @@ func Read(file string, in io.Reader) (*migrate.Plan, error) {
 	return plan, nil
 }
 
-// ReadDecisions reads decisions in YAML or JSON. A field that is not known is an error: a decision that is misspelt must not count as none.
+// ReadDecisions reads decisions from a file, or from in if the file is called "-".
 func ReadDecisions(file string, in io.Reader) (*migrate.Decisions, error) {
 	data, err := read(file, in)
 	if err != nil {
 		return nil, err
 	}
-	decisions := &migrate.Decisions{}
-	if err := yaml.UnmarshalStrict(data, decisions); err != nil {
+	decisions, err := migrate.ParseDecisions(data)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if decisions.APIVersion != migrate.APIVersion || decisions.Kind != "Decisions" {
-		return nil, fmt.Errorf("%s: this is %q %q, not Decisions of %s", file, decisions.APIVersion, decisions.Kind, migrate.APIVersion)
 	}
 	return decisions, nil
 }

@@ -74,7 +74,7 @@ func Findings(p *output.Printer, findings []migrate.Finding) {
 }
 
 func showFinding(p *output.Printer, finding migrate.Finding) {
-	p.Linef("%s %s: %s", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), finding.Reason, p.Paint(output.Strong, finding.Object.String()))
+	p.Linef("%s: %s (%s)", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), p.Paint(output.Strong, finding.Object.String()), finding.Reason)
 	for _, line := range strings.Split(finding.Message, "\n") {
 		p.Linef("  %s", p.Paint(output.Plain, line))
 	}
@@ -101,41 +101,45 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	}
 }
 
-// decision shows what could be written into the file of --decisions, in YAML, one choice in force and the others as comments.
+// decision shows what could be written into the file of --decisions, in YAML, each choice as a comment if there are several.
 func decision(p *output.Printer, finding migrate.Finding) {
-	list, verb := "owners", "take"
-	if finding.Object.Kind == "Workspace" {
-		list, verb = "workspaces", "belongsTo"
+	var choices [][2]string
+	if finding.Reason == migrate.ReasonSeveral {
+		for _, candidate := range finding.Candidates {
+			choices = append(choices, [2]string{"take: " + string(candidate.Object.UID), candidate.Object.String()})
+		}
 	}
-	if list == "workspaces" && len(finding.Candidates) == 0 {
+	if !decidable(finding.Object.Kind) {
 		return
 	}
-	lines := [][2]string{{"- uid: " + string(finding.Object.UID), finding.Object.String()}}
-	for _, candidate := range finding.Candidates {
-		lines = append(lines, [2]string{"  " + verb + ": " + string(candidate.Object.UID), candidate.Object.String()})
+	choices = append(choices, [2]string{"skip: true", "leave it as it is; the manager will say AdoptionRequired and write nothing"})
+	uid := "- uid: " + string(finding.Object.UID)
+	width := len(uid)
+	for _, choice := range choices {
+		width = max(width, len(choice[0])+2)
 	}
-	if list == "owners" {
-		lines = append(lines, [2]string{"  skip: true", "leave it as it is; the manager will say AdoptionRequired and write nothing"})
+	p.Linef("  To decide, write this into the file of --decisions%s:", oneOf(len(choices)))
+	p.Linef("    owners:")
+	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, uid, finding.Object)))
+	lead := "  "
+	if len(choices) > 1 {
+		lead = "# "
 	}
-	width := 0
-	for _, line := range lines {
-		width = max(width, len(line[0])+1)
+	for _, choice := range choices {
+		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice[0], choice[1])))
 	}
-	p.Linef("  %s", "To decide, write this into the file of --decisions"+oneOf(len(lines)-1))
-	p.Linef("    %s:", list)
-	for i, line := range lines {
-		if i > 0 && len(lines) > 2 {
-			line[0] = "# " + strings.TrimPrefix(line[0], "  ")
-		}
-		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s # %s", width, line[0], line[1])))
-	}
+}
+
+// decidable are the kinds of owners. About a Workspace or a template the message says what to do.
+func decidable(kind string) bool {
+	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
 func oneOf(choices int) string {
 	if choices > 1 {
-		return ", with one of the lines that begin with #:"
+		return ", and take the # away from one line"
 	}
-	return ":"
+	return ""
 }
 
 // Undecided is one line about the findings that keep a plan from being carried out.

@@ -17,6 +17,7 @@ limitations under the License.
 package view
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -29,8 +30,14 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// notSet is the value of a field that is not there.
-const notSet = ""
+// fieldValue is the value of a field as YAML; empty if the field is not there. A block is put below the name of the field.
+type fieldValue struct {
+	text  string
+	block bool
+}
+
+// several tells whether it has more lines than one.
+func (v fieldValue) several() bool { return strings.Contains(v.text, "\n") }
 
 // Diff shows every patch of a plan as what the fields hold before and after it.
 func Diff(p *output.Printer, plan *migrate.Plan) {
@@ -55,7 +62,8 @@ func Diff(p *output.Printer, plan *migrate.Plan) {
 		for _, owner := range item.OwnerReferences {
 			if migrate.IsOlder(owner.APIVersion) {
 				group, _, _ := strings.Cut(owner.APIVersion, "/")
-				change(p, "    ", "apiVersion of owner "+owner.Kind+" "+owner.Name, owner.APIVersion, group+"/"+migrate.Version)
+				change(p, "    ", "apiVersion of owner "+owner.Kind+" "+owner.Name,
+					fieldValue{text: owner.APIVersion}, fieldValue{text: group + "/" + migrate.Version})
 			}
 		}
 	}
@@ -74,15 +82,15 @@ func showStep(p *output.Printer, indent string, step migrate.Step) {
 	}
 }
 
-func after(operation migrate.Operation) string {
+func after(operation migrate.Operation) fieldValue {
 	if operation.Op == "remove" {
-		return notSet
+		return fieldValue{}
 	}
 	return raw(operation.Value)
 }
 
 // before is what the field held when the plan was made: the inverse writes it, or the patch tests for it.
-func before(step migrate.Step, operation migrate.Operation) string {
+func before(step migrate.Step, operation migrate.Operation) fieldValue {
 	for _, inverse := range step.Inverse {
 		if inverse.Path == operation.Path && (inverse.Op == "add" || inverse.Op == "replace") {
 			return raw(inverse.Value)
@@ -93,57 +101,58 @@ func before(step migrate.Step, operation migrate.Operation) string {
 			return raw(other.Value)
 		}
 	}
-	return notSet
+	return fieldValue{}
 }
 
 // raw is a JSON value as YAML.
-func raw(document json.RawMessage) string {
-	if len(document) == 0 {
-		return notSet
-	}
+func raw(document json.RawMessage) fieldValue {
 	text, err := yaml.JSONToYAML(document)
-	if err != nil {
-		return string(document)
+	switch {
+	case len(document) == 0:
+		return fieldValue{}
+	case err != nil:
+		return fieldValue{text: string(document)}
 	}
-	return strings.TrimSuffix(string(text), "\n")
+	first := bytes.TrimSpace(document)[0]
+	return fieldValue{text: strings.TrimSuffix(string(text), "\n"), block: len(document) > 2 && (first == '{' || first == '[')}
 }
 
 // value is a value as YAML; text of several lines is left as it is.
-func value(of any) string {
+func value(of any) fieldValue {
 	if of == nil {
-		return notSet
+		return fieldValue{}
 	}
 	if text, ok := of.(string); ok && strings.Contains(text, "\n") {
-		return text
+		return fieldValue{text: strings.TrimSuffix(text, "\n"), block: true}
 	}
 	document, err := json.Marshal(of)
 	if err != nil {
-		return fmt.Sprint(of)
+		return fieldValue{text: fmt.Sprint(of)}
 	}
 	return raw(document)
 }
 
 // change shows a field before and after. Of two long texts only the lines that differ are shown, with some around them.
-func change(p *output.Printer, indent, field, before, after string) {
-	if strings.Contains(before, "\n") && strings.Contains(after, "\n") {
+func change(p *output.Printer, indent, field string, before, after fieldValue) {
+	if before.several() && after.several() {
 		p.Linef("%s  %s:", indent, p.Paint(output.Plain, field))
-		lines(p, indent, before, after)
+		lines(p, indent, before.text, after.text)
 		return
 	}
-	for _, side := range []struct {
-		sign, text string
-		style      output.Style
-	}{{"-", before, output.Bad}, {"+", after, output.Good}} {
-		switch {
-		case side.text == notSet:
-		case strings.Contains(side.text, "\n"):
-			p.Linef("%s%s", indent, p.Paint(side.style, side.sign+" "+field+":"))
-			for _, line := range strings.Split(side.text, "\n") {
-				p.Linef("%s%s", indent, p.Paint(side.style, side.sign+"   "+line))
-			}
-		default:
-			p.Linef("%s%s", indent, p.Paint(side.style, side.sign+" "+field+": "+side.text))
+	side(p, indent, "- ", output.Bad, field, before)
+	side(p, indent, "+ ", output.Good, field, after)
+}
+
+func side(p *output.Printer, indent, sign string, style output.Style, field string, v fieldValue) {
+	switch {
+	case v.text == "":
+	case v.block:
+		p.Linef("%s%s", indent, p.Paint(style, sign+field+":"))
+		for _, line := range strings.Split(v.text, "\n") {
+			p.Linef("%s%s", indent, p.Paint(style, sign+"  "+line))
 		}
+	default:
+		p.Linef("%s%s", indent, p.Paint(style, sign+field+": "+v.text))
 	}
 }
 
@@ -185,15 +194,17 @@ func fieldPath(pointer string) string {
 	return strings.TrimPrefix(b.String(), ".")
 }
 
-// lastName is the last part of a JSON pointer that is neither an index nor the end of a list.
-func lastName(pointer string) string {
-	all := parts(pointer)
-	for i := len(all) - 1; i >= 0; i-- {
-		if _, err := strconv.Atoi(all[i]); err != nil && all[i] != "-" {
-			return all[i]
-		}
+// shortPath is a fieldPath without spec, status or metadata before it, and without an index behind it.
+func shortPath(pointer string) string {
+	_, short, found := strings.Cut(pointer, "/")
+	if _, below, ok := strings.Cut(short, "/"); found && ok {
+		short = below
 	}
-	return pointer
+	all := strings.Split(short, "/")
+	for len(all) > 1 && (all[len(all)-1] == "-" || strings.Trim(all[len(all)-1], "0123456789") == "") {
+		all = all[:len(all)-1]
+	}
+	return fieldPath("/" + strings.Join(all, "/"))
 }
 
 func parts(pointer string) []string {

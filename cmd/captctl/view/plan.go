@@ -104,12 +104,12 @@ func storageRows(plan *migrate.Plan) (rows output.Rows) {
 	return rows
 }
 
-// fields that steps write, each once, by the last part of its path that has a name.
+// fields that steps write, each once.
 func fields(steps []migrate.Step) string {
 	var names []string
 	for _, step := range steps {
 		for _, operation := range step.Patch {
-			field := lastName(operation.Path)
+			field := shortPath(operation.Path)
 			if operation.Op != "test" && !slices.Contains(names, field) {
 				names = append(names, field)
 			}
