@@ -37,18 +37,12 @@ func (f *fleet) gate(o *owner) (stop bool) {
 			o.apply.TemplateKey(), o.live.GetName(), skipHint))
 		return true
 	}
-	intent, err := f.intent(o)
+	looks, err := f.looks(o)
 	if err != nil {
 		o.block(ReasonCannotRender, fmt.Sprintf("%v. Correct it, %s", err, skipHint))
 		return true
 	}
-	for _, look := range []struct {
-		apply *infrav1.WorkspaceTemplateApply
-		why   string
-	}{
-		{o.apply, "what is rendered today is not what the older CAPT rendered"},
-		{intent.Upon(o.apply), "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"},
-	} {
+	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
 		if err != nil {
 			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s can not be rendered: %v. Correct the template, %s", o.live.GetName(), err, skipHint))
@@ -62,6 +56,21 @@ func (f *fleet) gate(o *owner) (stop bool) {
 		}
 	}
 	return false
+}
+
+// look is a WorkspaceTemplateApply to render, and why it would be rendered otherwise than the older CAPT did.
+type look struct {
+	apply *infrav1.WorkspaceTemplateApply
+	why   string
+}
+
+func (f *fleet) looks(o *owner) ([]look, error) {
+	looks := []look{{o.apply, "what is rendered today is not what the older CAPT rendered"}}
+	if o.Owner.Kind == kindApply {
+		return looks, nil
+	}
+	intent, err := f.intent(o)
+	return append(looks, look{intent.Upon(o.apply), "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.
@@ -79,21 +88,18 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 	return render.Differences(live, made), nil
 }
 
-// intent is what the owner will write; nothing for one that stands for itself.
+// intent is what the owner will write.
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {
-	switch {
-	case o.plane != nil:
-		version, err := validation.ParseKubernetesVersion(o.plane.Spec.Version)
-		if err != nil {
-			return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
-		}
-		return adoption.ControlPlaneIntent(o.plane, adoption.Surroundings{
-			Cluster: o.Cluster, EKSVersion: version.EKS, Region: validation.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
-		})
-	case o.network != nil:
+	if o.plane == nil {
 		return adoption.VPCIntent(o.network, o.Cluster), nil
 	}
-	return adoption.Intent{}, nil
+	version, err := validation.ParseKubernetesVersion(o.plane.Spec.Version)
+	if err != nil {
+		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
+	}
+	return adoption.ControlPlaneIntent(o.plane, adoption.Surroundings{
+		Cluster: o.Cluster, EKSVersion: version.EKS, Region: validation.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
+	})
 }
 
 // vpcID is the VPC that the manager will find for a control plane: what the CAPTCluster says, or what Terraform reports.

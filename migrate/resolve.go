@@ -270,24 +270,28 @@ func (f *fleet) findStandalone() {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		if spokenFor[apply.UID] || apply.Spec.Variables[naming.ProfileVariable] != "" || adopted(apply) {
-			continue
+		if !spokenFor[apply.UID] && apply.Spec.Variables[naming.ProfileVariable] == "" && !adopted(apply) {
+			f.owners = append(f.owners, standalone(apply, clusters))
 		}
-		standing := &owner{object: apply, apply: apply, OwnerReport: OwnerReport{Owner: Ref(kindApply, apply), Role: "made by a person"}}
-		for _, ref := range apply.OwnerReferences {
-			if cluster := clusters[ref.UID]; cluster != "" {
-				standing.Cluster = cluster
-			}
-			if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
-				standing.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
-			}
-			if helper := adoption.HelperOf(ref.Name, apply); helper != "" {
-				standing.Role = fmt.Sprintf("%s of %s %s", helper, ref.Kind, ref.Name)
-				standing.retain = helper == adoption.SpotRole
-			}
-		}
-		f.owners = append(f.owners, standing)
 	}
+}
+
+// standalone is a WorkspaceTemplateApply that stands for itself, with its role.
+func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
+	o := &owner{object: apply, apply: apply, OwnerReport: OwnerReport{Owner: Ref(kindApply, apply), Role: "made by a person"}}
+	for _, ref := range apply.OwnerReferences {
+		if cluster := clusters[ref.UID]; cluster != "" {
+			o.Cluster = cluster
+		}
+		if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
+			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
+		}
+		if helper := adoption.HelperOf(ref.Name, apply); helper != "" {
+			o.Role = fmt.Sprintf("%s of %s %s", helper, ref.Kind, ref.Name)
+			o.retain = helper == adoption.SpotRole
+		}
+	}
+	return o
 }
 
 func (o *owner) find(severity Severity, reason, message string) *Finding {

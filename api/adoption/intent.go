@@ -148,6 +148,9 @@ func orEmptyMap[V any](m map[string]V) map[string]V {
 // value they have, and so does the connection Secret, which others may read by its name.
 func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	out := Intent{Variables: maps.Clone(in.Variables), ConnectionSecret: in.ConnectionSecret}
+	if out.Variables == nil {
+		out.Variables = map[string]string{}
+	}
 	if apply == nil {
 		return out
 	}
