@@ -42,9 +42,16 @@ func explained(err error) error {
 
 // Line is an error as one line.
 func Line(err error) string {
-	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
-	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
+	var b strings.Builder
+	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		switch so := b.String(); {
+		case so == "":
+		case strings.HasSuffix(so, ":"):
+			b.WriteString(" ")
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(strings.TrimSpace(line))
 	}
-	return strings.Join(lines, "; ")
+	return b.String()
 }

@@ -55,6 +55,25 @@ func New(program string, arguments []string, streams genericiooptions.IOStreams)
 	return root
 }
 
+// usage is cobra's, but for lines that fit, and for the many flags of kubectl, which only the root shows.
+const usage = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if (or .IsAvailableCommand (eq .Name "help"))}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} [command] --help" tells more about a command.{{end}}{{if .HasAvailableInheritedFlags}}
+
+"{{.Root.CommandPath}} --help" lists the flags that all commands have, for example --context and --namespace.{{end}}
+`
+
 func newRoot(environment *cli.Environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   name,
@@ -78,6 +97,7 @@ kubectl-capt it is a plugin: kubectl capt.`,
 	root.SetIn(environment.In)
 	root.SetOut(environment.Out)
 	root.SetErr(environment.ErrOut)
+	root.SetUsageTemplate(usage)
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s --help shows the flags", err, command.CommandPath())
 	})
@@ -95,6 +115,7 @@ func addFlags(root *cobra.Command, environment *cli.Environment) {
 	klog.InitFlags(logs)
 	flags.AddGoFlag(logs.Lookup("v"))
 	flags.Lookup("v").Usage = "Log level; 6 shows each request to the API server."
+	flags.Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help is the same on all machines.
 	cli.CompleteFlag(root, "namespace", environment.Access.CompleteNamespaces())
 	cli.CompleteFlag(root, "context", environment.Access.CompleteContexts)
 }

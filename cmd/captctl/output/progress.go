@@ -61,7 +61,7 @@ func NewProgress(to io.Writer, now clock.PassiveClock) *Progress {
 	}
 	p := &Progress{to: to, clock: now}
 	if file, ok := to.(interface{ Fd() uintptr }); ok && printers.IsTerminal(to) {
-		p.width = func() int { return terminalWidth(int(file.Fd())) } //nolint:gosec // A file descriptor is an int.
+		p.width = func() int { return terminalWidth(int(file.Fd())) }
 	}
 	return p
 }

@@ -137,7 +137,7 @@ func decidable(kind string) bool {
 
 func oneOf(choices int) string {
 	if choices > 1 {
-		return ", and take the # away from one line"
+		return ", with one # replaced by a space"
 	}
 	return ""
 }

@@ -57,7 +57,7 @@ The cluster is not asked. A plan that was changed after it was made is refused.`
   captctl migrate show plan.json --diff
 
   # Which objects does the plan write?
-  captctl migrate show plan.json -o json | jq -r '.units[].steps[].object | .kind + " " + .namespace + "/" + .name'`,
+  captctl migrate show plan.json -o json | jq -c '.units[].steps[].object | [.kind, .name]'`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.PlanFile,
 		RunE:              cli.Run(o),
