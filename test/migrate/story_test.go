@@ -18,6 +18,8 @@ package migrate_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,6 +42,7 @@ import (
 // Terraform, are adopted, run by today's manager, get a new version, and are deleted.
 func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	w := newWorld(t)
+	buildCaptctl(t.Context(), t)
 	recipe, err := legacy.SandboxRecipe()
 	require.NoError(t, err)
 	fleet, err := w.Create(t.Context(), legacy.Live(recipe, "demo"), legacy.Names{Namespace: "fleet"})
@@ -53,7 +56,12 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	frozen, runs, workspaces := time.Now(), w.runs(), w.workspaces()
 	require.Len(t, workspaces, len(fleet.Adoptions)+len(neighbours.Adoptions))
 
-	w.adoptByHand()
+	// An operator looks, and plans.
+	require.Contains(t, w.captctl(migrate.Done, "inspect"), "fleet")
+	planFile := filepath.Join(t.TempDir(), "plan.json")
+	w.captctl(migrate.Pending, "plan", "--out="+planFile)
+	w.adoptByHand(planFile)
+	w.captctl(migrate.Done, "plan", "--scope=adopt")
 
 	// The manager starts to reconcile, and has nothing to do.
 	require.NoError(t, w.StartControllers(t.Context()))
@@ -98,16 +106,17 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	require.Contains(t, left, "shop-eks-controlplane")
 }
 
-// adoptByHand carries out a plan without captctl's executor.
-func (w *world) adoptByHand() {
+// adoptByHand carries the adoption of a plan out without captctl's executor.
+func (w *world) adoptByHand(planFile string) {
 	w.Helper()
-	c, err := w.Client(sandbox.Captctl)
+	file, err := os.Open(planFile)
 	require.NoError(w, err)
-	snapshot, err := migrate.Read(w.Context(), c, "", time.Now())
-	require.NoError(w, err)
-	plan, err := migrate.NewPlan(snapshot, migrate.PlanOptions{Scope: migrate.ScopeAdopt, Now: time.Now(), Lifetime: time.Hour})
+	defer func() { _ = file.Close() }()
+	plan, err := migrate.ReadPlan(file)
 	require.NoError(w, err)
 	require.Empty(w, plan.Undecided())
+	c, err := w.Client(sandbox.Captctl)
+	require.NoError(w, err)
 	steps := plan.Grants
 	for _, unit := range plan.Units {
 		steps = append(steps, unit.Steps...)
