@@ -81,6 +81,9 @@ func Write(ctx context.Context, reader client.Reader, dir string, plan *migrate.
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("making the backup: %w", err), os.RemoveAll(partial))
 	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // It is empty.
+		return "", fmt.Errorf("making the backup: %w", err)
+	}
 	if err := os.Rename(partial, dir); err != nil {
 		return "", fmt.Errorf("making the backup: %w", err)
 	}
