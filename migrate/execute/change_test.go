@@ -54,7 +54,7 @@ func TestWhetherAChangeOfStatusWasMadeIsReadFromTheStatus(t *testing.T) {
 		"as it was":                {`{"workspaceName":"w"}`, due, made},
 		"written":                  {`{"workspaceName":"w","workspaceRef":{"name":"w"}}`, made, due},
 		"written, and went on":     {`{"workspaceName":"w","workspaceRef":{"name":"w"},"ready":true}`, made, due},
-		"written by somebody else": {`{"workspaceName":"w","workspaceRef":{"name":"x"}}`, due, stale},
+		"written by somebody else": {`{"workspaceName":"w","workspaceRef":{"name":"x"}}`, stale, stale},
 		"about something else":     {`{"workspaceName":"x"}`, stale, stale},
 		"wiped":                    {`{}`, stale, stale},
 	} {
