@@ -29,8 +29,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -158,18 +160,31 @@ func TestWhatWasBeforeTheFirstWriteIsNotOverwritten(t *testing.T) {
 	require.ErrorContains(t, err, "is no backup")
 }
 
-func TestABackupThatFailsLeavesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "backup")
-	failing := interceptor.NewClient(fleet(), interceptor.Funcs{
+// noSecrets is a fleet of which Secrets can not be listed.
+func noSecrets(why error) client.WithWatch {
+	return interceptor.NewClient(fleet(), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, secrets := list.(*metav1.PartialObjectMetadataList); secrets {
-				return errors.New("may not list Secrets")
+				return why
 			}
 			return c.List(ctx, list, options...)
 		},
 	})
-	_, err := backup.Write(t.Context(), failing, dir, plan, builder.Created)
-	require.ErrorContains(t, err, "may not list Secrets")
+}
+
+func TestWhoMayNotListSecretsGetsABackupWithoutThem(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "backup")
+	_, err := backup.Write(t.Context(), noSecrets(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no role"))), dir, plan, builder.Created)
+	require.NoError(t, err)
+	about, err := backup.Read(dir)
+	require.NoError(t, err)
+	assert.Contains(t, about.StateUnknown, "no role")
+}
+
+func TestABackupThatFailsLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "backup")
+	_, err := backup.Write(t.Context(), noSecrets(errors.New("out of order")), dir, plan, builder.Created)
+	require.ErrorContains(t, err, "out of order")
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
 	assert.Empty(t, entries)

@@ -56,6 +56,8 @@ type About struct {
 	Taken           metav1.Time `json:"taken"`
 	// Files says how many objects each of them has.
 	Files map[string]int `json:"files"`
+	// StateUnknown says why the versions of Terraform state are not known: who made the backup may not list Secrets.
+	StateUnknown string `json:"stateUnknown,omitempty"`
 }
 
 // Write backs up the fleet that a plan is for, into a folder that does not exist yet or is empty. The folder is there when all
