@@ -18,11 +18,8 @@ package conversion_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,11 +35,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	controllerconversion "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/converter"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
-	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
 const (
@@ -57,8 +53,7 @@ type world struct {
 	sandbox   *sandbox.Sandbox
 	admin     client.Client
 	objects   dynamic.Interface
-	converter *http.Server
-	address   string
+	converter *converter.Server
 }
 
 func newWorld(ctx context.Context, options sandbox.Options) (*world, error) {
@@ -105,39 +100,13 @@ func (w *world) connect() error {
 	if w.objects, err = dynamic.NewForConfig(quiet); err != nil {
 		return err
 	}
-	return w.serveConversion()
-}
-
-// serveConversion runs the conversion webhook in this process, as the manager does in its own.
-func (w *world) serveConversion() error {
-	certificate, err := tls.LoadX509KeyPair(
-		filepath.Join(w.sandbox.WebhookCertDir(), "tls.crt"), filepath.Join(w.sandbox.WebhookCertDir(), "tls.key"))
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/convert", controllerconversion.NewWebhookHandler(conversion.NewRegistry()))
-	w.address = listener.Addr().String()
-	w.converter = &http.Server{
-		Handler: mux, ReadHeaderTimeout: patience,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-	}
-	go func() { _ = w.converter.ServeTLS(listener, "", "") }()
-	return nil
+	w.converter, err = converter.Serve(w.sandbox)
+	return err
 }
 
 // definitions are CAPT's own, as users install them, except that this process converts.
 func (w *world) definitions() ([]*unstructured.Unstructured, error) {
-	definitions, err := manifests.Load(filepath.Join(root, "config", "crd"))
-	if err != nil {
-		return nil, err
-	}
-	server := manifests.WebhookServer{Address: w.address, Bundle: w.sandbox.Config().CAData}
-	return definitions, server.Point(definitions)
+	return w.converter.Definitions(filepath.Join(root, "config", "crd"))
 }
 
 // installDefinitions installs CAPT's own definitions and waits until every version is served.

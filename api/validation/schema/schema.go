@@ -95,6 +95,9 @@ func (s *Schemas) Of(kind runtimeschema.GroupVersionKind) (*Schema, error) {
 	return found, nil
 }
 
+// Structural is the schema as the API server walks through an object with it. Nobody may change it.
+func (s *Schema) Structural() *schema.Structural { return s.structural }
+
 func (s *Schemas) add(data []byte) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.UnmarshalStrict(data, definition); err != nil {
