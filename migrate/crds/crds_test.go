@@ -138,7 +138,7 @@ func TestADryRunSaysWhatWouldBeDoneAndWritesNoFile(t *testing.T) {
 }
 
 func TestADefinitionWithoutObjectsIsDeleted(t *testing.T) {
-	clear(t)
+	removeDefinition(t)
 	install(t, older)
 	options := optionsOf(t, sandbox.Captctl)
 	report, err := crds.Run(t.Context(), options)
@@ -257,7 +257,7 @@ func TestADamagedExportIsNotUsed(t *testing.T) {
 		}
 	}
 	for _, definition := range []*unstructured.Unstructured{ours, older} { // To restore from it, and to write over it.
-		clear(t)
+		removeDefinition(t)
 		install(t, definition)
 		for name, spoil := range damage {
 			spoil()

@@ -156,8 +156,8 @@ func TestFilesOfARunThatWasKilled(t *testing.T) {
 	}
 }
 
-// TestWhatIsMadeWhileTheCommandRunsIsExportedToo creates an object before each look at the objects in turn, and before their
-// finalizers are removed.
+// TestWhatIsMadeWhileTheCommandRunsIsExportedToo creates and changes an object before each request in turn by which the objects
+// are read or written, up to the DELETE itself.
 func TestWhatIsMadeWhileTheCommandRunsIsExportedToo(t *testing.T) {
 	for number, reached := 1, true; reached; number++ {
 		reached = false
@@ -166,12 +166,13 @@ func TestWhatIsMadeWhileTheCommandRunsIsExportedToo(t *testing.T) {
 			options := optionsOf(t, sandbox.Captctl)
 			seen := 0
 			_, err := runUntil(t, same(t, options), &death{meanwhile: func(_ int, request *http.Request) {
-				if !strings.Contains(request.URL.Path, "/captcontrolplanetemplates") || strings.HasSuffix(request.URL.Path, definitionName) {
+				if !strings.Contains(request.URL.Path, "/captcontrolplanetemplates") || request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, definitionName) {
 					return
 				}
 				if seen++; seen == number {
 					reached = true
 					f.add(t, template(f.namespace, "late"))
+					f.relabel(t, "plain")
 				}
 			}})
 			require.NoError(t, err)

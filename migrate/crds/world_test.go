@@ -191,8 +191,8 @@ func optionsOf(t *testing.T, who string) crds.Options {
 	return crds.Options{Config: config, Backup: t.TempDir(), Patience: patience}
 }
 
-// clear removes whichever definition is there.
-func clear(t *testing.T) {
+// removeDefinition removes whichever definition is there.
+func removeDefinition(t *testing.T) {
 	t.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}
 	if list, err := templates.List(t.Context(), metav1.ListOptions{}); err == nil {
@@ -245,7 +245,7 @@ func newNamespace(t *testing.T) *corev1.Namespace {
 // not.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	clear(t)
+	removeDefinition(t)
 	install(t, older)
 	namespace := newNamespace(t)
 	f := &fleet{namespace: namespace.Name, owner: &unstructured.Unstructured{Object: map[string]any{
@@ -274,6 +274,15 @@ func (f *fleet) add(t *testing.T, object *unstructured.Unstructured) {
 	created, err := templates.Namespace(object.GetNamespace()).Create(t.Context(), object, metav1.CreateOptions{FieldManager: "older"})
 	require.NoError(t, err)
 	f.objects = append(f.objects, created)
+}
+
+// relabel changes an object of the fleet.
+func (f *fleet) relabel(t *testing.T, name string) {
+	t.Helper()
+	changed, err := templates.Namespace(f.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/late":"true"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	i := slices.IndexFunc(f.objects, func(o *unstructured.Unstructured) bool { return o.GetNamespace() == f.namespace && o.GetName() == name })
+	f.objects[i] = changed
 }
 
 // template is one as the older CAPT had it.
