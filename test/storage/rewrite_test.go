@@ -76,10 +76,19 @@ func TestEveryObjectOfALegacyFleetIsRewrittenAndNothingElseHappens(t *testing.T)
 		require.Equal(t, now.Object, shared.read(t, object, migrate.Version).Object, "the second time nothing is written")
 	}
 	require.Greater(t, older, 1)
-	for key, version := range shared.stored(t, "infrastructure.cluster.x-k8s.io", "workspacetemplateapplies/fleet/") {
-		require.Equal(t, "infrastructure.cluster.x-k8s.io/v1beta2", version, key)
+	for _, resource := range []string{"workspacetemplates", "workspacetemplateapplies", "captclusters"} {
+		stored := shared.stored(t, infrastructure, resource+"/fleet/")
+		require.NotEmpty(t, stored)
+		for key, value := range stored {
+			require.Equal(t, infrastructure+"/v1beta2", value.apiVersion, key)
+		}
 	}
 }
+
+const (
+	infrastructure = "infrastructure.cluster.x-k8s.io"
+	controlPlane   = "controlplane.cluster.x-k8s.io"
+)
 
 // emptied is a manager whose only field, a default of the older definitions, means nothing in v1beta2.
 const emptied = "CAPTControlPlane lighthouse- manager status"

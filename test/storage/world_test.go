@@ -233,9 +233,16 @@ func (w *world) read(t *testing.T, object *unstructured.Unstructured, version st
 	return now
 }
 
-// stored are the versions in which etcd holds the objects of CAPT, by key, below a part of the path: that of a kind and
-// a namespace, or of all.
-func (w *world) stored(t *testing.T, group, below string) map[string]string {
+// value is what etcd holds of an object.
+type value struct {
+	apiVersion string
+	// revision is the one at which it was written.
+	revision string
+}
+
+// stored is what etcd holds of the objects of a group, by key, below a part of the path: that of a kind and a namespace, or
+// empty for all.
+func (w *world) stored(t *testing.T, group, below string) map[string]value {
 	t.Helper()
 	running, err := state.Load(w.sandbox.Dir())
 	require.NoError(t, err)
@@ -249,15 +256,20 @@ func (w *world) stored(t *testing.T, group, below string) map[string]string {
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
-	var found struct{ KVs []struct{ Key, Value []byte } }
+	var found struct {
+		KVs []struct {
+			Key, Value []byte
+			Revision   string `json:"mod_revision"`
+		}
+	}
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&found))
-	versions := map[string]string{}
+	values := map[string]value{}
 	for _, kv := range found.KVs {
 		content := &unstructured.Unstructured{}
 		require.NoError(t, content.UnmarshalJSON(kv.Value))
-		versions[string(kv.Key)] = content.GetAPIVersion()
+		values[string(kv.Key)] = value{content.GetAPIVersion(), kv.Revision}
 	}
-	return versions
+	return values
 }
 
 // sets are the field sets of an object's managers, by "manager operation subresource". Each must be of today's version.
