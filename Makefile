@@ -13,7 +13,9 @@ export GOWORK := off
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 
 GO ?= go
-LINK_FLAGS := -s -w
+# VERSION is what captctl says that it is; without it, Go tells which commit was built.
+VERSION ?=
+LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION))
 
 # How tests are run. Packages below test/ start servers, and wait for them most of the time, so two run at a time.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
@@ -31,10 +33,10 @@ GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
 ##@ Build
 
 .PHONY: build
-build: ## Build the manager, the provider for tests and the sandbox into bin/.
+build: ## Build the manager, captctl, the provider for tests and the sandbox into bin/.
 	@mkdir -p bin
-	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./cmd/manager ./test/provider/cmd/provider ./test/sandbox/cmd/sandbox
-	@echo "bin/manager, bin/provider and bin/sandbox are built."
+	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./cmd/manager ./cmd/captctl ./test/provider/cmd/provider ./test/sandbox/cmd/sandbox
+	@echo "bin/manager, bin/captctl, bin/provider and bin/sandbox are built."
 
 .PHONY: bin/sandbox
 bin/sandbox:
@@ -42,13 +44,14 @@ bin/sandbox:
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole and webhook configurations from Go.
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the reference of captctl from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
 	@$(CONTROLLER_GEN) webhook paths=./webhooks/... output:webhook:dir=config/webhook
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
+	@$(GO) run ./cmd/captctl/reference .
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
@@ -63,7 +66,7 @@ test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; }; \
+	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
@@ -157,7 +160,7 @@ $(GOLANGCI_LINT):
 
 .PHONY: clean
 clean: ## Remove CAPT's own binaries. Tools stay, since building them takes minutes.
-	@rm -f bin/manager bin/provider bin/sandbox
+	@rm -f bin/manager bin/captctl bin/provider bin/sandbox
 
 .PHONY: clean-all
 clean-all: clean ## Remove everything that was built, tools included.

@@ -21,10 +21,11 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // FieldManager is under which captctl writes. Admission lets it take back what an adoption wrote.
-const FieldManager = "captctl"
+const FieldManager = naming.MigrationFieldManager
 
 // LegacyVersion is the API version of what the older CAPT wrote, and Version that of today.
 const (

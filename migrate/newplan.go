@@ -17,7 +17,13 @@ limitations under the License.
 package migrate
 
 import (
+	"fmt"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // PlanOptions say what to plan.
@@ -29,30 +35,194 @@ type PlanOptions struct {
 	Lifetime time.Duration
 }
 
-// Decisions are what a person decided about findings, by UID.
-type Decisions struct {
-	APIVersion string              `json:"apiVersion"`
-	Kind       string              `json:"kind"`
-	Owners     []OwnerDecision     `json:"owners,omitempty"`
-	Workspaces []WorkspaceDecision `json:"workspaces,omitempty"`
+// NewPlan plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one
+// between owners, WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and not planned.
+func NewPlan(s *Snapshot, options PlanOptions) (*Plan, error) {
+	f := newFleet(s, options.Decisions)
+	if err := f.unknownDecisions(); err != nil {
+		return nil, err
+	}
+	plan := &Plan{
+		ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Expires: metav1.NewTime(options.Now.Add(options.Lifetime)),
+		Scope: options.Scope, Namespace: s.Namespace,
+	}
+	if options.Scope != ScopeStorage {
+		if err := f.planAdoption(plan); err != nil {
+			return nil, err
+		}
+	}
+	if options.Scope != ScopeAdopt {
+		plan.Storage = f.storage()
+	}
+	baseline, err := f.baseline()
+	if err != nil {
+		return nil, err
+	}
+	plan.Baseline = baseline
+	return plan, plan.Seal()
 }
 
-// OwnerDecision is about one owner.
-type OwnerDecision struct {
-	// UID of the CAPTCluster, CAPTControlPlane or, for one that stands for itself, WorkspaceTemplateApply.
-	UID string `json:"uid"`
-	// Take is the UID of the WorkspaceTemplateApply that is its own.
-	Take string `json:"take,omitempty"`
-	// Skip leaves it as it is: the manager will say AdoptionRequired, and write nothing.
-	Skip bool `json:"skip,omitempty"`
-	// Reason is for those who read the decisions later.
-	Reason string `json:"reason,omitempty"`
+func (f *fleet) planAdoption(plan *Plan) error {
+	if err := f.resolve(); err != nil {
+		return err
+	}
+	grants, findings, err := f.grantSteps()
+	if err != nil {
+		return err
+	}
+	plan.Grants = grants
+	for _, o := range f.sorted() {
+		plan.Findings = append(plan.Findings, o.findings...)
+		if len(o.steps) > 0 {
+			plan.Units = append(plan.Units, Unit{
+				Owner: o.Owner, Cluster: o.Cluster, WorkspaceTemplateApply: o.WorkspaceTemplateApply, Workspace: o.Workspace,
+				Evidence: o.Evidence, Steps: o.steps,
+			})
+		}
+	}
+	plan.Findings = append(append(plan.Findings, findings...), f.endpoints()...)
+	return nil
 }
 
-// WorkspaceDecision is about one Workspace that several WorkspaceTemplateApplies may mean.
-type WorkspaceDecision struct {
-	UID string `json:"uid"`
-	// BelongsTo is the UID of the WorkspaceTemplateApply whose it is.
-	BelongsTo string `json:"belongsTo"`
-	Reason    string `json:"reason,omitempty"`
+// Inspect tells what there is, without decisions.
+func Inspect(s *Snapshot) (*Inspection, error) {
+	f := newFleet(s, nil)
+	if err := f.resolve(); err != nil {
+		return nil, err
+	}
+	inspection := &Inspection{
+		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Inspection"}, ClusterUID: s.ClusterUID,
+		Taken: metav1.NewTime(s.Taken), Namespace: s.Namespace, Counts: map[OwnerState]int{}, Owners: []OwnerReport{},
+	}
+	for _, o := range f.sorted() {
+		inspection.Counts[o.State]++
+		inspection.Owners = append(inspection.Owners, o.OwnerReport)
+		inspection.Findings = append(inspection.Findings, o.findings...)
+	}
+	_, findings, err := f.grantSteps()
+	if err != nil {
+		return nil, err
+	}
+	inspection.Findings = append(append(inspection.Findings, findings...), f.endpoints()...)
+	return inspection, nil
+}
+
+// unknownDecisions refuses decisions about what is not there: they would be none.
+func (f *fleet) unknownDecisions() error {
+	there := map[types.UID]bool{}
+	for uid := range f.Raw {
+		there[uid] = true
+	}
+	for _, workspace := range f.workspaces {
+		there[workspace.GetUID()] = true
+	}
+	for uid, decision := range f.decided.owners {
+		if !there[uid] || decision.Take != "" && !there[decision.Take] {
+			return fmt.Errorf("decision about owner %s: there is no object with this UID, or none with that of take", uid)
+		}
+	}
+	for uid, decision := range f.decided.workspaces {
+		if !there[uid] || !there[decision.BelongsTo] {
+			return fmt.Errorf("decision about Workspace %s: there is no object with this UID, or none with that of belongsTo", uid)
+		}
+	}
+	return nil
+}
+
+// endpoints tells of Clusters whose endpoint is the older CAPT's URL. CAPT writes no Cluster, and neither does captctl.
+func (f *fleet) endpoints() (findings []Finding) {
+	for i := range f.Clusters {
+		cluster := &f.Clusters[i]
+		if host := cluster.Spec.ControlPlaneEndpoint.Host; f.inScope(cluster) && strings.Contains(host, "://") && cluster.Spec.ControlPlaneRef.Kind == kindControlPlane {
+			ref := ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
+			findings = append(findings, Finding{Severity: Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
+				"its spec.controlPlaneEndpoint.host is %s, with which nobody can connect; it is Cluster API's, and left. Take the scheme away with kubectl when it suits you", host)})
+		}
+	}
+	return findings
+}
+
+// storage lists all objects in scope, in the order of Kinds.
+func (f *fleet) storage() []StorageItem {
+	var items []StorageItem
+	for _, kind := range Kinds() {
+		for _, object := range f.objects(kind.Kind) {
+			if !f.inScope(object) {
+				continue
+			}
+			item := StorageItem{ObjectRef: Ref(kind.Kind, object)}
+			for _, ref := range object.GetOwnerReferences() {
+				if IsOlder(ref.APIVersion) {
+					item.OwnerReferences = object.GetOwnerReferences()
+				}
+			}
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func (f *fleet) objects(kind string) (found []metav1.Object) {
+	switch kind {
+	case kindTemplate:
+		return objectsOf(f.Templates)
+	case "CAPTClusterTemplate":
+		return objectsOf(f.ClusterTemplates)
+	case "CAPTControlPlaneTemplate":
+		return objectsOf(f.ControlPlaneTemplates)
+	case kindApply:
+		return objectsOf(f.Applies)
+	case kindCAPTCluster:
+		return objectsOf(f.CAPTClusters)
+	}
+	return objectsOf(f.ControlPlanes)
+}
+
+func objectsOf[T any, P interface {
+	*T
+	metav1.Object
+}](list []T) []metav1.Object {
+	found := make([]metav1.Object, len(list))
+	for i := range list {
+		found[i] = P(&list[i])
+	}
+	return found
+}
+
+// baseline is what must stay: the Workspaces of WorkspaceTemplateApplies in scope, whether planned or not, and these themselves.
+func (f *fleet) baseline() (Baseline, error) {
+	var baseline Baseline
+	taken := map[types.UID]bool{}
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		if !f.inScope(apply) {
+			continue
+		}
+		baseline.WorkspaceTemplateApplies = append(baseline.WorkspaceTemplateApplies, Ref(kindApply, apply))
+		live := f.workspaces[f.workspaceKey(apply)]
+		if live == nil || taken[live.GetUID()] {
+			continue
+		}
+		taken[live.GetUID()] = true
+		item, err := baselineOf(live)
+		if err != nil {
+			return baseline, err
+		}
+		baseline.Workspaces = append(baseline.Workspaces, item)
+	}
+	return baseline, nil
+}
+
+func baselineOf(live *unstructured.Unstructured) (BaselineItem, error) {
+	hash, err := WorkspaceHash(live)
+	return BaselineItem{ObjectRef: *workspaceRef(live), Generation: live.GetGeneration(), Hash: hash}, err
+}
+
+// listed is a list for people, which may be long.
+func listed(names []string) string {
+	const shown = 10
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }

@@ -56,8 +56,9 @@ type Snapshot struct {
 	ClusterWideWorkspaces []unstructured.Unstructured
 	NamespacedWorkspaces  []unstructured.Unstructured
 	Namespaces            []corev1.Namespace
-	// Hashes are ContentHash of CAPT's objects, by UID.
-	Hashes map[types.UID]string
+	// Raw are CAPT's objects as the API server has them, without status and managedFields, by UID. The status of one that has any
+	// is an empty map.
+	Raw map[types.UID]*unstructured.Unstructured
 	// Older are CAPT's objects that have an entry of managedFields, or an owner reference, of an older version, by UID.
 	Older map[types.UID]bool
 }
@@ -67,7 +68,7 @@ const pageSize = 500
 
 // Read takes a snapshot. It writes nothing.
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Snapshot, error) {
-	s := &Snapshot{Namespace: namespace, Taken: now, Hashes: map[types.UID]string{}, Older: map[types.UID]bool{}}
+	s := &Snapshot{Namespace: namespace, Taken: now, Raw: map[types.UID]*unstructured.Unstructured{}, Older: map[types.UID]bool{}}
 	var system corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
 		return nil, fmt.Errorf("reading namespace %s, by which the cluster is known: %w", metav1.NamespaceSystem, err)
@@ -84,14 +85,16 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 func (s *Snapshot) readOurs(ctx context.Context, reader client.Reader) error {
 	for _, kind := range Kinds() {
 		err := pages(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
-			hash, err := ContentHash(object)
-			if err != nil {
-				return err
-			}
-			s.Hashes[object.GetUID()] = hash
 			s.Older[object.GetUID()] = hasOlder(object)
 			object.SetManagedFields(nil)
-			return s.add(object)
+			if err := s.add(object); err != nil {
+				return err
+			}
+			if _, has := object.Object["status"]; has {
+				object.Object["status"] = map[string]any{}
+			}
+			s.Raw[object.GetUID()] = object
+			return nil
 		})
 		if err != nil {
 			return err

@@ -26,6 +26,9 @@ const (
 	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
 	// WorkspaceTemplateApplyFieldManager writes Workspaces.
 	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
+	// MigrationFieldManager is captctl migrate. It alone may take back a reference or the name of a Workspace that is written
+	// once, to undo an adoption (config/policy).
+	MigrationFieldManager = "captctl"
 )
 
 // ClaimAnnotation is put on a Workspace when it is created, and never changed. Its value is the namespace and name of the

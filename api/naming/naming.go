@@ -61,6 +61,9 @@ func VPCWorkspaceTemplateApply(captCluster string) string {
 	return join(maxName, captCluster, vpcSuffix)
 }
 
+// LegacyFixedApply is the name that an older CAPT gave to the WorkspaceTemplateApply of any control plane.
+const LegacyFixedApply = "demo-eks-controlplane-apply"
+
 // VPC is the default name of a CAPTCluster's VPC.
 func VPC(captCluster string) string {
 	return join(maxName, captCluster, vpcSuffix)

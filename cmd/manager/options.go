@@ -35,6 +35,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capt-provider/capt/controllers"
@@ -63,6 +64,7 @@ type options struct {
 	webhookCertDir string
 	eksTokens      bool
 	eksTokensIMDS  bool
+	webhooksOnly   bool
 	managerOptions flags.ManagerOptions
 	logOptions     *logs.Options
 }
@@ -102,6 +104,8 @@ func (o *options) command() *cobra.Command {
 	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Make tokens for the kubeconfigs of clusters, with the AWS identity of this manager, which is one for all "+
 		"clusters: whoever may write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster of a name, can act as that identity in the EKS cluster of that name.")
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, use the credentials of the EC2 instance, too, that this manager runs on.")
+	fs.BoolVar(&o.webhooksOnly, "webhooks-only", false, "Convert and admit objects, and reconcile nothing: no controllers, no leader election. It is for a migration from "+
+		"the older CAPT: the definitions are installed, and captctl migrate has yet to say what belongs to whom. Take it away after captctl migrate finalize.")
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
@@ -138,6 +142,33 @@ func (o *options) webhookServer(tlsOptions []func(*tls.Config)) webhook.Server {
 	return &drainingServer{Server: server, linger: linger}
 }
 
+// controllerRuntime are the options of the manager in controller-runtime's terms.
+func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []func(*tls.Config)) ctrl.Options {
+	cacheOptions := controllers.CacheOptions()
+	cacheOptions.SyncPeriod = &o.syncPeriod
+	if o.namespace != "" {
+		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
+	return ctrl.Options{
+		Scheme:                 scheme(),
+		Cache:                  cacheOptions,
+		Client:                 controllers.ClientOptions(),
+		Metrics:                metrics,
+		WebhookServer:          o.webhookServer(tlsOptions),
+		HealthProbeBindAddress: o.healthAddress,
+		PprofBindAddress:       o.profiler,
+		// Webhooks are served by every replica. Without controllers there is nothing to lead, and the Deployment asks for
+		// leader election in any case.
+		LeaderElection:                o.leaderElect && !o.webhooksOnly,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       o.leaseNamespace,
+		LeaseDuration:                 &o.leaseDuration,
+		RenewDeadline:                 &o.renewDeadline,
+		RetryPeriod:                   &o.retryPeriod,
+		LeaderElectionReleaseOnCancel: true,
+	}
+}
+
 func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
 	config, err := ctrl.GetConfig()
@@ -151,28 +182,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cacheOptions := controllers.CacheOptions()
-	cacheOptions.SyncPeriod = &o.syncPeriod
-	if o.namespace != "" {
-		cacheOptions.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
-	}
-	clientOptions := controllers.ClientOptions()
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme(),
-		Cache:                         cacheOptions,
-		Client:                        clientOptions,
-		Metrics:                       *metrics,
-		WebhookServer:                 o.webhookServer(tlsOptions),
-		HealthProbeBindAddress:        o.healthAddress,
-		PprofBindAddress:              o.profiler,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       o.leaseNamespace,
-		LeaseDuration:                 &o.leaseDuration,
-		RenewDeadline:                 &o.renewDeadline,
-		RetryPeriod:                   &o.retryPeriod,
-		LeaderElectionReleaseOnCancel: true,
-	})
+	mgr, err := ctrl.NewManager(config, o.controllerRuntime(*metrics, tlsOptions))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -186,14 +196,22 @@ func (o *options) run(ctx context.Context) error {
 	if err := mgr.AddReadyzCheck("caches", synced(mgr, needed)); err != nil {
 		return err
 	}
-	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(),
-	}); err != nil {
+	if err := o.setupControllers(ctx, mgr); err != nil {
 		return err
 	}
 	if err := setupWebhooks(ctx, mgr, o.namespace); err != nil {
 		return err
 	}
-	ctrl.Log.Info("Starting the manager")
+	ctrl.Log.Info("Starting the manager", "webhooksOnly", o.webhooksOnly)
 	return mgr.Start(ctx)
+}
+
+// setupControllers adds what reconciles. Where nothing does, the caches are filled with what the webhooks look up all the same.
+func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error {
+	if o.webhooksOnly {
+		return fillForWebhooks(ctx, mgr.GetCache())
+	}
+	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
+		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(),
+	})
 }

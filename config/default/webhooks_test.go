@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -112,7 +113,7 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 2)
+	require.Len(t, policies, 3)
 	for _, policy := range policies {
 		assert.True(t, bound[policy.Name], policy.Name)
 		assert.Equal(t, admissionv1.Fail, *policy.Spec.FailurePolicy)
@@ -154,4 +155,10 @@ func TestTheMovePolicyNamesWhatExists(t *testing.T) {
 		assert.Contains(t, condition.Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
 	}
 	assert.Contains(t, policy.Spec.MatchConditions[1].Expression, "'crossplane.io/external-name'")
+}
+
+func TestThePolicyOfWhatIsWrittenOnceNamesCaptctl(t *testing.T) {
+	policy := policy(t, load(t), "capt-written-once")
+	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+naming.MigrationFieldManager+"'")
+	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'"+infrav1.GroupVersion.Version+"'")
 }

@@ -18,10 +18,12 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
@@ -32,6 +34,45 @@ func (s *Sandbox) installCAPT(ctx context.Context) error {
 		port = Manager + webhookPort
 	}
 	set, err := s.captSet(port)
+	if err != nil {
+		return err
+	}
+	return s.installSet(ctx, set)
+}
+
+// Install installs CAPT into a sandbox that began without it (Options.NoCRDs), as users do: definitions, access rules, the
+// manager with arguments of its own after those of the options, and its webhooks. It returns when the manager is ready.
+func (s *Sandbox) Install(ctx context.Context, args ...string) error {
+	if err := binaries.Build(ctx, s.options.Log, binaries.Manager); err != nil {
+		return err
+	}
+	if err := s.installPointed(ctx); err != nil {
+		return err
+	}
+	return s.StartManager(ctx, args...)
+}
+
+// StartManager starts the manager of a sandbox that was installed with Install, with other arguments than it had. It must not be
+// running: stop it with StopComponent first. StartComponent and Restart keep these arguments.
+func (s *Sandbox) StartManager(ctx context.Context, args ...string) error {
+	if _, p, err := s.running(Manager); err == nil && p != nil && !p.Ended() {
+		return fmt.Errorf("%s is running already", Manager)
+	}
+	c := s.manager(args...)
+	c.moved = s.installPointed
+	if err := s.launch(ctx, c); err != nil {
+		return err
+	}
+	set, err := s.captSet(Manager + webhookPort)
+	if err != nil {
+		return err
+	}
+	return manifests.Apply(ctx, s.client, set.Admission...)
+}
+
+// installPointed installs definitions that are converted where the manager is, or will be.
+func (s *Sandbox) installPointed(ctx context.Context) error {
+	set, err := s.captSet(Manager + webhookPort)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ var identities = map[string]struct {
 	ClusterAPI:            {ClusterAPIUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ClusterAPINamespace}},
 	Manager:               {ManagerUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ManagerNamespace}},
 	Provider:              {ProviderUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ProviderNamespace}},
+	Captctl:               {CaptctlUser, nil},
+	Reader:                {ReaderUser, nil},
 }
 
 // admin is the identity of the sandbox's owner.

@@ -38,7 +38,7 @@ func (s *Sandbox) startControllers(ctx context.Context) error {
 		{s.options.KubeControllerManager, s.kubeControllerManager},
 		{s.options.ClusterAPI, s.clusterAPI},
 		{s.options.runProvider(), s.provider},
-		{s.options.runManager(), s.manager},
+		{s.options.runManager(), func() *component { return s.manager() }},
 	} {
 		if c.wanted {
 			group.Go(func() error { return s.launch(ctx, c.make()) })
@@ -92,9 +92,9 @@ func (s *Sandbox) clusterAPI() *component {
 	return c
 }
 
-func (s *Sandbox) manager() *component {
+func (s *Sandbox) manager(args ...string) *component {
 	extra := append([]string{"-v=2"}, s.options.ManagerArgs...)
-	c := s.controller(Manager, binaries.Manager, extra...)
+	c := s.controller(Manager, binaries.Manager, append(extra, args...)...)
 	c.env = s.options.ManagerEnv
 	c.moved = s.installCAPT
 	return c

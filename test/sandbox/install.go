@@ -41,6 +41,8 @@ func (s *Sandbox) installDefinitions(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if s.options.ClusterAPI {
 		group.Go(func() error { return s.installClusterAPI(ctx) })
+	} else if s.options.ClusterAPIDefinitions {
+		group.Go(func() error { return s.installClusterAPIDefinitions(ctx) })
 	}
 	if !s.options.NoCRDs {
 		group.Go(func() error { return s.installCAPT(ctx) })
@@ -108,6 +110,18 @@ func (s *Sandbox) installClusterAPI(ctx context.Context) error {
 		return err
 	}
 	return s.installSet(ctx, set)
+}
+
+// installClusterAPIDefinitions installs them for nobody: without core, nobody converts either.
+func (s *Sandbox) installClusterAPIDefinitions(ctx context.Context) error {
+	set, err := s.clusterAPIManifests(ctx)
+	if err != nil {
+		return err
+	}
+	if err := manifests.WithoutConversion(set.Definitions); err != nil {
+		return err
+	}
+	return s.installSet(ctx, manifests.Set{Definitions: set.Definitions})
 }
 
 func (s *Sandbox) clusterAPIManifests(ctx context.Context) (manifests.Set, error) {

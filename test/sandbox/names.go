@@ -33,6 +33,15 @@ const (
 	Manager               = "manager"
 )
 
+// Identities that run no component: tests run programs with their kubeconfigs (see Sandbox.KubeconfigOf). They may do nothing
+// until a test gives them access.
+const (
+	// Captctl is who runs captctl.
+	Captctl = "captctl"
+	// Reader is somebody else who does, and may write nothing.
+	Reader = "reader"
+)
+
 // Namespaces of the components, as their installation in a cluster has them.
 const (
 	ClusterAPINamespace = "capi-system"
@@ -47,6 +56,8 @@ const (
 	ManagerUser    = "system:serviceaccount:capt-system:capt-manager"
 	ProviderUser   = "system:serviceaccount:crossplane-system:provider-terraform"
 	AdminUser      = "sandbox-admin"
+	CaptctlUser    = "captctl-user"
+	ReaderUser     = "reader-user"
 )
 
 // Programs that a user of the sandbox may want (see Sandbox.Binary).

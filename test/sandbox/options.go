@@ -34,6 +34,8 @@ type Options struct {
 
 	// ClusterAPI installs Cluster API and runs its core with webhooks.
 	ClusterAPI bool
+	// ClusterAPIDefinitions installs Cluster API's definitions, without anybody who works on the objects. ClusterAPI includes it.
+	ClusterAPIDefinitions bool
 	// Provider runs the provider for Terraform workspaces and makes its configurations. SANDBOX_PROVIDER=none leaves
 	// the process out, to put another in its place.
 	Provider bool

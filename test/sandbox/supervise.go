@@ -196,12 +196,8 @@ func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if p != nil {
-		select {
-		case <-p.Done():
-		default:
-			return fmt.Errorf("%s is running already", name)
-		}
+	if p != nil && !p.Ended() {
+		return fmt.Errorf("%s is running already", name)
 	}
 	return s.run(ctx, c)
 }

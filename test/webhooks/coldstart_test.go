@@ -37,6 +37,12 @@ import (
 // that an older CAPT has stored in v1beta1. The first replica can not read it before somebody has converted it, and nobody
 // is asked to convert who is not ready.
 func TestReplicasStartWhileNobodyConverts(t *testing.T) {
+	for name, args := range map[string][]string{"with controllers": nil, "webhooks alone": {"--webhooks-only"}} {
+		t.Run(name, func(t *testing.T) { startsWhileNobodyConverts(t, args) })
+	}
+}
+
+func startsWhileNobodyConverts(t *testing.T, args []string) {
 	w := newWorld(t)
 	k := kinds()[0]
 	w.store(k, k.legacy.Version)
@@ -47,7 +53,7 @@ func TestReplicasStartWhileNobodyConverts(t *testing.T) {
 	err := w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current))
 	require.True(t, failsToConvert(err, k), "%v", err)
 
-	f.start()
+	f.start(args...)
 	eventually(t, 2*patience, func() error {
 		return w.Create(t.Context(), k.object(k.current, w.namespace, "new"), client.DryRunAll)
 	})

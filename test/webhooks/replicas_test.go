@@ -92,7 +92,7 @@ func newFleet(w *world, size int) (*fleet, []*replica) {
 }
 
 // start makes a Pod and waits until it is ready. The first one leads.
-func (f *fleet) start() *replica {
+func (f *fleet) start(args ...string) *replica {
 	f.Helper()
 	name := fmt.Sprintf("replica-%d", len(f.recorded.Processes)+1)
 	r := &replica{volume: newVolume(f.T, filepath.Join(f.dir, name, "serving-certs"))}
@@ -105,13 +105,13 @@ func (f *fleet) start() *replica {
 	var err error
 	r.process, err = process.Start(process.Spec{
 		Name: name, Path: shared.Binary(binaries.Manager), Dir: f.dir, Log: log,
-		Args: []string{
+		Args: append([]string{
 			"--kubeconfig=" + shared.KubeconfigOf(sandbox.Manager),
 			"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
 			"--health-addr=" + health, "--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
 			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + r.volume.dir,
 			quiet, "-v=2",
-		},
+		}, args...),
 	})
 	require.NoError(f, err)
 	f.recorded.Remember(state.Process{ID: r.process.ID(), Name: name, Log: log})

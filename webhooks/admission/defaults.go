@@ -24,9 +24,11 @@ import (
 	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -39,7 +41,7 @@ type defaults[T client.Object] struct {
 	// create completes a new object.
 	create func(ctx context.Context, world validation.World, object T) error
 	// keep puts back what is written once and an update leaves out, as happens when a manifest that never had it replaces
-	// the object.
+	// the object. Only captctl migrate takes it back.
 	keep func(old, object T)
 }
 
@@ -76,8 +78,18 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 		return fmt.Errorf("reading the object as it was: %w", err)
 	}
 	keepStatus(request, old, object)
+	if byMigration(request) {
+		return nil // What a rollback leaves out, an adoption has written.
+	}
 	d.keep(old, object)
 	return nil
+}
+
+// byMigration tells whether captctl migrate writes, which does so in the hub version only. A patch and an update look the same
+// here: the API server gives both the options of an update.
+func byMigration(request admission.Request) bool {
+	var options metav1.UpdateOptions
+	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == naming.MigrationFieldManager && !inOlderVersion(request)
 }
 
 // keepStatus undoes what a write of the object in an older version does to its status. What only the hub version can say

@@ -65,3 +65,29 @@ func TestAWriteInAnOlderVersionCanNotReachStatus(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyTheMigrationTakesOutWhatIsWrittenOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		options, version, want string
+	}{
+		"a user":                   {`{"fieldManager":"kubectl"}`, "v1beta2", "w"},
+		"somebody without options": {``, "v1beta2", "w"},
+		"captctl":                  {`{"kind":"UpdateOptions","fieldManager":"captctl"}`, "v1beta2", ""},
+		"captctl in a version which does not have it": {`{"fieldManager":"captctl"}`, "v1beta1", "w"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defaulter := workspaceTemplateApplyDefaults(newWorld(t))
+			defaulter.decoder = admission.NewDecoder(builder.Scheme())
+			r := request(t, builder.WorkspaceTemplateApply("demo", builder.WithWorkspaceName("w")), builder.WorkspaceTemplateApply("demo"))
+			r.RequestKind = &metav1.GroupVersionKind{Group: r.Kind.Group, Version: row.version, Kind: r.Kind.Kind}
+			r.Options.Raw = []byte(row.options)
+			response := defaulter.Handle(t.Context(), r)
+			require.True(t, response.Allowed)
+			kept := ""
+			for _, patch := range response.Patches {
+				kept, _ = patch.Value.(string)
+			}
+			assert.Equal(t, row.want, kept)
+		})
+	}
+}

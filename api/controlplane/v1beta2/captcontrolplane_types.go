@@ -31,7 +31,7 @@ const (
 )
 
 // CAPTControlPlaneSpec describes an EKS control plane.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another EKS cluster",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable once set: another one would be another EKS cluster",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type CAPTControlPlaneSpec struct {
 	CAPTControlPlaneTemplateResourceSpec `json:",inline"`
 

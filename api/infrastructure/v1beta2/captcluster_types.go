@@ -26,7 +26,7 @@ import (
 const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
 // CAPTClusterSpec describes the network of a cluster.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another VPC",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable once set: another one would be another VPC",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type CAPTClusterSpec struct {
 	CAPTClusterTemplateResourceSpec `json:",inline"`
 

@@ -31,7 +31,7 @@ const (
 )
 
 // WorkspaceTemplateApplySpec says which template is applied, with which variables, to which Workspace.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || (has(self.workspaceName) && self.workspaceName == oldSelf.workspaceName)",message="workspaceName is immutable once set: another one would be another Workspace, and the cloud resources of this one would be forgotten",fieldPath=".workspaceName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable once set: another one would be another Workspace, and the cloud resources of this one would be forgotten",fieldPath=".workspaceName",reason=FieldValueForbidden
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate.
 	// +required

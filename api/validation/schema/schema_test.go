@@ -39,6 +39,7 @@ import (
 var (
 	cluster      = infrav1.GroupVersion.WithKind("CAPTCluster")
 	controlPlane = controlplanev1.GroupVersion.WithKind("CAPTControlPlane")
+	apply        = infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
 	template     = infrav1.GroupVersion.WithKind("WorkspaceTemplate")
 )
 
@@ -207,7 +208,7 @@ func TestNilTypedObjectIsAnError(t *testing.T) {
 // The rules are compiled by whoever asks first: others wait for it and see the same.
 func TestSchemasCanBeUsedConcurrently(t *testing.T) {
 	s := of(t, controlPlane)
-	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: false}}`)
+	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: c}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: false}}`)
 	old := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: b}}`)
 	results := make([][2][]string, 32)
 	var group sync.WaitGroup

@@ -44,6 +44,11 @@ func plane(fields string) string {
 	return `{version: "1.35", workspaceTemplateRef: {name: x}, ` + fields + `}`
 }
 
+// profiles is a control plane with a Fargate profile.
+func profiles(fields string) string {
+	return plane(`fargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: x}` + fields + `}]`)
+}
+
 func TestObjectFromBeforeARuleCanBeChangedElsewhere(t *testing.T) {
 	for name, c := range map[string]change{
 		"bad pattern stays":          {controlPlane, `{version: newest, workspaceTemplateRef: {name: x}}`, `{version: newest, workspaceTemplateRef: {name: z}}`, nil},
@@ -76,7 +81,11 @@ func TestWhatIsWrittenOnceStays(t *testing.T) {
 		"reference":             {controlPlane, plane(``), plane(`workspaceTemplateApplyRef: {name: a}`), nil},
 		"same reference":        {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(`workspaceTemplateApplyRef: {name: a}, region: eu-west-1`), nil},
 		"other reference":       {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(`workspaceTemplateApplyRef: {name: b}`), []string{"spec.workspaceTemplateApplyRef"}},
-		"no reference any more": {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(``), []string{"spec.workspaceTemplateApplyRef"}},
+		"a rollback's removal":  {controlPlane, plane(`workspaceTemplateApplyRef: {name: a}`), plane(``), nil},
+		"a profile's reference": {controlPlane, profiles(`, workspaceTemplateApplyRef: {name: a}`), profiles(``), []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef"}},
+		"other VPC reference":   {cluster, `{region: eu-west-1, vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: a}}`, `{region: eu-west-1, vpc: {existingID: vpc-1}, workspaceTemplateApplyRef: {name: b}}`, []string{"spec.workspaceTemplateApplyRef"}},
+		"other Workspace":       {apply, `{templateRef: {name: x}, workspaceName: a}`, `{templateRef: {name: x}, workspaceName: b}`, []string{"spec.workspaceName"}},
+		"a Workspace taken out": {apply, `{templateRef: {name: x}, workspaceName: a}`, `{templateRef: {name: x}}`, nil},
 	} {
 		t.Run(name, c.run)
 	}

@@ -103,6 +103,16 @@ func (p *Process) Name() string { return p.spec.Name }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Ended says whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Err says how the process ended, with its name, its exit status and the end of its log. It may be called once Done
 // is closed.
 func (p *Process) Err() error {

@@ -1,0 +1,195 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package command
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+// columns that help may have: it is read in terminals.
+const columns = 100
+
+func newCaptctl(arguments ...string) *cobra.Command {
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	return New(name, arguments, streams)
+}
+
+// run runs captctl and returns what it printed.
+func run(t *testing.T, program string, arguments ...string) (out, errOut string, err error) {
+	t.Helper()
+	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
+	err = New(program, arguments, streams).ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// walk calls a function for every command; those of cobra are not ours.
+func walk(command *cobra.Command, visit func(*cobra.Command)) {
+	if command.Name() == "completion" || command.Name() == "help" {
+		return
+	}
+	visit(command)
+	for _, below := range command.Commands() {
+		walk(below, visit)
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	walk(newCaptctl(), func(command *cobra.Command) {
+		t.Run(command.CommandPath(), func(t *testing.T) {
+			assert.NotEmpty(t, command.Short)
+			assert.False(t, strings.HasSuffix(command.Short, "."), "a list of commands has no full stops")
+			assert.Greater(t, len(command.Long), 80, "help is a manual page")
+			assert.Contains(t, command.Example, "captctl", "there is an example")
+			for _, line := range strings.Split(command.Long+"\n"+command.UsageString(), "\n") {
+				assert.LessOrEqual(t, len(line), columns, line)
+			}
+			command.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+				if flag.Name != "help" {
+					assert.True(t, strings.HasSuffix(flag.Usage, "."), "--%s: %q is no sentence", flag.Name, flag.Usage)
+				}
+			})
+			assert.True(t, command.HasSubCommands() || command.ValidArgsFunction != nil, "a shell would complete files of any kind")
+		})
+	})
+}
+
+func TestEveryExampleIsACommandThatCaptctlHas(t *testing.T) {
+	walk(newCaptctl(), func(documented *cobra.Command) {
+		shown := false
+		for _, line := range strings.Split(documented.Example, "\n") {
+			arguments, ok := strings.CutPrefix(strings.TrimSpace(line), "captctl ")
+			if !ok {
+				continue
+			}
+			root := newCaptctl()
+			command, rest, err := root.Find(words(t, arguments))
+			require.NoError(t, err, line)
+			require.NoError(t, command.ParseFlags(rest), line)
+			require.NoError(t, command.ValidateArgs(command.Flags().Args()), line)
+			require.NoError(t, command.ValidateRequiredFlags(), line)
+			require.NoError(t, command.ValidateFlagGroups(), line)
+			shown = shown || strings.HasPrefix(command.CommandPath(), documented.CommandPath())
+		}
+		assert.True(t, shown, "%s has no example of itself", documented.CommandPath())
+	})
+}
+
+// words are those of a shell, up to a pipe or a redirection. Text in quotes is one word.
+func words(t *testing.T, line string) (found []string) {
+	t.Helper()
+	quote, word := rune(0), ""
+	for _, r := range line + " " {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote = r
+		case quote == 0 && r == ' ':
+			if word == "|" || word == ">" || word == "#" || word == "<" {
+				return found
+			}
+			if word != "" {
+				found = append(found, word)
+			}
+			word = ""
+		default:
+			word += string(r)
+		}
+	}
+	require.Zero(t, quote, "a quote is open: %s", line)
+	return found
+}
+
+func TestHelpListsEveryExitCode(t *testing.T) {
+	out, _, err := run(t, name, "migrate", "--help")
+	require.NoError(t, err)
+	for outcome := migrate.Done; outcome <= migrate.Locked; outcome++ {
+		assert.Regexp(t, fmt.Sprintf(`(?m)^  %d  \S`, outcome), out)
+	}
+}
+
+func TestAsAPluginOfKubectlItSpeaksOfKubectl(t *testing.T) {
+	for _, arguments := range [][]string{{"--help"}, {"migrate", "--help"}, {"migrate", "plan", "--help"}} {
+		out, _, err := run(t, "/usr/local/bin/kubectl-capt", arguments...)
+		require.NoError(t, err)
+		assert.Contains(t, out, "kubectl capt migrate")
+		assert.NotContains(t, out, "  captctl ")
+	}
+	_, _, err := run(t, "kubectl-capt", "migrate", "plan", "--nonsense")
+	assert.EqualError(t, err, "unknown flag: --nonsense; kubectl capt migrate plan --help shows the flags")
+}
+
+func TestAsCompleterOfKubectlItCompletes(t *testing.T) {
+	out, _, err := run(t, "/usr/local/bin/kubectl_complete-capt", "migrate", "")
+	require.NoError(t, err)
+	assert.Contains(t, out, "plan\tPlan what to write")
+	assert.NotContains(t, out, "Usage:")
+}
+
+func TestAShellCompletesFlagsFromWhatThereIs(t *testing.T) {
+	complete := func(arguments ...string) string {
+		out, _, err := run(t, name, append([]string{cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig(t)}, arguments...)...)
+		require.NoError(t, err)
+		return out
+	}
+	assert.Equal(t, "table\nwide\njson\nyaml\ndot\nmermaid\n:4\n", complete("migrate", "inspect", "-o", ""))
+	assert.Equal(t, "table\nwide\njson\nyaml\n:4\n", complete("migrate", "plan", "--output", ""))
+	assert.Equal(t, "adopt\nstorage\nall\n:4\n", complete("migrate", "plan", "--scope", ""))
+	assert.Equal(t, "json\n:8\n", complete("migrate", "show", ""), "files of one kind")
+	assert.Equal(t, "yaml\nyml\njson\n:8\n", complete("migrate", "plan", "--decisions", ""))
+	assert.Equal(t, "production\n:4\n", complete("migrate", "plan", "--context", ""))
+	assert.Equal(t, ":4\n", complete("migrate", "plan", "-n", ""), "no cluster answers")
+}
+
+func TestWhatIsUnknownIsAnError(t *testing.T) {
+	for complaint, arguments := range map[string][]string{
+		`unknown command "inspct" for "captctl migrate"`:                                              {"migrate", "inspct"},
+		`unknown command "migrat" for "captctl"`:                                                      {"migrat"},
+		"unknown flag: --al; captctl migrate inspect --help shows the flags":                          {"migrate", "inspect", "--al"},
+		`there is no output format "xml"; use one of table, wide, json, yaml`:                         {"version", "-o", "xml"},
+		`there is no scope "some"; use adopt, storage or all`:                                         {"migrate", "plan", "--scope", "some"},
+		"--lifetime must be more than 0, for example 48h":                                             {"migrate", "plan", "--lifetime", "0s"},
+		"--all-namespaces and --namespace exclude each other; use one of them":                        {"migrate", "inspect", "-A", "-n", "x"},
+		"--tree is for people; leave out --output":                                                    {"migrate", "inspect", "--tree", "-o", "json"},
+		"finding the API server: stat /missing: no such file or directory; say where it is with --ku": {"migrate", "inspect", "--kubeconfig", "/missing"},
+	} {
+		out, errOut, err := run(t, name, arguments...)
+		require.ErrorContains(t, err, complaint)
+		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
+		assert.Empty(t, out+errOut, "main prints the error, and no usage before it")
+	}
+}
+
+func TestAVersionIsForPeopleAndForMachines(t *testing.T) {
+	out, _, err := run(t, name, "version")
+	require.NoError(t, err)
+	assert.Regexp(t, `^captctl \S+ \(go1\.\S+, \S+/\S+\)\n$`, out)
+	out, _, err = run(t, name, "version", "-o", "json")
+	require.NoError(t, err)
+	assert.Contains(t, out, `"kind": "Version"`)
+	assert.Contains(t, out, `"planVersion": "migrate.capt.cluster.x-k8s.io/v1"`)
+}

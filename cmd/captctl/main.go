@@ -1,0 +1,58 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Captctl looks after clusters that CAPT runs; see docs/captctl.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/command"
+	"github.com/capt-provider/capt/migrate"
+)
+
+func main() {
+	ctrllog.SetLogger(klog.Background())
+	// The first interrupt lets a command end in good order; the second ends it at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	err := command.New(os.Args[0], os.Args[1:], streams).ExecuteContext(ctx)
+	os.Exit(int(report(ctx, streams, err)))
+}
+
+// report says what went wrong, and returns the exit code. What is merely pending has been printed already.
+func report(ctx context.Context, streams genericiooptions.IOStreams, err error) migrate.Outcome {
+	outcome := migrate.OutcomeOf(err)
+	switch {
+	case err == nil || outcome == migrate.Pending:
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(streams.ErrOut, "Error: interrupted:", cli.Line(err))
+	default:
+		fmt.Fprintln(streams.ErrOut, "Error:", cli.Line(err))
+	}
+	return outcome
+}

@@ -1,0 +1,51 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+func TestAnErrorIsOneLineAndHasAnExitCode(t *testing.T) {
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		err     error
+		outcome migrate.Outcome
+		printed string
+	}{
+		"none":        {t.Context(), nil, migrate.Done, ""},
+		"an error":    {t.Context(), errors.New("no"), migrate.Failed, "Error: no\n"},
+		"several":     {t.Context(), errors.Join(errors.New("a:\n\t* b"), errors.New("c")), migrate.Failed, "Error: a: * b; c\n"},
+		"pending":     {t.Context(), migrate.Pending.Errorf("there are changes"), migrate.Pending, ""},
+		"ambiguous":   {t.Context(), migrate.NeedsDecision.Errorf("decide"), migrate.NeedsDecision, "Error: decide\n"},
+		"interrupted": {interrupted, migrate.Partly.Errorf("resume it: %w", context.Canceled), migrate.Partly, "Error: interrupted: resume it: context canceled\n"},
+	} {
+		streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+		assert.Equal(t, c.outcome, report(c.ctx, streams, c.err), name)
+		assert.Equal(t, c.printed, errOut.String(), name)
+		assert.Empty(t, out.String(), name)
+	}
+}

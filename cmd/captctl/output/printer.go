@@ -1,0 +1,76 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+)
+
+// Printer prints in one format.
+type Printer struct {
+	Palette
+	Format Format
+	to     io.Writer
+	err    error
+}
+
+// NewPrinter prints to a writer, with colour if it is a terminal that shows colours and nobody has asked for none.
+func NewPrinter(to io.Writer, format Format, noColour bool) *Printer {
+	return &Printer{Palette: Palette{on: !noColour && printers.AllowsColorOutput(to)}, Format: format, to: to}
+}
+
+// Wide tells whether people want to see more.
+func (p *Printer) Wide() bool { return p.Format == Wide }
+
+// Document prints a document for machines, and calls forPeople for a table.
+func (p *Printer) Document(document any, forPeople func(*Printer)) error {
+	switch p.Format {
+	case JSON:
+		encoder := json.NewEncoder(p.to)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(document)
+	case YAML:
+		data, err := yaml.Marshal(document)
+		if err != nil {
+			return err
+		}
+		_, err = p.to.Write(data)
+		return err
+	default:
+		forPeople(p)
+		return p.err
+	}
+}
+
+// Linef prints a line. What comes from objects goes through Paint, so that no control character of theirs reaches a terminal.
+// After an error of the writer nothing more is printed.
+func (p *Printer) Linef(format string, args ...any) { p.text(fmt.Sprintf(format, args...) + "\n") }
+
+// Blank prints an empty line.
+func (p *Printer) Blank() { p.text("\n") }
+
+func (p *Printer) text(text string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.to, text)
+	}
+}

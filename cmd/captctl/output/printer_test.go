@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package output
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func states(cell string) Style {
+	if cell == "Blocked" {
+		return Bad
+	}
+	return Plain
+}
+
+var (
+	columns = []Column{{Name: "Namespace"}, {Name: "State", Style: states}, {Name: "Evidence", Wide: true}, {Name: "Name"}}
+	rows    = Rows{{"default", "Blocked", "UID", "demo"}, {"team-ü", "Ready", "", "a-longer-name"}}
+)
+
+func table(format Format, on bool) string {
+	var out bytes.Buffer
+	p := &Printer{Palette: Palette{on: on}, Format: format, to: &out}
+	p.Table(columns, rows)
+	return out.String()
+}
+
+func TestATableLooksLikeKubectls(t *testing.T) {
+	assert.Equal(t, "NAMESPACE   STATE     NAME\ndefault     Blocked   demo\nteam-ü      Ready     a-longer-name\n", table(Table, false))
+	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, false))
+}
+
+func TestColoursDoNotMoveColumns(t *testing.T) {
+	for _, format := range []Format{Table, Wide} {
+		coloured := table(format, true)
+		assert.Contains(t, coloured, "\x1b[31mBlocked\x1b[0m ")
+		for _, sequence := range []string{"\x1b[31m", "\x1b[1m", "\x1b[0m"} {
+			coloured = strings.ReplaceAll(coloured, sequence, "")
+		}
+		assert.Equal(t, table(format, false), coloured)
+	}
+}
+
+func TestAPipeHasNoColours(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPrinter(&out, Table, false)
+	assert.Equal(t, "Blocked", p.Paint(Bad, "Blocked"))
+}
+
+func TestWhatComesFromObjectsDoesNotSteerTheTerminal(t *testing.T) {
+	p := &Printer{Palette: Palette{on: true}}
+	assert.Equal(t, "\x1b[31mx^[[2Jy\x1b[0m", p.Paint(Bad, "x\x1b[2Jy"))
+	var out bytes.Buffer
+	q := &Printer{Format: Table, to: &out}
+	q.Table([]Column{{Name: "Name"}}, Rows{{"x\x1b[2Jy"}})
+	assert.NotContains(t, out.String(), "\x1b")
+}
+
+func TestMachinesGetTheDocument(t *testing.T) {
+	document := map[string]any{"kind": "Plan", "message": "a < b"}
+	for format, expected := range map[Format]string{
+		JSON:  "{\n  \"kind\": \"Plan\",\n  \"message\": \"a < b\"\n}\n",
+		YAML:  "kind: Plan\nmessage: a < b\n",
+		Table: "for people\n",
+		Wide:  "for people\n",
+	} {
+		var out bytes.Buffer
+		require.NoError(t, NewPrinter(&out, format, false).Document(document, func(p *Printer) { p.Linef("for people") }))
+		assert.Equal(t, expected, out.String())
+	}
+}
+
+func TestAnErrorOfTheWriterIsReported(t *testing.T) {
+	for _, format := range []Format{JSON, YAML, Table} {
+		err := NewPrinter(failing{}, format, false).Document(map[string]string{}, func(p *Printer) {
+			p.Table(columns, rows)
+			p.Linef("and more")
+		})
+		assert.ErrorContains(t, err, "the disk is full")
+	}
+}
+
+func TestAFormatThatIsNotThereIsRefused(t *testing.T) {
+	flag := NewFlag(DOT)
+	require.NoError(t, flag.Validate())
+	flag.value = "mermaid"
+	assert.EqualError(t, flag.Validate(), `there is no output format "mermaid"; use one of table, wide, json, yaml, dot`)
+}

@@ -1,0 +1,159 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/utils/clock"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+const (
+	// redraw is how often a bar is drawn at most.
+	redraw = 100 * time.Millisecond
+	// A line is written for every tenth of the work, but not so often as to fill a log, and not so seldom that a run looks dead.
+	lineSeldom, lineOften = 30 * time.Second, 2 * time.Second
+	// barWidth is how many characters a full bar has, and defaultWidth those of a terminal that does not tell.
+	barWidth, defaultWidth = 24, 80
+)
+
+// Progress shows how far work has come: a bar on a terminal, lines elsewhere.
+type Progress struct {
+	to    io.Writer
+	clock clock.PassiveClock
+	// width of the terminal; nil if it is none.
+	width func() int
+
+	mutex              sync.Mutex
+	name               string
+	total, done, shown int
+	began, last        time.Time
+}
+
+var _ migrate.Progress = &Progress{}
+
+// NewProgress shows a bar if the writer is a terminal, and lines if it is not. Nothing is shown if it is nil.
+func NewProgress(to io.Writer, now clock.PassiveClock) *Progress {
+	if to == nil {
+		to = io.Discard
+	}
+	p := &Progress{to: to, clock: now}
+	if file, ok := to.(interface{ Fd() uintptr }); ok && printers.IsTerminal(to) {
+		p.width = func() int { return terminalWidth(int(file.Fd())) }
+	}
+	return p
+}
+
+func terminalWidth(descriptor int) int {
+	width, _, err := term.GetSize(descriptor)
+	if err != nil || width <= 0 {
+		return defaultWidth
+	}
+	return width
+}
+
+// Phase implements migrate.Progress.
+func (p *Progress) Phase(name string, total int) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.finish()
+	p.name, p.total, p.done, p.shown = name, total, 0, 0
+	p.began = p.clock.Now()
+	p.last = p.began
+	p.show()
+}
+
+// Add implements migrate.Progress.
+func (p *Progress) Add(count int) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.done += count
+	since := p.clock.Since(p.last)
+	if p.width != nil && since >= redraw || p.width == nil && p.lineIsDue(since) {
+		p.show()
+	}
+}
+
+func (p *Progress) lineIsDue(since time.Duration) bool {
+	return since >= lineSeldom || since >= lineOften && p.total > 0 && (p.done-p.shown)*10 >= p.total
+}
+
+// Stop ends the last phase. What is printed next begins on a line of its own.
+func (p *Progress) Stop() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.finish()
+	p.name = ""
+}
+
+// finish shows the end of a phase, which may be an early one.
+func (p *Progress) finish() {
+	switch {
+	case p.name == "":
+	case p.width != nil:
+		p.write("\r\x1b[K" + p.line() + ", " + p.took() + "\n")
+	case p.done != p.shown || p.done == 0:
+		p.write(p.line() + ", " + p.took() + "\n")
+	}
+}
+
+func (p *Progress) show() {
+	p.last, p.shown = p.clock.Now(), p.done
+	if p.width == nil {
+		p.write(p.line() + "\n")
+		return
+	}
+	line := []rune(p.bar())
+	p.write("\r\x1b[K" + string(line[:min(len(line), p.width()-1)]))
+}
+
+// line is "name: 3 of 10 (30 %)".
+func (p *Progress) line() string {
+	if p.total == 0 {
+		return fmt.Sprintf("%s: %d", p.name, p.done)
+	}
+	return fmt.Sprintf("%s: %d of %d (%d %%)", p.name, p.done, p.total, p.percent())
+}
+
+// bar is the line with a bar before it, and with an estimate of the time that is left.
+func (p *Progress) bar() string {
+	if p.total == 0 {
+		return p.line()
+	}
+	full := barWidth * min(p.done, p.total) / p.total
+	bar := "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "] " + p.line()
+	if p.done > 0 && p.done < p.total {
+		left := time.Duration(float64(p.clock.Since(p.began)) / float64(p.done) * float64(p.total-p.done))
+		bar += ", " + left.Round(time.Second).String() + " left"
+	}
+	return bar
+}
+
+func (p *Progress) percent() int { return 100 * min(p.done, p.total) / p.total }
+
+func (p *Progress) took() string { return p.clock.Since(p.began).Round(time.Second).String() }
+
+// write can not fail in a way that matters: the work goes on when nobody sees how far it is.
+func (p *Progress) write(text string) { fmt.Fprint(p.to, text) }

@@ -1,0 +1,107 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package output
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// Column of a table.
+type Column struct {
+	// Name is one word, in any case.
+	Name string
+	// Wide columns are shown by -o wide only.
+	Wide bool
+	// Style of a cell; nil is plain.
+	Style func(cell string) Style
+}
+
+// Rows are the cells of a table, one for each column, wide ones included.
+type Rows [][]string
+
+// Table prints a table as kubectl does.
+func (p *Printer) Table(columns []Column, rows Rows) {
+	table := &metav1.Table{}
+	for _, column := range columns {
+		definition := metav1.TableColumnDefinition{Name: column.Name, Type: "string"}
+		if column.Wide {
+			definition.Priority = 1
+		}
+		table.ColumnDefinitions = append(table.ColumnDefinitions, definition)
+	}
+	for _, row := range rows {
+		cells := make([]any, 0, len(row))
+		for _, cell := range row {
+			if cell == "" {
+				cell = "-"
+			}
+			cells = append(cells, cell)
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
+	}
+	var buffer bytes.Buffer
+	if err := printers.NewTablePrinter(printers.PrintOptions{Wide: p.Wide()}).PrintObj(table, &buffer); err != nil {
+		p.err = err
+		return
+	}
+	p.text(p.painted(buffer.String(), columns))
+}
+
+// painted gives cells their styles. It does so afterwards, because escape sequences would count as part of their widths; where a
+// column begins is seen in the first line, which has its name.
+func (p *Printer) painted(text string, columns []Column) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	shown, starts := p.starts(lines[0], columns)
+	for i, line := range lines {
+		runes := []rune(line)
+		var b strings.Builder
+		for j, column := range shown {
+			from, to := min(starts[j], len(runes)), min(starts[j+1], len(runes))
+			cell := strings.TrimRight(string(runes[from:to]), " ")
+			style := Plain
+			switch {
+			case i == 0:
+				style = Strong
+			case column.Style != nil:
+				style = column.Style(cell)
+			}
+			b.WriteString(p.Paint(style, cell) + strings.Repeat(" ", to-from-utf8.RuneCountInString(cell)))
+		}
+		lines[i] = strings.TrimRight(b.String(), " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// starts are the columns that are shown, and where each begins; after the last there is no end.
+func (p *Printer) starts(header string, columns []Column) (shown []Column, starts []int) {
+	from := 0
+	for _, column := range columns {
+		if column.Wide && !p.Wide() {
+			continue
+		}
+		from += strings.Index(header[from:], strings.ToUpper(column.Name))
+		shown, starts = append(shown, column), append(starts, from)
+		from += len(column.Name)
+	}
+	return shown, append(starts, math.MaxInt)
+}

@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// comments are those of the source, by type.
+type comments struct {
+	repository string
+	packages   map[string]*doc.Package
+	err        error
+}
+
+func newComments(repository string) *comments {
+	return &comments{repository: repository, packages: map[string]*doc.Package{}}
+}
+
+// of is the comment of a type.
+func (c *comments) of(of reflect.Type) string {
+	if found := c.find(of); found != nil {
+		return found.Doc
+	}
+	return ""
+}
+
+// value of an enumeration.
+type value struct{ name, text string }
+
+// values of an enumeration, with what is said about each after its name.
+func (c *comments) values(of reflect.Type) (found []value) {
+	described := c.find(of)
+	if described == nil {
+		return nil
+	}
+	for _, group := range described.Consts {
+		for _, spec := range group.Decl.Specs {
+			constant, ok := spec.(*ast.ValueSpec)
+			if !ok || len(constant.Values) != 1 {
+				continue
+			}
+			literal, ok := constant.Values[0].(*ast.BasicLit)
+			if !ok {
+				continue
+			}
+			name, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				name = literal.Value
+			}
+			_, text, _ := strings.Cut(constant.Doc.Text(), " ")
+			if before, after, ok := strings.Cut(constant.Doc.Text(), ": "); ok && !strings.Contains(before, " ") {
+				text = after
+			}
+			found = append(found, value{name, cell(text)})
+		}
+	}
+	return found
+}
+
+// field is the comment of a field; one comment may speak of several fields, and stands before the first of them.
+func (c *comments) field(of reflect.Type, name string) string {
+	described := c.find(of)
+	if described == nil {
+		return ""
+	}
+	structure, ok := described.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
+	if !ok {
+		return ""
+	}
+	last := ""
+	for _, field := range structure.Fields.List {
+		text := field.Doc.Text()
+		if text == "" && len(field.Names) > 0 && mentions(last, field.Names[0].Name) {
+			text = last
+		}
+		for _, known := range field.Names {
+			if known.Name == name {
+				return text
+			}
+		}
+		last = text
+	}
+	return ""
+}
+
+// mentions tells whether a comment is also about a field, as in "For and Against are the evidence".
+func mentions(comment, name string) bool {
+	words := strings.FieldsFunc(comment, func(r rune) bool { return strings.ContainsRune(" \n.,;:", r) })
+	return len(words) > 2 && words[1] == "and" && words[2] == name
+}
+
+// find is a type in the documentation of its package.
+func (c *comments) find(of reflect.Type) *doc.Type {
+	read, err := c.read(of.PkgPath())
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+		return nil
+	}
+	for _, described := range read.Types {
+		if described.Name == of.Name() {
+			return described
+		}
+	}
+	c.err = errors.Join(c.err, fmt.Errorf("there is no comment about %s.%s", of.PkgPath(), of.Name()))
+	return nil
+}
+
+func (c *comments) read(path string) (*doc.Package, error) {
+	if read := c.packages[path]; read != nil {
+		return read, nil
+	}
+	sources, err := filepath.Glob(filepath.Join(c.repository, filepath.FromSlash(strings.TrimPrefix(path, module)), "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, source, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	read, err := doc.NewFromFiles(set, files, path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the comments of %s: %w", path, err)
+	}
+	c.packages[path] = read
+	return read, nil
+}

@@ -1,0 +1,57 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Reference writes the documents about captctl that are made from its own help and types: docs/captctl.md and docs/captctl-output.md.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: reference FOLDER_OF_THE_REPOSITORY")
+		os.Exit(1)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+// documents by their path in the repository, which is read for the comments of types.
+func documents(repository string) (map[string]string, error) {
+	schema, err := outputDocument(repository)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"docs/captctl.md": commandsDocument(), "docs/captctl-output.md": schema}, nil
+}
+
+func write(repository string) error {
+	all, err := documents(repository)
+	if err != nil {
+		return err
+	}
+	for path, text := range all {
+		if err := os.WriteFile(filepath.Join(repository, filepath.FromSlash(path)), []byte(text), 0o644); err != nil { //nolint:gosec // Everybody may read documents.
+			return err
+		}
+	}
+	return nil
+}

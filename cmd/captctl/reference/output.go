@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/cmd/captctl/version"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// module is where the types are that are described here; others are described elsewhere.
+const module = "github.com/capt-provider/capt/"
+
+// kinds that captctl prints or reads.
+var kinds = []struct {
+	name string
+	of   reflect.Type
+	from string
+}{
+	{"Inspection", reflect.TypeFor[migrate.Inspection](), "`captctl migrate inspect` prints it."},
+	{"Plan", reflect.TypeFor[migrate.Plan](), "`captctl migrate plan` writes it, `captctl migrate show` prints it, and other commands carry it out."},
+	{"Decisions", reflect.TypeFor[migrate.Decisions](), "A person writes it, in YAML or JSON, for `captctl migrate plan --decisions`."},
+	{"Version", reflect.TypeFor[version.Version](), "`captctl version` prints it."},
+}
+
+const aboutOutput = `# What captctl prints for machines
+
+<!-- Written by make generate from the Go types and their comments. -->
+
+With ` + "`-o json`" + ` and ` + "`-o yaml`" + ` every command prints one document with ` + "`apiVersion: " + migrate.APIVersion + "`" + ` and a
+` + "`kind`" + `. Within this version fields are added, but neither changed nor removed, so a program should ignore what it does not
+know. A field that is not required is left out when it is empty.
+
+Tables, trees and messages are for people, and may change at any time; so may the texts in ` + "`message`, `why`, `evidence`" + `,
+` + "`for` and `against`" + `. Programs look at ` + "`state`, `severity`, `reason`" + ` and the exit code, which ` + "`captctl migrate --help`" + ` lists.
+
+Hashes are 16 hexadecimal digits. The hash of an object is over its spec, its owners and whether it is being deleted; that
+of a Workspace is over its spec, labels, annotations and finalizers.
+`
+
+// outputDocument describes each kind and every type below it.
+func outputDocument(repository string) (string, error) {
+	w := &writer{comments: newComments(repository), described: map[reflect.Type]bool{}}
+	w.WriteString(aboutOutput)
+	for _, kind := range kinds {
+		fmt.Fprintf(w, "\n## %s\n\n%s %s\n", kind.name, kind.from, sentence(w.comments.of(kind.of)))
+		w.fields(kind.of)
+		w.rest()
+	}
+	return w.String(), w.comments.err
+}
+
+// writer describes types, each once.
+type writer struct {
+	strings.Builder
+	comments  *comments
+	described map[reflect.Type]bool
+	queue     []reflect.Type
+}
+
+// rest describes what was met on the way.
+func (w *writer) rest() {
+	for len(w.queue) > 0 {
+		next := w.queue[0]
+		w.queue = w.queue[1:]
+		if w.described[next] {
+			continue
+		}
+		w.described[next] = true
+		fmt.Fprintf(w, "\n### %s\n\n%s\n", next.Name(), sentence(w.comments.of(next)))
+		if next.Kind() == reflect.Struct {
+			w.fields(next)
+			continue
+		}
+		fmt.Fprint(w, "\n| value | meaning |\n|---|---|\n")
+		for _, value := range w.comments.values(next) {
+			fmt.Fprintf(w, "| `%s` | %s |\n", value.name, value.text)
+		}
+	}
+}
+
+func (w *writer) fields(of reflect.Type) {
+	fmt.Fprint(w, "\n| field | type | required | meaning |\n|---|---|---|---|\n")
+	w.rows(of)
+}
+
+func (w *writer) rows(of reflect.Type) {
+	for _, field := range reflect.VisibleFields(of) {
+		if len(field.Index) > 1 {
+			continue
+		}
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Type == reflect.TypeFor[metav1.TypeMeta]() {
+			fmt.Fprintf(w, "| `apiVersion` | string | yes | `%s` |\n| `kind` | string | yes | `%s` |\n", migrate.APIVersion, of.Name())
+			continue
+		}
+		if field.Anonymous && name == "" {
+			w.rows(field.Type)
+			continue
+		}
+		required := "yes"
+		if strings.Contains(options, "omit") {
+			required = "no"
+		}
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s |\n", cmp.Or(name, field.Name), w.typeOf(field.Type), required, cell(w.comments.field(of, field.Name)))
+	}
+}
+
+// typeOf names a type, and sees to it that it is described if it is ours.
+func (w *writer) typeOf(of reflect.Type) string {
+	switch of {
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]():
+		return "time, RFC 3339"
+	case reflect.TypeFor[metav1.Duration]():
+		return "duration, for example 15m0s"
+	case reflect.TypeFor[json.RawMessage]():
+		return "any JSON"
+	}
+	switch of.Kind() {
+	case reflect.Pointer:
+		return w.typeOf(of.Elem())
+	case reflect.Slice:
+		return "list of " + w.typeOf(of.Elem())
+	case reflect.Map:
+		return "map of " + w.typeOf(of.Elem()) + " by " + w.typeOf(of.Key())
+	case reflect.Interface:
+		return "any JSON"
+	case reflect.Bool:
+		return "boolean"
+	default:
+	}
+	if strings.HasPrefix(of.PkgPath(), module) {
+		w.queue = append(w.queue, of)
+		return "[" + of.Name() + "](#" + strings.ToLower(of.Name()) + ")"
+	}
+	switch of.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Struct:
+		return of.Name() + " of Kubernetes"
+	default:
+		return "number"
+	}
+}
+
+func sentence(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// cell is text that may stand in a table.
+func cell(text string) string { return strings.ReplaceAll(sentence(text), "|", `\|`) }

@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package version is which captctl this is.
+package version
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+// release is set by the linker for releases; otherwise Go knows which commit was built.
+var release string
+
+// Version of captctl.
+type Version struct {
+	metav1.TypeMeta `json:",inline"`
+	Version         string `json:"version"`
+	// Commit and CommitTime are those of the source; empty if it was not built from a repository.
+	Commit     string `json:"commit,omitempty"`
+	CommitTime string `json:"commitTime,omitempty"`
+	// Modified tells whether the source was changed after the commit.
+	Modified bool `json:"modified,omitempty"`
+	// PlanVersion is the apiVersion of the plans that it makes and reads.
+	PlanVersion string `json:"planVersion"`
+	GoVersion   string `json:"goVersion"`
+	Platform    string `json:"platform"`
+}
+
+// Get is the version of this program.
+func Get() Version {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return from(info)
+}
+
+func from(info *debug.BuildInfo) Version {
+	settings := map[string]string{}
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	return Version{
+		TypeMeta:    metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Version"},
+		Version:     cmp.Or(release, info.Main.Version, "(devel)"),
+		Commit:      settings["vcs.revision"],
+		CommitTime:  settings["vcs.time"],
+		Modified:    settings["vcs.modified"] == "true",
+		PlanVersion: migrate.APIVersion,
+		GoVersion:   runtime.Version(),
+		Platform:    runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
+
+// UserAgent is by which an audit log knows captctl.
+func (v Version) UserAgent() string {
+	return fmt.Sprintf("captctl/%s (%s)", v.Version, v.Platform)
+}

@@ -1,0 +1,66 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// stateLabel is what OpenTofu's and Terraform's backend "kubernetes" puts on the Secrets that hold state.
+const stateLabel = "tfstate"
+
+const pageSize = 500
+
+// StateSecret is the version of a Secret that holds Terraform state. As long as it is the same, no Terraform has written.
+type StateSecret struct {
+	Namespace       string    `json:"namespace"`
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+}
+
+// secrets asks for metadata only. Of that, annotations are left out as well: kubectl puts what it applied into one.
+func (w *writer) secrets(ctx context.Context) error {
+	return w.file(secretsFile, func(encoder *json.Encoder) (count int, err error) {
+		list := &metav1.PartialObjectMetadataList{}
+		for {
+			more := client.Continue(list.Continue)
+			list = &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+			if err := w.reader.List(ctx, list, client.MatchingLabels{stateLabel: "true"}, client.Limit(pageSize), more); err != nil {
+				return 0, fmt.Errorf("listing the metadata of Secrets: %w", err)
+			}
+			for _, secret := range list.Items {
+				version := StateSecret{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+				if err := encoder.Encode(version); err != nil {
+					return 0, err
+				}
+				count++
+			}
+			if list.Continue == "" {
+				return count, nil
+			}
+		}
+	})
+}

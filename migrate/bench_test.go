@@ -1,0 +1,43 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+// BenchmarkNewPlan plans for 1,000 clusters in one namespace, which is the worst case for the search of evidence.
+func BenchmarkNewPlan(b *testing.B) {
+	t := &testing.T{}
+	scenes := make([]*scene, 1000)
+	for i := range scenes {
+		scenes[i] = newScene(fmt.Sprintf("cluster-%d", i), "default").withWorkspaces(t)
+	}
+	fleet := snapshot(t, scenes...)
+	b.ReportAllocs()
+	for b.Loop() {
+		plan, err := migrate.NewPlan(fleet, migrate.PlanOptions{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
+		require.NoError(b, err)
+		require.Len(b, plan.Units, 2000)
+	}
+}

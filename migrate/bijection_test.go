@@ -1,0 +1,124 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// topologies is how many random fleets are planned for.
+const topologies = 1500
+
+// Whatever a fleet looks like, a plan gives every WorkspaceTemplateApply to one owner at most, and every Workspace to one
+// WorkspaceTemplateApply; and never two to one.
+func TestAPlanIsOneToOneForRandomTopologies(t *testing.T) {
+	planned, undecided := 0, 0
+	for seed := range uint64(topologies) {
+		random := rand.New(rand.NewPCG(seed, 0)) // The same topologies every time.
+		scenes := collide(t, random)
+		got := plan(t, nil, scenes...)
+		requireOneToOne(t, fmt.Sprintf("seed %d", seed), got, scenes)
+		planned += len(got.Units)
+		undecided += len(got.Undecided())
+	}
+	require.Greater(t, planned, topologies, "the topologies are too bad for anything to be planned")
+	require.Greater(t, undecided, topologies, "the topologies are too good for anything to be undecided")
+}
+
+// collide makes a few clusters in two namespaces, and lets them meet in each other's names, references, owners, templates and
+// Workspaces.
+func collide(t *testing.T, random *rand.Rand) (scenes []*scene) {
+	t.Helper()
+	names := []string{"demo", "demo-apply", "x", "x-vpc"}
+	for _, namespace := range []string{"a", "b"} {
+		for _, name := range names[:1+random.IntN(len(names))] {
+			scenes = append(scenes, newScene(name, namespace))
+		}
+	}
+	anyOf := func() *scene { return scenes[random.IntN(len(scenes))] }
+	rarely := func(do func(s, other *scene)) {
+		for _, s := range scenes {
+			if random.IntN(4) == 0 {
+				do(s, anyOf())
+			}
+		}
+	}
+	rarely(func(s, _ *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = nil })
+	rarely(func(s, _ *scene) { s.network.Spec.WorkspaceTemplateApplyRef = nil })
+	rarely(func(s, other *scene) {
+		s.plane.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: other.eks.Name}
+	})
+	rarely(func(s, other *scene) { rename(s, other.name+"-eks-controlplane-apply") })
+	rarely(func(s, _ *scene) { rename(s, "demo-eks-controlplane-apply") })
+	rarely(func(s, _ *scene) { s.eks.OwnerReferences = nil })
+	rarely(func(s, other *scene) { s.eks.OwnerReferences = nil; builder.OwnedBy(other.plane)(s.eks) })
+	rarely(func(s, other *scene) { s.eks.Spec.Variables["cluster_name"] = other.name })
+	rarely(func(s, other *scene) { s.eks.Status.WorkspaceName = other.eks.Status.WorkspaceName })
+	rarely(func(s, other *scene) { s.vpc.Status.WorkspaceName = other.eks.Status.WorkspaceName })
+	rarely(func(s, _ *scene) { s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{} })
+	rarely(func(s, other *scene) { s.plane.Spec.ControlPlaneEndpoint.Host = other.endpoint() })
+	rarely(func(s, _ *scene) { s.plane.Spec.WorkspaceTemplateRef.Name = []string{"eks", "vpc"}[random.IntN(2)] })
+	rarely(func(s, _ *scene) {
+		second := s.eks.DeepCopy()
+		second.Name, second.UID = s.eks.Name+"-2", s.eks.UID+"-2"
+		second.Status = infrav1.WorkspaceTemplateApplyStatus{}
+		s.add(second)
+	})
+	for _, s := range scenes {
+		if random.IntN(5) > 0 {
+			s.withWorkspaces(t)
+		}
+	}
+	return scenes
+}
+
+func requireOneToOne(t *testing.T, which string, got *migrate.Plan, scenes []*scene) {
+	t.Helper()
+	owners, applies, workspaces := map[types.UID]string{}, map[types.UID]string{}, map[types.UID]string{}
+	references := map[string]string{}
+	once := func(taken map[types.UID]string, uid types.UID, by string) {
+		require.Empty(t, taken[uid], "%s: %s is taken by %s and %s", which, uid, taken[uid], by)
+		taken[uid] = by
+	}
+	for _, unit := range got.Units {
+		once(owners, unit.Owner.UID, unit.Owner.String())
+		once(applies, unit.WorkspaceTemplateApply.UID, unit.Owner.String())
+		if unit.Workspace != nil {
+			once(workspaces, unit.Workspace.UID, unit.Owner.String())
+		}
+		require.Equal(t, unit.Owner.Namespace, unit.WorkspaceTemplateApply.Namespace, which)
+		references[unit.Owner.Kind+unit.Owner.Namespace+unit.WorkspaceTemplateApply.Name] = unit.Owner.Name
+	}
+	// Nor does another owner's spec refer to what was planned for one.
+	for _, s := range scenes {
+		if ref := s.plane.Spec.WorkspaceTemplateApplyRef; ref != nil {
+			if taker := references["CAPTControlPlane"+s.namespace+ref.Name]; taker != "" {
+				require.Equal(t, s.name, strings.TrimSpace(taker), "%s: %s refers to what %s gets", which, s.name, taker)
+			}
+		}
+	}
+}

@@ -1,0 +1,258 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// Kinds that are named often.
+const (
+	kindCAPTCluster  = "CAPTCluster"
+	kindControlPlane = "CAPTControlPlane"
+	kindApply        = "WorkspaceTemplateApply"
+	kindTemplate     = "WorkspaceTemplate"
+)
+
+// fleet is a snapshot with what belongs together found.
+type fleet struct {
+	*Snapshot
+	decided    decided
+	clusters   map[types.NamespacedName]*clusterv1.Cluster
+	networks   map[types.NamespacedName]*infrav1.CAPTCluster
+	templates  map[types.NamespacedName]*infrav1.WorkspaceTemplate
+	workspaces map[types.NamespacedName]*unstructured.Unstructured
+	claims     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
+	outputs    map[types.UID]map[string]string
+	owners     []*owner
+	grants     map[types.NamespacedName][]string
+}
+
+// owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply that stands for itself, with what was found out
+// about it.
+type owner struct {
+	OwnerReport
+	object  client.Object
+	network *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
+	plane   *controlplanev1.CAPTControlPlane // The object, if it is one.
+	match   adoption.Match
+	apply   *infrav1.WorkspaceTemplateApply
+	live    *unstructured.Unstructured
+	// retain tells that what the WorkspaceTemplateApply made must outlive it.
+	retain   bool
+	findings []Finding
+	steps    []Step
+}
+
+func newFleet(s *Snapshot, decisions *Decisions) *fleet {
+	f := &fleet{
+		Snapshot: s, decided: decisions.byUID(),
+		clusters:   byKey(s.Clusters),
+		networks:   byKey(s.CAPTClusters),
+		templates:  byKey(s.Templates),
+		workspaces: map[types.NamespacedName]*unstructured.Unstructured{},
+		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
+		outputs:    map[types.UID]map[string]string{},
+		grants:     map[types.NamespacedName][]string{},
+	}
+	for _, list := range [][]unstructured.Unstructured{s.ClusterWideWorkspaces, s.NamespacedWorkspaces} {
+		for i := range list {
+			f.workspaces[client.ObjectKeyFromObject(&list[i])] = &list[i]
+		}
+	}
+	for i := range s.Applies {
+		apply := &s.Applies[i]
+		key := f.workspaceKey(apply)
+		f.claims[key] = append(f.claims[key], apply)
+		f.outputs[apply.UID] = outputsOf(f.workspaces[key])
+	}
+	f.findOwners()
+	return f
+}
+
+func byKey[T any, P interface {
+	*T
+	client.Object
+}](list []T) map[types.NamespacedName]P {
+	found := make(map[types.NamespacedName]P, len(list))
+	for i := range list {
+		object := P(&list[i])
+		found[client.ObjectKeyFromObject(object)] = object
+	}
+	return found
+}
+
+// workspaceKey is the Workspace that a WorkspaceTemplateApply has, or that the older CAPT gave it: what spec says, what status
+// says, and else what the name says, in this order.
+func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.NamespacedName {
+	key := types.NamespacedName{Name: naming.LegacyWorkspace(apply.Name)}
+	switch {
+	case apply.Spec.WorkspaceName != "":
+		key.Name = apply.Spec.WorkspaceName
+	case apply.Status.WorkspaceName != "":
+		key.Name = apply.Status.WorkspaceName
+	}
+	if template := f.templates[apply.TemplateKey()]; template != nil && template.Spec.WorkspaceScope.OrDefault() != terraform.ScopeCluster {
+		key.Namespace = apply.Namespace
+	}
+	return key
+}
+
+// outputsOf are the outputs by which a cluster or VPC is known.
+func outputsOf(workspace *unstructured.Unstructured) map[string]string {
+	if workspace == nil {
+		return nil
+	}
+	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
+	found := map[string]string{}
+	for _, name := range []string{terraform.OutputClusterEndpoint, terraform.OutputVPCID} {
+		switch value := outputs[name].(type) {
+		case nil:
+		case string:
+			found[name] = value
+		default:
+			if data, err := json.Marshal(value); err == nil {
+				found[name] = string(data)
+			}
+		}
+	}
+	// The older CAPT's URLs and hosts shall compare.
+	if host, _, err := terraform.ParseEndpoint(found[terraform.OutputClusterEndpoint]); err == nil {
+		found[terraform.OutputClusterEndpoint] = host
+	}
+	return found
+}
+
+// findOwners lists the owners in scope, with the evidence for what is theirs.
+func (f *fleet) findOwners() {
+	for i := range f.CAPTClusters {
+		network := &f.CAPTClusters[i]
+		f.owners = append(f.owners, &owner{object: network, network: network, OwnerReport: OwnerReport{Owner: Ref(kindCAPTCluster, network)}})
+	}
+	for i := range f.ControlPlanes {
+		plane := &f.ControlPlanes[i]
+		f.owners = append(f.owners, &owner{object: plane, plane: plane, OwnerReport: OwnerReport{Owner: Ref(kindControlPlane, plane)}})
+	}
+	var claimants []adoption.Claimant
+	var claiming []*owner
+	for _, o := range f.owners {
+		cluster := f.clusterOf(o.object)
+		o.Cluster = o.object.GetLabels()[clusterv1.ClusterNameLabel]
+		if cluster != nil {
+			o.Cluster = cluster.Name
+			o.Paused = annotations.IsPaused(cluster, o.object)
+		} else {
+			o.Paused = annotations.HasPaused(o.object)
+		}
+		if o.plane != nil && cluster != nil {
+			o.network = f.networks[types.NamespacedName{Namespace: o.object.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
+		}
+		if claimant, claims := f.claimant(o); claims {
+			claimants, claiming = append(claimants, claimant), append(claiming, o)
+		}
+	}
+	for i, match := range adoption.MatchFleet(claimants, f.Applies, f.outputs) {
+		claiming[i].match = match
+		claiming[i].apply = match.Apply
+	}
+}
+
+// clusterOf is the Cluster of an owner: the one that owns it, or that refers to it.
+func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
+	for _, ref := range object.GetOwnerReferences() {
+		if ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
+			return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}]
+		}
+	}
+	return f.clusters[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}]
+}
+
+// claimant is what an owner should have; false for a CAPTCluster of an existing VPC.
+func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
+	claimant := adoption.Claimant{Kind: o.Owner.Kind, Object: o.object, Decided: f.decided.owners[o.object.GetUID()].take()}
+	if o.plane != nil {
+		claimant.Want = adoption.OfControlPlane(o.plane, o.Cluster)
+		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
+		claimant.Reference = nameIn(o.plane.Spec.WorkspaceTemplateApplyRef)
+		if endpoint := validation.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
+			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: endpoint.Host}
+		}
+		return claimant, true
+	}
+	claimant.Want = adoption.OfCAPTCluster(o.network, o.Cluster)
+	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
+	claimant.Reference = nameIn(o.network.Spec.WorkspaceTemplateApplyRef)
+	if id := o.network.Status.VPC.ID; id != "" {
+		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
+	}
+	return claimant, o.network.Spec.VPC.Template != nil
+}
+
+func nameIn(ref *infrav1.WorkspaceTemplateApplyReference) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
+}
+
+// inScope tells whether an object is in the namespace that was asked for.
+func (f *fleet) inScope(object metav1.Object) bool {
+	return f.Namespace == "" || object.GetNamespace() == f.Namespace
+}
+
+// sorted are the owners in scope, by namespace, Cluster, kind and name. CAPTClusters come before control planes.
+func (f *fleet) sorted() []*owner {
+	owners := slices.DeleteFunc(slices.Clone(f.owners), func(o *owner) bool { return !f.inScope(o.object) })
+	slices.SortStableFunc(owners, func(a, b *owner) int {
+		for _, pair := range [][2]string{
+			{a.Owner.Namespace, b.Owner.Namespace}, {a.Cluster, b.Cluster}, {a.rank(), b.rank()}, {a.Owner.Name, b.Owner.Name},
+		} {
+			if c := strings.Compare(pair[0], pair[1]); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	return owners
+}
+
+// rank puts what others stand on first.
+func (o *owner) rank() string {
+	switch o.Owner.Kind {
+	case kindCAPTCluster:
+		return "1"
+	case kindControlPlane:
+		return "2"
+	}
+	return "3"
+}

@@ -1,0 +1,312 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// Reasons of findings.
+const (
+	ReasonSkipped          = "Skipped"
+	ReasonBeingDeleted     = "BeingDeleted"
+	ReasonSeveral          = "SeveralCandidates"
+	ReasonNotFound         = "NotFound"
+	ReasonNeverBuilt       = "NeverBuilt"
+	ReasonWorkspaceShared  = "WorkspaceShared"
+	ReasonWorkspaceMissing = "WorkspaceMissing"
+	ReasonWorkspaceClaimed = "WorkspaceClaimed"
+	ReasonTemplateMissing  = "TemplateMissing"
+	ReasonTooManyGrants    = "TooManyGrants"
+	ReasonCannotRender     = "CannotRender"
+	ReasonWouldChange      = "WouldChange"
+	ReasonPaused           = "Paused"
+	ReasonSharedTemplate   = "PermissionGranted"
+	ReasonClusterEndpoint  = "ClusterEndpoint"
+)
+
+// skipHint ends what can be decided by leaving something alone.
+const skipHint = "or leave this one out with skip: true in --decisions"
+
+// resolve finds out what is to be written for every owner, and what stands in the way.
+func (f *fleet) resolve() error {
+	for _, o := range f.owners {
+		if err := f.resolveOwner(o); err != nil {
+			return err
+		}
+	}
+	f.findStandalone()
+	for _, o := range f.owners {
+		if o.Owner.Kind == kindApply {
+			if err := f.resolveOwner(o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *fleet) resolveOwner(o *owner) error {
+	if decision := f.decided.owners[o.object.GetUID()]; decision.Skip {
+		o.State = OwnerSkipped
+		o.find(Skipped, ReasonSkipped, "left as it is, as decided. "+decision.Reason)
+		return nil
+	}
+	if stop := f.unclear(o); stop {
+		return nil
+	}
+	o.live = f.workspaces[f.workspaceKey(o.apply)]
+	o.WorkspaceTemplateApply = ptrTo(Ref(kindApply, o.apply))
+	if o.live != nil {
+		o.Workspace = workspaceRef(o.live)
+	}
+	if adopted(o.apply) && o.Owner.Kind != kindApply {
+		return f.finish(o)
+	}
+	if stop := f.workspaceUnclear(o); stop {
+		return nil
+	}
+	if o.live != nil && f.gate(o) {
+		return nil
+	}
+	return f.finish(o)
+}
+
+// finish writes down what to do.
+func (f *fleet) finish(o *owner) error {
+	if err := f.adopt(o); err != nil {
+		return err
+	}
+	if o.State == "" {
+		o.State = Adopted
+		if len(o.steps) > 0 {
+			o.State = Adoptable
+		}
+	}
+	if o.Paused && len(o.steps) > 0 {
+		o.find(Warning, ReasonPaused, "it, or its Cluster, is paused: it is adopted all the same, and the manager leaves it alone until it is no longer paused")
+	}
+	return nil
+}
+
+// adopted tells whether a WorkspaceTemplateApply is this CAPT's already.
+func adopted(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != ""
+}
+
+// unclear tells whether it is not known which WorkspaceTemplateApply is the owner's.
+func (f *fleet) unclear(o *owner) bool {
+	switch {
+	case !o.object.GetDeletionTimestamp().IsZero():
+		o.ambiguous(ReasonBeingDeleted, "it is being deleted. Let the older manager finish that before it is frozen, "+skipHint, f.candidates(o))
+	case o.match.Problem != "":
+		o.ambiguous(ReasonSeveral, o.match.Problem+". Say which one is its own with take: UID in --decisions, "+skipHint, f.candidates(o))
+	case o.apply != nil:
+		return false
+	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
+		o.State = NothingToAdopt
+	case f.built(o):
+		o.block(ReasonNotFound, "it was built, but nothing speaks for any WorkspaceTemplateApply: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup, "+skipHint)
+	default:
+		o.State = NothingToAdopt
+		o.find(Warning, ReasonNeverBuilt, "there is no WorkspaceTemplateApply for it and no sign that it was ever built: the manager will build it when it starts")
+	}
+	return true
+}
+
+// built tells whether there is a sign that the owner has something in the cloud.
+func (f *fleet) built(o *owner) bool {
+	name := naming.VPCWorkspaceTemplateApply(o.object.GetName())
+	if o.plane != nil {
+		name = naming.ControlPlaneWorkspaceTemplateApply(o.object.GetName())
+	}
+	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
+		return true
+	}
+	if o.plane != nil {
+		initialized := o.plane.Status.Initialization.ControlPlaneInitialized
+		return o.plane.Spec.ControlPlaneEndpoint.Host != "" || initialized != nil && *initialized || o.plane.Spec.WorkspaceTemplateApplyRef != nil
+	}
+	return o.network.Status.VPC.ID != "" || o.network.Spec.WorkspaceTemplateApplyRef != nil
+}
+
+// candidates are the suspects, for a person to decide among.
+func (f *fleet) candidates(o *owner) []Candidate {
+	candidates := make([]Candidate, 0, len(o.match.Suspects))
+	for i := range o.match.Suspects {
+		suspect := &o.match.Suspects[i]
+		candidate := Candidate{Object: Ref(kindApply, suspect.Apply), Against: slices.Clone(suspect.Against)}
+		for _, evidence := range suspect.For {
+			candidate.For = append(candidate.For, string(evidence))
+		}
+		if live := f.workspaces[f.workspaceKey(suspect.Apply)]; live == nil {
+			candidate.Against = append(candidate.Against, "its Workspace "+f.workspaceKey(suspect.Apply).Name+" does not exist")
+		} else if o.live == nil {
+			candidate.For = append(candidate.For, "its Workspace "+live.GetName()+" exists")
+		}
+		candidates = append(candidates, candidate)
+	}
+	return candidates
+}
+
+// workspaceUnclear tells whether it is not known whose the Workspace is, or there is none.
+func (f *fleet) workspaceUnclear(o *owner) bool {
+	key := f.workspaceKey(o.apply)
+	switch {
+	case o.live == nil:
+		return f.workspaceMissing(o, key)
+	case o.live.GetDeletionTimestamp() != nil:
+		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("its Workspace %s is being deleted: Terraform destroys what it made. Find out who deleted it, %s", key.Name, skipHint), nil)
+		return true
+	case o.apply.DeletionTimestamp != nil:
+		o.ambiguous(ReasonBeingDeleted, "it is being deleted. Let the older manager finish that before it is frozen, "+skipHint, nil)
+		return true
+	}
+	if claim := o.live.GetAnnotations()[naming.ClaimAnnotation]; claim != "" && claim != naming.Claim(client.ObjectKeyFromObject(o.apply)) {
+		o.block(ReasonWorkspaceClaimed, fmt.Sprintf("Workspace %s was made by this CAPT for WorkspaceTemplateApply %s. Find out whose it is, %s", key.Name, claim, skipHint))
+		return true
+	}
+	return f.workspaceShared(o, key)
+}
+
+// workspaceShared tells whether several WorkspaceTemplateApplies mean one Workspace, and nobody decided for this one: the older
+// CAPT gave one name to equal names in two namespaces, and to x and x-apply.
+func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
+	claims := f.claims[key]
+	decision := f.decided.workspaces[o.live.GetUID()]
+	if len(claims) < 2 || decision.BelongsTo == o.apply.UID {
+		return false
+	}
+	var candidates []Candidate
+	for _, claim := range claims {
+		candidates = append(candidates, f.claimOn(claim, key))
+	}
+	if decision.BelongsTo != "" {
+		o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("Workspace %s was decided to be another one's. There is none for this one: %s", key.Name, strings.TrimPrefix(skipHint, "or ")), candidates)
+		return true
+	}
+	o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("%d WorkspaceTemplateApplies mean Workspace %s, and only one can have it. Say whose it is with belongsTo: UID for Workspace UID %s in --decisions, and leave the others out with skip: true",
+		len(claims), key.Name, o.live.GetUID()), candidates)
+	return true
+}
+
+// claimOn is one of several claims on a Workspace, with the evidence that only rendering gives.
+func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.NamespacedName) Candidate {
+	candidate := Candidate{Object: Ref(kindApply, apply)}
+	if apply.Status.WorkspaceName == key.Name {
+		candidate.For = append(candidate.For, "its status names the Workspace")
+	} else {
+		candidate.For = append(candidate.For, "its name gives the name of the Workspace")
+	}
+	differences, err := f.rendered(apply, f.workspaces[key])
+	switch {
+	case err != nil:
+		candidate.Against = append(candidate.Against, "the Workspace can not be rendered from it: "+err.Error())
+	case len(differences) == 0:
+		candidate.For = append(candidate.For, "the Workspace is exactly what is rendered from it")
+	default:
+		fields := make([]string, len(differences))
+		for i, difference := range differences {
+			fields[i] = difference.Field
+		}
+		candidate.Against = append(candidate.Against, "the Workspace is not what is rendered from it: "+strings.Join(fields, ", ")+" differ")
+	}
+	return candidate
+}
+
+// workspaceMissing is what to do about one whose Workspace does not exist. A helper is told to leave nothing behind, so that its
+// deletion waits for nobody; others would be built, which nobody asked for.
+func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
+	switch {
+	case o.Role != "" && strings.Contains(o.Role, "helper"):
+		o.retain = true
+		return false
+	case o.Owner.Kind == kindApply:
+		o.State = NothingToAdopt
+		o.find(Warning, ReasonWorkspaceMissing, fmt.Sprintf("its Workspace %s does not exist: it is left as it is, and the manager will say so. Delete it if nobody needs it", key.Name))
+	default:
+		o.block(ReasonWorkspaceMissing, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it anew. Restore the Workspace from a backup if it has built something, %s",
+			o.apply.Name, key.Name, skipHint))
+	}
+	return true
+}
+
+// findStandalone adds the WorkspaceTemplateApplies that no owner has or may have: helpers of the older CAPT, and what people made.
+func (f *fleet) findStandalone() {
+	spokenFor := map[types.UID]bool{}
+	clusters := map[types.UID]string{}
+	for _, o := range f.owners {
+		clusters[o.object.GetUID()] = o.Cluster
+		if o.apply != nil {
+			spokenFor[o.apply.UID] = true
+			continue
+		}
+		for _, suspect := range o.match.Suspects {
+			spokenFor[suspect.Apply.UID] = true
+		}
+	}
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		if !spokenFor[apply.UID] && apply.Spec.Variables[naming.ProfileVariable] == "" && !adopted(apply) {
+			f.owners = append(f.owners, standalone(apply, clusters))
+		}
+	}
+}
+
+// standalone is a WorkspaceTemplateApply that stands for itself, with its role.
+func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
+	o := &owner{object: apply, apply: apply, OwnerReport: OwnerReport{Owner: Ref(kindApply, apply), Role: "made by a person"}}
+	for _, ref := range apply.OwnerReferences {
+		if cluster := clusters[ref.UID]; cluster != "" {
+			o.Cluster = cluster
+		}
+		if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
+			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
+		}
+		if helper := adoption.HelperOf(ref.Name, apply); helper != "" {
+			o.Role = fmt.Sprintf("%s of %s %s", helper, ref.Kind, ref.Name)
+			o.retain = helper == adoption.SpotRole
+		}
+	}
+	return o
+}
+
+func (o *owner) find(severity Severity, reason, message string) *Finding {
+	o.findings = append(o.findings, Finding{Severity: severity, Reason: reason, Object: o.Owner, Message: strings.TrimSpace(message)})
+	return &o.findings[len(o.findings)-1]
+}
+
+func (o *owner) ambiguous(reason, message string, candidates []Candidate) {
+	o.State = OwnerAmbiguous
+	o.find(Ambiguous, reason, message).Candidates = candidates
+}
+
+func (o *owner) block(reason, message string) *Finding {
+	o.State = OwnerBlocked
+	return o.find(Blocked, reason, message)
+}
+
+func ptrTo[T any](value T) *T { return &value }

@@ -1,0 +1,198 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// scene is a Cluster that the older CAPT built, as it is read in today's version. A test changes what it is about.
+type scene struct {
+	name, namespace          string
+	cluster                  *clusterv1.Cluster
+	network                  *infrav1.CAPTCluster
+	plane                    *controlplanev1.CAPTControlPlane
+	vpc, eks                 *infrav1.WorkspaceTemplateApply
+	vpcTemplate, eksTemplate *infrav1.WorkspaceTemplate
+	// more are other objects of the scene.
+	more []client.Object
+	// gone are objects that the scene does not have.
+	gone map[client.Object]bool
+}
+
+func newScene(name, namespace string) *scene {
+	s := &scene{name: name, namespace: namespace, gone: map[client.Object]bool{}}
+	ours := func(kind string) builder.Option {
+		return func(object client.Object) {
+			object.SetNamespace(namespace)
+			object.SetUID(types.UID(kind + "/" + namespace + "/" + object.GetName()))
+			builder.WithLabel(clusterv1.ClusterNameLabel, name)(object)
+		}
+	}
+	s.cluster = builder.Cluster(name, ours("Cluster"))
+	s.network = builder.CAPTCluster(name, ours("CAPTCluster"), builder.OwnedBy(s.cluster), builder.WithApplyRef(name+"-vpc"))
+	s.network.Status.VPC.ID = s.vpcID()
+	s.plane = builder.CAPTControlPlane(name, ours("CAPTControlPlane"), builder.OwnedBy(s.cluster), builder.WithRegion(builder.Region),
+		builder.WithApplyRef(name+"-eks-controlplane-apply"), builder.WithEndpoint("https://"+s.endpoint(), 443))
+	s.vpcTemplate = s.template("vpc", "cluster_name", "vpc_name")
+	s.eksTemplate = s.template("eks", "cluster_name", "kubernetes_version", "region")
+	s.vpc = s.apply(name+"-vpc", "vpc", map[string]string{"cluster_name": name, "vpc_name": name + "-vpc", "environment": "production"}, builder.OwnedBy(s.network))
+	s.eks = s.apply(name+"-eks-controlplane-apply", "eks",
+		map[string]string{"cluster_name": name, "kubernetes_version": "1.31", "region": builder.Region}, builder.OwnedBy(s.plane))
+	s.eks.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: name + "-eks-connection", Namespace: namespace}
+	return s
+}
+
+func (s *scene) vpcID() string    { return "vpc-" + s.namespace + "-" + s.name }
+func (s *scene) endpoint() string { return s.name + "." + s.namespace + ".eks.amazonaws.com" }
+
+// template as one of v1beta1 is read today: it makes cluster-wide Workspaces.
+func (s *scene) template(name string, variables ...string) *infrav1.WorkspaceTemplate {
+	template := builder.WorkspaceTemplate(name, builder.WithScope(terraform.ScopeCluster), builder.WithNamespace(s.namespace),
+		builder.WithUID(types.UID("WorkspaceTemplate/"+s.namespace+"/"+name)),
+		builder.WithParameters(func(parameters *terraform.WorkspaceParameters) {
+			parameters.Module, parameters.Vars = "", nil
+			for _, variable := range variables {
+				parameters.Module += "variable \"" + variable + "\" {}\n"
+				parameters.Vars = append(parameters.Vars, terraform.Var{Key: variable, Value: "${" + variable + "}"})
+			}
+		}))
+	if name == "vpc" {
+		template.Spec.Template.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "${WORKSPACE_NAME}-connection", Namespace: s.namespace}
+	}
+	return template
+}
+
+// apply as the older CAPT left it.
+func (s *scene) apply(name, template string, variables map[string]string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	apply := builder.WorkspaceTemplateApply(name, append([]builder.Option{
+		builder.WithNamespace(s.namespace), builder.WithVariables(variables), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+		builder.WithUID(types.UID("WorkspaceTemplateApply/" + s.namespace + "/" + name)), builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete),
+	}, options...)...)
+	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: template, Namespace: s.namespace}
+	apply.Status.WorkspaceName = naming.LegacyWorkspace(name)
+	return apply
+}
+
+// add puts more objects into the scene.
+func (s *scene) add(objects ...client.Object) { s.more = append(s.more, objects...) }
+
+// live is the Workspace that the older CAPT rendered for a WorkspaceTemplateApply.
+func (s *scene) live(t *testing.T, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, outputs map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	name := naming.LegacyWorkspace(apply.Name)
+	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: name})
+	require.Empty(t, errs)
+	live := builder.Workspace(name, builder.AtRest, builder.InClusterScope(), builder.WithOutputs(outputs), builder.WithUID(types.UID("Workspace/"+name)))
+	live.Object["spec"] = rendered.Object.Object["spec"]
+	return live
+}
+
+func (s *scene) objects() (all []client.Object) {
+	for _, object := range append([]client.Object{s.cluster, s.network, s.plane, s.vpc, s.eks, s.vpcTemplate, s.eksTemplate}, s.more...) {
+		if !s.gone[object] {
+			all = append(all, object)
+		}
+	}
+	return all
+}
+
+// snapshot of scenes. The Workspaces are those of their VPCs and EKS clusters, as they would have been rendered, unless the scenes
+// have others of their names.
+func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
+	t.Helper()
+	snapshot := &migrate.Snapshot{
+		ClusterUID: "management-cluster", Taken: now, Raw: map[types.UID]*unstructured.Unstructured{}, Older: map[types.UID]bool{},
+	}
+	seen := map[string]bool{}
+	for _, s := range scenes {
+		snapshot.Namespaces = append(snapshot.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+		for _, object := range s.objects() {
+			if id := string(object.GetUID()); !seen[id] {
+				seen[id] = true
+				take(t, snapshot, object)
+			}
+		}
+	}
+	return snapshot
+}
+
+// withWorkspaces adds the Workspaces of a scene, as the older CAPT rendered them.
+func (s *scene) withWorkspaces(t *testing.T) *scene {
+	t.Helper()
+	s.add(s.live(t, s.vpc, s.vpcTemplate, map[string]any{"vpc_id": s.vpcID()}),
+		s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": "https://" + s.endpoint()}))
+	return s
+}
+
+func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
+	t.Helper()
+	switch object := object.(type) {
+	case *unstructured.Unstructured:
+		snapshot.ClusterWideWorkspaces = append(snapshot.ClusterWideWorkspaces, *object)
+		return
+	case *clusterv1.Cluster:
+		snapshot.Clusters = append(snapshot.Clusters, *object)
+		return
+	case *infrav1.CAPTCluster:
+		snapshot.CAPTClusters = append(snapshot.CAPTClusters, *object)
+	case *controlplanev1.CAPTControlPlane:
+		snapshot.ControlPlanes = append(snapshot.ControlPlanes, *object)
+	case *infrav1.WorkspaceTemplate:
+		snapshot.Templates = append(snapshot.Templates, *object)
+	case *infrav1.WorkspaceTemplateApply:
+		snapshot.Applies = append(snapshot.Applies, *object)
+	default:
+		t.Fatalf("no place for %T", object)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	require.NoError(t, err)
+	raw := &unstructured.Unstructured{Object: content}
+	if _, has := content["status"]; has {
+		content["status"] = map[string]any{}
+	}
+	snapshot.Raw[object.GetUID()] = raw
+}
+
+var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+
+func plan(t *testing.T, decisions *migrate.Decisions, scenes ...*scene) *migrate.Plan {
+	t.Helper()
+	plan, err := migrate.NewPlan(snapshot(t, scenes...), migrate.PlanOptions{
+		Scope: migrate.ScopeAll, Decisions: decisions, Now: now, Lifetime: time.Hour,
+	})
+	require.NoError(t, err)
+	return plan
+}
