@@ -21,6 +21,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,9 +35,6 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 )
-
-// pageSize is how many objects are read at a time.
-const pageSize = 500
 
 // world is the live cluster. What several checks look at is read once.
 type world struct {
@@ -55,6 +53,9 @@ func versionOf(ref migrate.ObjectRef) schema.GroupVersionKind {
 		if kind := scope.GroupVersionKind(); kind.Group == ref.Group {
 			return kind
 		}
+	}
+	if ref.Group == apiextensionsv1.GroupName {
+		return apiextensionsv1.SchemeGroupVersion.WithKind(ref.Kind)
 	}
 	return schema.GroupVersionKind{Group: ref.Group, Version: migrate.Version, Kind: ref.Kind}
 }
@@ -89,33 +90,13 @@ func (w *world) same(ctx context.Context, ref migrate.ObjectRef, c *Check) (*uns
 	return object, nil
 }
 
-// pages calls take for every object of a kind.
-func (w *world) pages(ctx context.Context, kind schema.GroupVersionKind, take func(*unstructured.Unstructured) error) error {
-	list, more := &unstructured.UnstructuredList{}, ""
-	for {
-		list.Object, list.Items = nil, nil
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := w.reader.List(ctx, list, client.Limit(pageSize), client.Continue(more)); err != nil {
-			return fmt.Errorf("listing %s: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			if err := take(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if more = list.GetContinue(); more == "" {
-			return nil
-		}
-	}
-}
-
 // allApplies reads all WorkspaceTemplateApplies.
 func (w *world) allApplies(ctx context.Context) ([]infrav1.WorkspaceTemplateApply, error) {
 	if w.applies != nil {
 		return w.applies, nil
 	}
 	w.applies = []infrav1.WorkspaceTemplateApply{}
-	err := w.pages(ctx, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"), func(object *unstructured.Unstructured) error {
+	err := migrate.Each(ctx, w.reader, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"), "", func(object *unstructured.Unstructured) error {
 		object.SetManagedFields(nil)
 		return decode(object, &w.applies)
 	})
@@ -167,10 +148,4 @@ func (w *world) namespaceLabels(ctx context.Context, name string) (labels.Set, e
 	}
 	w.labels[name] = namespace.Labels
 	return namespace.Labels, nil
-}
-
-func refOf(apply *infrav1.WorkspaceTemplateApply) migrate.ObjectRef {
-	return migrate.ObjectRef{
-		Group: infrav1.GroupVersion.Group, Kind: "WorkspaceTemplateApply", Namespace: apply.Namespace, Name: apply.Name, UID: apply.UID,
-	}
 }
