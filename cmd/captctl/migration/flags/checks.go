@@ -82,9 +82,13 @@ func (c *Checks) Options(environment *cli.Environment, progress migrate.Progress
 	}, nil
 }
 
-// mayBegin is nil if nothing stands in the way of a run. That another run has the lock is not asked here: the lock itself tells, and waits
+// MayBegin is nil if nothing stands in the way of a run. That another run has the lock is not asked here: the lock itself tells, and waits
 // for one that died.
-func mayBegin(ctx context.Context, environment *cli.Environment, options preflight.Options) error {
+func (c *Checks) MayBegin(ctx context.Context, environment *cli.Environment, phases ...preflight.Phase) error {
+	options, err := c.Options(environment, migrate.Silent{}, phases...)
+	if err != nil {
+		return err
+	}
 	if _, err := environment.Preflight(ctx, options); err != nil && migrate.OutcomeOf(err) != migrate.Locked {
 		return err
 	}

@@ -33,7 +33,11 @@ import (
 	"github.com/capt-provider/capt/migrate/storage"
 )
 
-const defaultWorkers = 4
+// DefaultWorkers keep an API server busy without being a burden.
+const DefaultWorkers = 4
+
+// none and server are the values of --dry-run.
+const none, server = "none", "server"
 
 // Run are the flags of commands that write a plan, or take it back.
 type Run struct {
@@ -51,11 +55,11 @@ func (r *Run) Add(command *cobra.Command, environment *cli.Environment) {
 	environment.Access.AddRateFlags(command.Flags())
 	flags := command.Flags()
 	flags.StringVar(&r.journalDir, "journal-dir", "", "Folder for the journal on this host (default $XDG_STATE_HOME/captctl, or ~/.local/state/captctl).")
-	flags.IntVar(&r.workers, "workers", defaultWorkers, "How many owners or objects are written at a time.")
-	flags.StringVar(&r.dryRun, "dry-run", "none", `"server" sends every write and asks the API server to keep none; nothing else is written either.`)
-	flags.Lookup("dry-run").NoOptDefVal = "server"
+	flags.IntVar(&r.workers, "workers", DefaultWorkers, "How many owners or objects are written at a time.")
+	flags.StringVar(&r.dryRun, "dry-run", none, `"server" sends every write and asks the API server to keep none; nothing else is written either.`)
+	flags.Lookup("dry-run").NoOptDefVal = server
 	cli.CompleteFlag(command, "journal-dir", cli.Folders)
-	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{"none", "server"}, cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{none, server}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // AddForward adds those of commands that carry a plan out.
@@ -77,7 +81,7 @@ func (r *Run) Validate(environment *cli.Environment) error {
 		return errors.New("--max-failures must not be negative")
 	case r.dryRun == "client":
 		return errors.New("--dry-run=client is captctl migrate show; use that, or --dry-run=server")
-	case r.dryRun != "none" && r.dryRun != "server":
+	case r.dryRun != none && r.dryRun != server:
 		return fmt.Errorf("--dry-run is none or server, not %q", r.dryRun)
 	}
 	if r.canary != "" {
@@ -87,12 +91,6 @@ func (r *Run) Validate(environment *cli.Environment) error {
 	}
 	return errors.Join(r.Checks.Validate(), environment.Access.ValidateRate())
 }
-
-// HasBackup tells whether a folder for the backup was given.
-func (r *Run) HasBackup() bool { return r.backup != "" }
-
-// DryRun tells whether nothing is kept.
-func (r *Run) DryRun() bool { return r.dryRun == "server" }
 
 // Execution has everything that a run needs. Verify is asked after the canary.
 func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress, verify func(context.Context, client.Reader) error, phases ...preflight.Phase) (execute.Options, error) {
@@ -112,8 +110,8 @@ func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress,
 	}
 	options := execute.Options{
 		Client: connected, Namespace: r.Namespace, BackupDir: r.backup, JournalDir: dir, Canary: r.canary, MaxFailures: r.maxFailures,
-		Workers: r.workers, DryRun: r.DryRun(), LeaseDuration: lock.DefaultDuration, Clock: environment.Clock, Progress: progress,
-		Preflight:        func(ctx context.Context) error { return mayBegin(ctx, environment, checks) },
+		Workers: r.workers, DryRun: r.dryRun == server, LeaseDuration: lock.DefaultDuration, Clock: environment.Clock, Progress: progress,
+		Preflight:        func(ctx context.Context) error { return r.MayBegin(ctx, environment, phases...) },
 		OlderManagerRuns: func(ctx context.Context) (string, error) { return environment.OlderManagerRuns(ctx, checks) },
 		NewRewriter:      func(c client.Client) execute.Rewriter { return storage.NewRewriter(c) },
 	}
