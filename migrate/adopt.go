@@ -122,10 +122,7 @@ func (o *owner) reference() metav1.OwnerReference {
 
 // status is what the status of a WorkspaceTemplateApply lacks.
 func (f *fleet) status(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) (c change) {
-	ref := infrav1.WorkspaceReference{
-		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
-		ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
-	}
+	ref := reference(live)
 	if _, has := f.Raw[apply.UID].Object["status"]; !has {
 		c.add("/status", map[string]any{"workspaceName": live.GetName(), "workspaceRef": ref})
 		return c
@@ -137,6 +134,14 @@ func (f *fleet) status(apply *infrav1.WorkspaceTemplateApply, live *unstructured
 		c.add("/status/workspaceRef", ref)
 	}
 	return c
+}
+
+// reference to a Workspace, as the manager records it.
+func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
+	return &infrav1.WorkspaceReference{
+		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
+		ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
+	}
 }
 
 // ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what the older CAPT wrote as its endpoint.

@@ -30,7 +30,7 @@ import (
 )
 
 // gate is the render gate: it tells whether adopting would change the Workspace, and thereby make Terraform run. It looks at the
-// WorkspaceTemplateApply twice: as it is, and as its owner will write it when the manager starts.
+// WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
 func (f *fleet) gate(o *owner) (stop bool) {
 	if f.templates[o.apply.TemplateKey()] == nil {
 		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so that nobody can tell what the manager would do with Workspace %s. Restore it, %s",
@@ -65,12 +65,14 @@ type look struct {
 }
 
 func (f *fleet) looks(o *owner) ([]look, error) {
-	looks := []look{{o.apply, "what is rendered today is not what the older CAPT rendered"}}
+	apply := o.apply.DeepCopy()
+	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
+	looks := []look{{apply, "what is rendered today is not what the older CAPT rendered"}}
 	if o.Owner.Kind == kindApply {
 		return looks, nil
 	}
 	intent, err := f.intent(o)
-	return append(looks, look{intent.Upon(o.apply), "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
+	return append(looks, look{intent.Upon(apply), "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.

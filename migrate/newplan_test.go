@@ -121,6 +121,9 @@ func TestTopologies(t *testing.T) {
 				s.network.Status = infrav1.CAPTClusterStatus{}
 			}, nil,
 			[]string{vpc, "CAPTCluster demo: demo-vpc /status", eks, "CAPTControlPlane demo: demo-eks-controlplane-apply /status", eksEndpoint}},
+		"a VPC without a connection Secret": {
+			func(s *scene) { s.vpcTemplate.Spec.Template.Spec.WriteConnectionSecretToRef = nil }, nil,
+			[]string{vpc, vpcStatus, eks, eksStatus, eksEndpoint}},
 		"paused": {
 			func(s *scene) { s.cluster.Spec.Paused = ptr.To(true) }, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksEndpoint, "Warning Paused CAPTCluster demo", "Warning Paused CAPTControlPlane demo"}},

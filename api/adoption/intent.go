@@ -22,6 +22,7 @@ import (
 	"maps"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -145,7 +146,7 @@ func orEmptyMap[V any](m map[string]V) map[string]V {
 }
 
 // For is the intent for a WorkspaceTemplateApply that exists, or nil: variables that are the identity of cloud resources keep the
-// value they have, and so does the connection Secret, which others may read by its name.
+// value they have, and so does the connection Secret, which others may read by its name. One that was adopted without a Secret gets none.
 func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	out := Intent{Variables: maps.Clone(in.Variables), ConnectionSecret: in.ConnectionSecret}
 	if out.Variables == nil {
@@ -159,10 +160,21 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 			out.Variables[identity] = value
 		}
 	}
-	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil && ref.Name != "" {
+	switch ref := apply.Spec.WriteConnectionSecretToRef; {
+	case ref != nil && ref.Name != "":
 		out.ConnectionSecret = ref.Name
+	case ofOlderCAPT(apply):
+		out.ConnectionSecret = "" // The template says it, or there is none. Another one would change the Workspace.
 	}
 	return out
+}
+
+// ofOlderCAPT tells whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-wide, and has the name that the older CAPT
+// gave, or another one that today's naming scheme does not give.
+func ofOlderCAPT(apply *infrav1.WorkspaceTemplateApply) bool {
+	ref := apply.Status.WorkspaceRef
+	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
+	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)
 }
 
 // Upon returns a WorkspaceTemplateApply as it is once its owner has written the intent into it. Variables of others stay.

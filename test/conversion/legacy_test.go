@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
@@ -44,7 +45,7 @@ func ownLegacyCluster(t *testing.T) legacyCluster {
 	t.Helper()
 	folder := filepath.Join("testdata", "legacy")
 	return legacyCluster{
-		definitions: load(t, filepath.Join(folder, "definitions.yaml")),
+		definitions: definitions(t),
 		objects:     append(load(t, filepath.Join(folder, "objects.yaml")), load(t, filepath.Join(folder, "breaking.yaml"))...),
 	}
 }
@@ -66,6 +67,13 @@ func referenceCluster(t *testing.T) legacyCluster {
 		definitions: load(t, filepath.Join(folder, "legacy-crds")),
 		objects:     slices.DeleteFunc(load(t, filepath.Join(folder, "legacy")), func(o *unstructured.Unstructured) bool { return !isOurs(o) }),
 	}
+}
+
+func definitions(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	definitions, err := legacy.Definitions()
+	require.NoError(t, err)
+	return definitions
 }
 
 func load(t *testing.T, path string) []*unstructured.Unstructured {

@@ -1,0 +1,59 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package adoption_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/api/adoption"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// Whoever reads the Secret reads it by its name, and another one would change the Workspace.
+func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
+	intent := adoption.Intent{Variables: map[string]string{"cluster_name": "demo"}, ConnectionSecret: "demo-vpc-connection"}
+	recorded := func(name string, options ...builder.Option) builder.Option {
+		return builder.WithRecordedWorkspace(builder.Workspace(name, builder.AtRest, options...))
+	}
+	for name, row := range map[string]struct {
+		options []builder.Option
+		want    string
+	}{
+		"a new one":                                   {nil, "demo-vpc-connection"},
+		"one that names another":                      {[]builder.Option{builder.WithConnectionSecret("mine", "default")}, "mine"},
+		"adopted, without one":                        {[]builder.Option{recorded("demo-vpc", builder.InClusterScope())}, ""},
+		"adopted, with one":                           {[]builder.Option{recorded("demo-vpc", builder.InClusterScope()), builder.WithConnectionSecret("mine", "default")}, "mine"},
+		"made by this CAPT, which lost it":            {[]builder.Option{recorded(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: "default", Name: "demo-vpc"}), builder.InClusterScope())}, "demo-vpc-connection"},
+		"made by this CAPT in its namespace, lost it": {[]builder.Option{recorded("demo-vpc")}, "demo-vpc-connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply := builder.WorkspaceTemplateApply("demo-vpc", row.options...)
+			assert.Equal(t, row.want, intent.For(apply).ConnectionSecret)
+			written := intent.Upon(apply).Spec.WriteConnectionSecretToRef
+			if row.want == "" {
+				assert.Nil(t, written)
+				return
+			}
+			assert.Equal(t, row.want, written.Name)
+		})
+	}
+}

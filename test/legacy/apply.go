@@ -1,0 +1,151 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// createApply makes a WorkspaceTemplateApply with its Workspace, and returns the Workspace.
+func (c *Cluster) createApply(a *author, owner *unstructured.Unstructured, typed *infrav1beta1.WorkspaceTemplateApply, outputs map[string]string) *unstructured.Unstructured {
+	grow := func(object *unstructured.Unstructured) {
+		object.SetFinalizers([]string{applyKind.Group + "/finalizer"})
+		if !c.HandMade {
+			owned(object, owner, owner.GetAPIVersion(), true)
+		}
+	}
+	apply := untyped(applyKind, typed)
+	if c.HandMade {
+		apply = a.declare(apply, grow)
+		a.grow(apply, FieldManager, grow)
+	} else {
+		grow(apply)
+		a.make(apply, FieldManager)
+	}
+	workspace := c.createWorkspace(a, typed, outputs)
+	failed := c.failed(owner)
+	if !c.StatusWiped {
+		a.report(apply, FieldManager, applyStatus(naming.LegacyWorkspace(typed.Name), failed))
+	}
+	if c.Deleting && owner.GetKind() == controlPlaneKind.Kind {
+		a.delete(apply)
+	}
+	a.done(apply)
+	a.adopted(owner, apply, c)
+	return workspace
+}
+
+func (c *Cluster) failed(owner *unstructured.Unstructured) bool {
+	return c.ApplyFailed && owner.GetKind() == controlPlaneKind.Kind
+}
+
+// createWorkspace renders the Workspace of a WorkspaceTemplateApply, and lets the provider have run it.
+func (c *Cluster) createWorkspace(a *author, apply *infrav1beta1.WorkspaceTemplateApply, outputs map[string]string) *unstructured.Unstructured {
+	templates := c.Recipe.templates(c.Templates)
+	of := slices.IndexFunc(templates, func(t *infrav1beta1.WorkspaceTemplate) bool { return t.Name == apply.Spec.TemplateRef.Name })
+	if of < 0 || c.WithoutWorkspaces || c.WithoutEKS && apply.Name == c.Apply {
+		return nil
+	}
+	name := naming.LegacyWorkspace(apply.Name)
+	spec := rendered(templates[of], apply, name)
+	workspace := untyped(workspaceKind, &struct {
+		Spec infrav1beta1.WorkspaceSpec `json:"spec"`
+	}{spec})
+	workspace.SetName(name)
+	if c.Live {
+		a.await(a.make(workspace, FieldManager))
+		a.done(workspace)
+		return workspace
+	}
+	workspace.SetFinalizers([]string{"finalizer.managedresource.crossplane.io"})
+	workspace.SetAnnotations(map[string]string{
+		"crossplane.io/external-create-pending": then, "crossplane.io/external-create-succeeded": then, "crossplane.io/external-name": name,
+	})
+	a.make(workspace, FieldManager)
+	failed := c.ApplyFailed && apply.Name == c.Apply
+	a.report(workspace, ProviderFieldManager, workspaceStatus(outputs, failed))
+	a.done(workspace)
+	if secret := spec.WriteConnectionSecretToRef; secret != nil && !failed {
+		a.secret(secret.Namespace, secret.Name, "connection.crossplane.io/v1alpha1", outputs, workspace, workspaceKind.GroupVersion().String())
+	}
+	a.state(name)
+	return workspace
+}
+
+// createSecrets makes those that the older CAPT made itself.
+func (c *Cluster) createSecrets(a *author, controlPlane *unstructured.Unstructured) {
+	apiVersion := controlPlaneKind.GroupVersion().String()
+	a.secret(c.Namespace, c.Name+"-ca", "Opaque", map[string]string{"ca.crt": Canary, "tls.crt": Canary}, controlPlane, apiVersion)
+	a.secret(c.Namespace, c.Name+"-kubeconfig", "cluster.x-k8s.io/secret", map[string]string{"value": Canary}, controlPlane, apiVersion)
+}
+
+// createHelpers makes the WorkspaceTemplateApplies that a control plane owns besides its own. The role existed, so that the
+// template which would have made it was never needed, and there is none.
+func (c *Cluster) createHelpers(a *author, controlPlane *unstructured.Unstructured) {
+	kubeconfig := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.ControlPlane+"-kubeconfig-apply")}
+	kubeconfig.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
+		TemplateRef:                c.ref(kubeconfigTemplate),
+		Variables:                  c.outputs(),
+		WaitForWorkspaces:          []infrav1beta1.WorkspaceReference{{Name: naming.LegacyWorkspace(c.Apply)}},
+		WriteConnectionSecretToRef: &infrav1beta1.SecretReference{Name: c.ControlPlane + "-outputs-kubeconfig", Namespace: c.Namespace},
+	}
+	kubeconfig.Spec.Variables["region"] = Region
+	check := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.ControlPlane+"-spot-role-check")}
+	check.Spec.TemplateRef = c.ref(roleCheckTemplate)
+	create := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.ControlPlane+"-spot-role-create")}
+	create.Spec.TemplateRef = c.ref(roleCreateTemplate)
+
+	helper := *c // Helpers are never what is wrong with a cluster.
+	helper.HandMade, helper.ApplyFailed, helper.Deleting = false, false, false
+	adoptions := a.objects.Adoptions
+	helper.createApply(a, controlPlane, kubeconfig, map[string]string{"kubeconfig": Canary})
+	helper.createApply(a, controlPlane, check, map[string]string{"role_exists": "true"})
+	helper.StatusWiped = true
+	helper.createApply(a, controlPlane, create, nil)
+	a.objects.Adoptions = adoptions
+}
+
+// adopted records what an adoption has to find out.
+func (a *author) adopted(owner, apply *unstructured.Unstructured, c *Cluster) {
+	disputed, blocked := c.Disputed, false
+	if owner.GetKind() == networkKind.Kind {
+		disputed, blocked = c.DisputedVPC, c.BlockedVPC
+	}
+	a.objects.Adoptions = append(a.objects.Adoptions, Adoption{
+		Kind: owner.GetKind(), Owner: types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}, OwnerUID: owner.GetUID(),
+		Apply: types.NamespacedName{Namespace: apply.GetNamespace(), Name: apply.GetName()}, ApplyUID: apply.GetUID(),
+		Workspace: naming.LegacyWorkspace(apply.GetName()), Disputed: disputed, Blocked: blocked,
+	})
+}
+
+// outputsOf a Workspace that a provider has run. Sensitive ones are in the connection Secret only.
+func outputsOf(workspace *unstructured.Unstructured) map[string]string {
+	values, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
+	outputs := map[string]string{}
+	for name := range maps.Keys(values) {
+		outputs[name] = fmt.Sprint(values[name])
+	}
+	return outputs
+}

@@ -1,0 +1,215 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Field managers of a legacy fleet.
+const (
+	// FieldManager is that of the older CAPT.
+	FieldManager = "older"
+	// CoreFieldManager is that of Cluster API, and ProviderFieldManager that of provider-terraform.
+	CoreFieldManager     = "core"
+	ProviderFieldManager = "provider"
+)
+
+// lastApplied is where kubectl keeps what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Keeper is who writes what a team keeps in Git.
+type Keeper string
+
+// Keepers.
+const (
+	// Kubectl applies on the client's side, as it does by default.
+	Kubectl Keeper = "kubectl-client-side-apply"
+	// Flux applies on the server's side, and labels what it applies.
+	Flux Keeper = "kustomize-controller"
+	// ArgoCD applies like kubectl, and labels what it applies.
+	ArgoCD Keeper = "argocd-controller"
+	// Topology is Cluster API, for a Cluster of a ClusterClass.
+	Topology Keeper = "capi-topology"
+)
+
+// author writes the objects of a fleet, in the order of their lives. After an error it writes nothing more.
+type author struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as one call of Create
+	client  client.Client
+	keeper  Keeper
+	quick   bool
+	objects *Objects
+	err     error
+}
+
+// declare writes an object as it is in Git. With quick, the older CAPT's part is in it from the beginning.
+func (a *author) declare(manifest *unstructured.Unstructured, grow func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	a.objects.Manifests = append(a.objects.Manifests, manifest.DeepCopy())
+	if a.quick {
+		grow(manifest)
+		return a.make(manifest, FieldManager)
+	}
+	if a.err != nil {
+		return manifest
+	}
+	switch a.keeper {
+	case Flux:
+		label(manifest, "kustomize.toolkit.fluxcd.io/name", "clusters")
+		label(manifest, "kustomize.toolkit.fluxcd.io/namespace", "flux-system")
+		return a.apply(manifest)
+	case Topology:
+		return a.apply(manifest)
+	case ArgoCD:
+		label(manifest, "app.kubernetes.io/instance", "clusters")
+		fallthrough
+	case Kubectl:
+		a.annotateApplied(manifest)
+	}
+	return a.make(manifest, string(a.keeper))
+}
+
+func (a *author) annotateApplied(manifest *unstructured.Unstructured) {
+	content, err := json.Marshal(manifest.Object)
+	a.fail("encoding", manifest, err)
+	annotations := manifest.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[lastApplied] = string(content) + "\n"
+	manifest.SetAnnotations(annotations)
+}
+
+func (a *author) apply(object *unstructured.Unstructured) *unstructured.Unstructured {
+	a.fail("applying", object, a.client.Apply(a.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(string(a.keeper)), client.ForceOwnership))
+	return object
+}
+
+// make creates an object whole.
+func (a *author) make(object *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	if a.err == nil {
+		a.fail("creating", object, a.client.Create(a.ctx, object, client.FieldOwner(manager)))
+	}
+	return object
+}
+
+// grow lets a controller add to an object. Where it has nothing to add, it writes nothing.
+func (a *author) grow(object *unstructured.Unstructured, manager string, change func(*unstructured.Unstructured)) {
+	if a.err != nil {
+		return
+	}
+	a.fail("changing", object, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		before := object.DeepCopy()
+		change(object)
+		if equality.Semantic.DeepEqual(before.Object, object.Object) {
+			return nil
+		}
+		return a.retryable(object, a.client.Update(a.ctx, object, client.FieldOwner(manager)))
+	}))
+}
+
+// report writes status.
+func (a *author) report(object *unstructured.Unstructured, manager string, status map[string]any) {
+	if a.err != nil {
+		return
+	}
+	a.fail("reporting", object, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		object.Object["status"] = runtime.DeepCopyJSON(status)
+		return a.retryable(object, a.client.Status().Update(a.ctx, object, client.FieldOwner(manager)))
+	}))
+}
+
+// retryable reads an object again that somebody else has changed.
+func (a *author) retryable(object *unstructured.Unstructured, err error) error {
+	if apierrors.IsConflict(err) {
+		if err := a.client.Get(a.ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// done records objects as they are in the end.
+func (a *author) done(objects ...*unstructured.Unstructured) {
+	for _, object := range objects {
+		a.objects.Items = append(a.objects.Items, *object)
+	}
+}
+
+func (a *author) fail(what string, object *unstructured.Unstructured, err error) {
+	if a.err == nil && err != nil {
+		a.err = fmt.Errorf("%s %s %s/%s: %w", what, object.GetKind(), object.GetNamespace(), object.GetName(), err)
+	}
+}
+
+// untyped is the form in which objects are written: typed ones would be sent with fields that nobody set.
+func untyped(kind schema.GroupVersionKind, typed any) *unstructured.Unstructured {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		panic(fmt.Sprintf("legacy: %s: %v", kind.Kind, err)) // A mistake in this package.
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(kind)
+	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
+	delete(object.Object, "status")
+	return object
+}
+
+func meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func label(object *unstructured.Unstructured, key, value string) {
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	object.SetLabels(labels)
+}
+
+// owned adds an owner reference in the version of the older CAPT's own kinds.
+func owned(object, owner *unstructured.Unstructured, apiVersion string, controller bool) {
+	ref := metav1.OwnerReference{APIVersion: apiVersion, Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()}
+	if controller {
+		ref.Controller, ref.BlockOwnerDeletion = &controller, &controller
+	}
+	for _, other := range object.GetOwnerReferences() {
+		if other.UID == ref.UID {
+			return
+		}
+	}
+	object.SetOwnerReferences(append(object.GetOwnerReferences(), ref))
+}
+
+// set a field of an object.
+func set(object *unstructured.Unstructured, value any, fields ...string) {
+	if err := unstructured.SetNestedField(object.Object, value, fields...); err != nil {
+		panic(fmt.Sprintf("legacy: %s: %v", object.GetKind(), err)) // A mistake in this package.
+	}
+}

@@ -1,0 +1,325 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// Region in which every cluster is.
+const Region = "ap-northeast-1"
+
+// Version of every control plane, as the older CAPT wrote it.
+const Version = "1.31"
+
+// Cluster is one cluster of the older CAPT. What is left empty is as that CAPT did it.
+type Cluster struct {
+	Namespace, Name string
+	// Network and ControlPlane are the names of the CAPTCluster and the CAPTControlPlane; Name unless they say otherwise.
+	Network, ControlPlane string
+	// Templates is the namespace of the templates; Namespace unless it says otherwise.
+	Templates string
+	// Recipe is what the templates say.
+	Recipe *Recipe
+	// VPCApply and Apply are the names of the WorkspaceTemplateApplies.
+	VPCApply, Apply string
+
+	// Unreferenced leaves spec.workspaceTemplateApplyName of the control plane empty.
+	Unreferenced bool
+	// HandMade are the WorkspaceTemplateApplies of people: nobody owns them.
+	HandMade bool
+	// WithoutApply makes no WorkspaceTemplateApply for the control plane: the one it refers to is another's.
+	WithoutApply bool
+	// WithoutWorkspaces makes no Workspaces: those that status names are another's. WithoutEKS is that for the control plane only.
+	WithoutWorkspaces, WithoutEKS bool
+	// Helpers are the other WorkspaceTemplateApplies of a control plane.
+	Helpers bool
+	// ExistingVPC is the id of a VPC that CAPT did not make.
+	ExistingVPC string
+	// RetainVPC keeps the VPC when the CAPTCluster is deleted.
+	RetainVPC bool
+	// StatusWiped leaves out the status of CAPT's objects, as a restored backup does.
+	StatusWiped bool
+	// ApplyFailed says that Terraform failed for the control plane.
+	ApplyFailed bool
+	// Paused sets spec.paused of the Cluster.
+	Paused bool
+	// Deleting deletes the Cluster and what belongs to it, and nobody goes on with it.
+	Deleting bool
+	// Keeper is who applied what is in Git; Kubectl unless it says otherwise.
+	Keeper Keeper
+	// Disputed says that nobody can tell by the evidence alone whose the WorkspaceTemplateApply of the control plane is, and
+	// DisputedVPC that of the network.
+	Disputed, DisputedVPC bool
+	// BlockedVPC says that today's CAPT renders no such Workspace for the network.
+	BlockedVPC bool
+	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
+	Twin string
+	// Live leaves Workspaces to a provider that runs, and waits for it.
+	Live bool
+}
+
+func (c *Cluster) complete() {
+	for _, field := range []struct {
+		value *string
+		other string
+	}{
+		{&c.Network, c.Name},
+		{&c.ControlPlane, c.Name},
+		{&c.Templates, c.Namespace},
+	} {
+		if *field.value == "" {
+			*field.value = field.other
+		}
+	}
+	if c.VPCApply == "" {
+		c.VPCApply = c.Network + "-vpc"
+	}
+	if c.Apply == "" {
+		c.Apply = c.ControlPlane + "-eks-controlplane-apply"
+	}
+	if c.Recipe == nil {
+		c.Recipe = &plain
+	}
+	if c.Keeper == "" {
+		c.Keeper = Kubectl
+	}
+}
+
+// What has an id of AWS.
+const (
+	ofVPC      = "VPC"
+	ofEndpoint = "endpoint"
+)
+
+// hash gives things of AWS ids that differ from cluster to cluster.
+func (c *Cluster) hash(of string, length int) string {
+	key := c.Twin
+	if key == "" || of == ofVPC && !c.WithoutWorkspaces {
+		key = c.Namespace + "/" + c.Name
+	}
+	sum := sha256.Sum256([]byte(of + " of " + key))
+	return hex.EncodeToString(sum[:])[:length]
+}
+
+func (c *Cluster) vpcID() string {
+	if c.ExistingVPC != "" {
+		return c.ExistingVPC
+	}
+	return "vpc-" + c.hash(ofVPC, 17)
+}
+
+func (c *Cluster) endpoint() string {
+	return "https://" + strings.ToUpper(c.hash(ofEndpoint, 32)) + ".gr7." + Region + ".eks.amazonaws.com"
+}
+
+// The kinds, in the version of the older CAPT.
+var (
+	clusterKind      = clusterv1.GroupVersion.WithKind("Cluster")
+	networkKind      = infrav1beta1.GroupVersion.WithKind("CAPTCluster")
+	controlPlaneKind = controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlane")
+	templateKind     = infrav1beta1.GroupVersion.WithKind("WorkspaceTemplate")
+	applyKind        = infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply")
+	workspaceKind    = terraform.ScopeCluster.GroupVersionKind()
+)
+
+// create makes the cluster, in the order in which it was made when it was new.
+func (c *Cluster) create(a *author) {
+	c.complete()
+	a.keeper = c.Keeper
+	cluster := c.createCluster(a)
+	network := c.createNetwork(a, cluster)
+	controlPlane := c.createControlPlane(a, cluster)
+	if c.Deleting { // The network is next when the control plane is gone.
+		a.delete(cluster)
+		a.delete(controlPlane)
+	}
+	a.done(cluster, network, controlPlane)
+}
+
+func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
+	typed := &clusterv1.Cluster{ObjectMeta: meta(c.Namespace, c.Name)}
+	typed.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: networkKind.Group, Kind: networkKind.Kind, Name: c.Network}
+	typed.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlPlaneKind.Group, Kind: controlPlaneKind.Kind, Name: c.ControlPlane}
+	if c.Paused {
+		typed.Spec.Paused = ptr.To(true)
+	}
+	if c.Keeper == Topology {
+		typed.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "eks"}, Version: "v" + Version + ".0"}
+	}
+	keeper := a.keeper
+	if keeper == Topology { // A person makes the Cluster, and Cluster API the rest.
+		a.keeper = Kubectl
+	}
+	grow := func(object *unstructured.Unstructured) {
+		object.SetFinalizers([]string{clusterv1.ClusterFinalizer})
+		if !c.StatusWiped && !c.ApplyFailed && !c.Live {
+			set(object, map[string]any{"host": c.endpoint(), "port": int64(443)}, "spec", "controlPlaneEndpoint")
+		}
+	}
+	cluster := a.declare(untyped(clusterKind, typed), grow)
+	a.keeper = keeper
+	a.grow(cluster, CoreFieldManager, grow)
+	a.report(cluster, CoreFieldManager, map[string]any{"phase": "Provisioned"})
+	return cluster
+}
+
+func (c *Cluster) createNetwork(a *author, cluster *unstructured.Unstructured) *unstructured.Unstructured {
+	typed := &infrav1beta1.CAPTCluster{ObjectMeta: meta(c.Namespace, c.Network)}
+	typed.Spec.Region = Region
+	if c.ExistingVPC != "" {
+		typed.Spec.ExistingVPCID = &c.ExistingVPC
+	} else {
+		typed.Spec.VPCTemplateRef = &infrav1beta1.WorkspaceTemplateReference{Name: c.Recipe.Prefix + VPCTemplate, Namespace: &c.Templates}
+	}
+	if c.RetainVPC {
+		typed.Spec.RetainVPCOnDelete = ptr.To(true)
+	}
+	c.topology(&typed.ObjectMeta, "eks-network")
+	grow := func(object *unstructured.Unstructured) {
+		label(object, clusterv1.ClusterNameLabel, c.Name)
+		object.SetFinalizers([]string{networkKind.Group + "/captcluster"})
+		owned(object, cluster, clusterv1.GroupVersion.String(), false)
+		if c.ExistingVPC == "" {
+			set(object, c.VPCApply, "spec", "workspaceTemplateApplyName")
+		}
+	}
+	network := a.declare(untyped(networkKind, typed), grow)
+	vpcID := c.vpcID()
+	if c.ExistingVPC == "" {
+		workspace := c.createVPC(a, network)
+		if c.Live {
+			vpcID = outputsOf(workspace)["vpc_id"]
+		}
+	}
+	a.grow(network, FieldManager, grow)
+	if !c.StatusWiped {
+		a.report(network, FieldManager, networkStatus(vpcID, c.ExistingVPC != ""))
+	}
+	return network
+}
+
+// topology is what Cluster API writes on what it makes from a ClusterClass.
+func (c *Cluster) topology(object *metav1.ObjectMeta, template string) {
+	if c.Keeper != Topology {
+		return
+	}
+	object.Labels = map[string]string{clusterv1.ClusterNameLabel: c.Name, clusterv1.ClusterTopologyOwnedLabel: ""}
+	object.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template}
+}
+
+func (c *Cluster) createVPC(a *author, network *unstructured.Unstructured) *unstructured.Unstructured {
+	typed := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.VPCApply)}
+	typed.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
+		TemplateRef: c.ref(VPCTemplate),
+		Variables:   map[string]string{"cluster_name": c.Name, "environment": "production", "vpc_name": c.Network + "-vpc"},
+	}
+	if c.RetainVPC {
+		typed.Spec.RetainWorkspaceOnDelete = ptr.To(true)
+	}
+	return c.createApply(a, network, typed, map[string]string{"vpc_id": c.vpcID()})
+}
+
+func (c *Cluster) createControlPlane(a *author, cluster *unstructured.Unstructured) *unstructured.Unstructured {
+	typed := &controlplanev1beta1.CAPTControlPlane{ObjectMeta: meta(c.Namespace, c.ControlPlane)}
+	typed.Spec = *c.controlPlaneSpec()
+	c.topology(&typed.ObjectMeta, "eks-control-plane")
+	endpoint := c.endpoint()
+	grow := func(object *unstructured.Unstructured) {
+		label(object, clusterv1.ClusterNameLabel, c.Name)
+		object.SetFinalizers([]string{controlPlaneKind.Group + "/captcontrolplane"})
+		owned(object, cluster, "cluster.x-k8s.io/v1beta1", true)
+		if !c.Unreferenced {
+			set(object, c.Apply, "spec", "workspaceTemplateApplyName")
+		}
+		if !c.ApplyFailed && endpoint != "" {
+			set(object, map[string]any{"host": endpoint, "port": int64(443)}, "spec", "controlPlaneEndpoint")
+		}
+	}
+	if c.Live {
+		endpoint = "" // It is not known yet.
+	}
+	controlPlane := a.declare(untyped(controlPlaneKind, typed), grow)
+	outputs := c.outputs()
+	if !c.WithoutApply {
+		workspace := c.createEKS(a, controlPlane)
+		if c.Live {
+			outputs = outputsOf(workspace)
+			endpoint = outputs["cluster_endpoint"]
+		}
+	}
+	a.grow(controlPlane, FieldManager, grow)
+	if !c.StatusWiped {
+		a.report(controlPlane, FieldManager, controlPlaneStatus(outputs, c.ApplyFailed))
+	}
+	if !c.ApplyFailed {
+		c.createSecrets(a, controlPlane)
+	}
+	if c.Helpers {
+		c.createHelpers(a, controlPlane)
+	}
+	return controlPlane
+}
+
+func (c *Cluster) controlPlaneSpec() *controlplanev1beta1.CAPTControlPlaneSpec {
+	return &controlplanev1beta1.CAPTControlPlaneSpec{
+		Version: Version, WorkspaceTemplateRef: c.ref(ControlPlaneTemplate),
+		AdditionalTags: map[string]string{"Environment": "dev", "ManagedBy": "capt"},
+		ControlPlaneConfig: &controlplanev1beta1.ControlPlaneConfig{
+			Region: Region, EndpointAccess: &controlplanev1beta1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(true)},
+		},
+	}
+}
+
+func (c *Cluster) outputs() map[string]string {
+	return map[string]string{
+		"cluster_name": c.Name, "cluster_endpoint": c.endpoint(), "cluster_certificate_authority_data": builder.CA(),
+	}
+}
+
+func (c *Cluster) createEKS(a *author, controlPlane *unstructured.Unstructured) *unstructured.Unstructured {
+	typed := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.Apply)}
+	typed.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
+		TemplateRef: c.ref(ControlPlaneTemplate),
+		Variables: map[string]string{
+			"cluster_name": c.Name, "kubernetes_version": Version, "region": Region,
+			"endpoint_private_access": "true", "endpoint_public_access": "true", "tags_Environment": "dev", "tags_ManagedBy": "capt",
+		},
+		WriteConnectionSecretToRef: &infrav1beta1.SecretReference{Name: c.ControlPlane + "-eks-connection", Namespace: c.Namespace},
+	}
+	if c.ExistingVPC == "" {
+		typed.Spec.WaitForWorkspaces = []infrav1beta1.WorkspaceReference{{Name: naming.LegacyWorkspace(c.VPCApply), Namespace: &c.Namespace}}
+	}
+	return c.createApply(a, controlPlane, typed, c.outputs())
+}
+
+func (c *Cluster) ref(template string) infrav1beta1.WorkspaceTemplateReference {
+	return infrav1beta1.WorkspaceTemplateReference{Name: c.Recipe.Prefix + template, Namespace: &c.Templates}
+}

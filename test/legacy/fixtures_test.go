@@ -1,0 +1,193 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+func TestEveryFixtureSurvivesTheUpgrade(t *testing.T) {
+	require.Len(t, shared.objects, len(legacy.Named()))
+	for name, objects := range shared.objects {
+		t.Run(name, func(t *testing.T) {
+			for _, object := range objects.Items {
+				if object.GetKind() == legacy.OlderTemplate {
+					continue
+				}
+				shared.requireKept(t, &object)
+			}
+			for _, adoption := range objects.Adoptions {
+				shared.requireRendered(t, adoption)
+			}
+		})
+	}
+}
+
+// requireKept reads an object in today's version.
+func (w *world) requireKept(t *testing.T, before *unstructured.Unstructured) {
+	t.Helper()
+	after := &unstructured.Unstructured{}
+	gvk := before.GroupVersionKind()
+	older := migrate.IsOlder(before.GetAPIVersion())
+	if older {
+		gvk.Version = migrate.Version
+	}
+	after.SetGroupVersionKind(gvk)
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(before), after))
+	assert.Equal(t, before.GetUID(), after.GetUID())
+	assert.Equal(t, before.GetGeneration(), after.GetGeneration())
+	assert.Equal(t, before.GetResourceVersion(), after.GetResourceVersion(), "nobody has written %s", before.GetName())
+	if older {
+		requireOlderAll(t, after)
+	}
+}
+
+// requireOlderAll proves that what has to be moved is there to be moved.
+func requireOlderAll(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	require.NotEmpty(t, object.GetManagedFields())
+	for _, entry := range object.GetManagedFields() {
+		assert.True(t, migrate.IsOlder(entry.APIVersion), "%s wrote %s in %s", entry.Manager, object.GetName(), entry.APIVersion)
+	}
+	for _, ref := range object.GetOwnerReferences() {
+		assert.True(t, migrate.IsOlder(ref.APIVersion) || ref.Kind == "Cluster", "%s is owned by a %s", object.GetName(), ref.Kind)
+	}
+}
+
+// requireRendered proves that today's renderer makes of a WorkspaceTemplateApply exactly the Workspace that is there.
+func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
+	t.Helper()
+	apply, template, workspace := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}, &unstructured.Unstructured{}
+	require.NoError(t, w.Admin.Get(t.Context(), adoption.Apply, apply))
+	require.Equal(t, adoption.ApplyUID, apply.UID)
+	key := types.NamespacedName{Namespace: apply.Spec.TemplateRef.Namespace, Name: apply.Spec.TemplateRef.Name}
+	require.NoError(t, w.Admin.Get(t.Context(), key, template))
+	require.Equal(t, terraform.ScopeCluster, template.Spec.WorkspaceScope)
+	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
+	require.NoError(t, w.Admin.Get(t.Context(), types.NamespacedName{Name: adoption.Workspace}, workspace))
+
+	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: adoption.Workspace})
+	if adoption.Blocked && len(errs) > 0 {
+		return
+	}
+	require.Empty(t, errs)
+	if !adoption.Disputed {
+		assert.Empty(t, render.Differences(workspace, rendered))
+	}
+}
+
+// What a fixture says of itself is what captctl finds out.
+func TestInspectionsFindWhatBelongsTogether(t *testing.T) {
+	reader, err := shared.Client(sandbox.Captctl)
+	require.NoError(t, err)
+	snapshot, err := migrate.Read(t.Context(), reader, "", time.Now())
+	require.NoError(t, err)
+	inspection, err := migrate.Inspect(snapshot)
+	require.NoError(t, err)
+	reports := map[types.UID]migrate.OwnerReport{}
+	for _, report := range inspection.Owners {
+		reports[report.Owner.UID] = report
+	}
+	for name, objects := range shared.objects {
+		t.Run(name, func(t *testing.T) {
+			require.NotEmpty(t, objects.Adoptions)
+			for _, adoption := range objects.Adoptions {
+				requireFound(t, adoption, reports[adoption.OwnerUID])
+			}
+		})
+	}
+}
+
+func requireFound(t *testing.T, adoption legacy.Adoption, report migrate.OwnerReport) {
+	t.Helper()
+	switch {
+	case adoption.Disputed:
+		assert.Equal(t, migrate.OwnerAmbiguous, report.State, "%s", report.Owner)
+		return
+	case adoption.Blocked:
+		assert.Equal(t, migrate.OwnerBlocked, report.State, "%s", report.Owner)
+	default:
+		assert.Equal(t, migrate.Adoptable, report.State, "%s", report.Owner)
+	}
+	require.NotNil(t, report.WorkspaceTemplateApply, "%s", report.Owner)
+	assert.Equal(t, adoption.ApplyUID, report.WorkspaceTemplateApply.UID)
+	require.NotNil(t, report.Workspace, "%s", report.Owner)
+	assert.Equal(t, adoption.Workspace, report.Workspace.Name)
+}
+
+// Who keeps objects in Git is told by what it left on them, and so is what it would write again.
+func TestKeepersLeaveTheirMarks(t *testing.T) {
+	for fixture, row := range map[string]struct {
+		keeper    legacy.Keeper
+		operation metav1.ManagedFieldsOperationType
+		label     string
+	}{
+		"reference-set":      {legacy.Kubectl, metav1.ManagedFieldsOperationUpdate, ""},
+		"flux-managed":       {legacy.Flux, metav1.ManagedFieldsOperationApply, "kustomize.toolkit.fluxcd.io/name"},
+		"argocd-managed":     {legacy.ArgoCD, metav1.ManagedFieldsOperationUpdate, "app.kubernetes.io/instance"},
+		"clusterclass-owned": {legacy.Topology, metav1.ManagedFieldsOperationApply, clusterv1.ClusterTopologyOwnedLabel},
+	} {
+		t.Run(fixture, func(t *testing.T) {
+			objects := shared.objects[fixture]
+			for _, object := range objects.Items {
+				if object.GetKind() != "CAPTControlPlane" {
+					continue
+				}
+				assert.True(t, slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+					return entry.Manager == string(row.keeper) && entry.Operation == row.operation
+				}), "%v", object.GetManagedFields())
+				if row.label != "" {
+					assert.Contains(t, object.GetLabels(), row.label)
+				}
+			}
+			for _, manifest := range objects.Manifests {
+				assert.Empty(t, manifest.GetUID())
+				assert.NotContains(t, manifest.GetAnnotations(), "kubectl.kubernetes.io/last-applied-configuration")
+				_, found, _ := unstructured.NestedString(manifest.Object, "spec", "workspaceTemplateApplyName")
+				assert.False(t, found, "%s %s: CAPT wrote it", manifest.GetKind(), manifest.GetName())
+			}
+		})
+	}
+}
+
+// The manager of a migration has nothing to write, not even a Lease.
+func TestWebhooksAloneWriteNothing(t *testing.T) {
+	requests, err := shared.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"watch"}})
+	require.NoError(t, err)
+	require.NotEmpty(t, requests, "it looks")
+	written, err := shared.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
+	require.NoError(t, err)
+	require.Empty(t, written)
+}

@@ -1,0 +1,141 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+// one makes a fixture of a single cluster, called demo, from what is particular about it.
+func one(change func(*Cluster, Names)) Fixture {
+	return Fixture{Clusters: func(names Names) []Cluster {
+		c := Cluster{Namespace: names.Namespace, Name: names.Prefix + "demo"}
+		change(&c, names)
+		return []Cluster{c}
+	}}
+}
+
+// two is one with a second cluster.
+func two(change func(first, second *Cluster, names Names)) Fixture {
+	return Fixture{Clusters: func(names Names) []Cluster {
+		first := Cluster{Namespace: names.Namespace, Name: names.Prefix + "demo"}
+		second := Cluster{Namespace: names.Namespace, Name: names.Prefix + "other"}
+		change(&first, &second, names)
+		return []Cluster{first, second}
+	}}
+}
+
+// Named are the ways in which legacy fleets are known to be.
+func Named() map[string]Fixture {
+	fixtures := map[string]Fixture{}
+	for _, group := range []map[string]Fixture{references(), collisions(), states(), tools()} {
+		for name, fixture := range group {
+			fixtures[name] = fixture
+		}
+	}
+	return fixtures
+}
+
+// references between control planes and WorkspaceTemplateApplies.
+func references() map[string]Fixture {
+	return map[string]Fixture{
+		"reference-set":                  one(func(*Cluster, Names) {}),
+		"reference-empty-generated-name": one(func(c *Cluster, _ Names) { c.Unreferenced = true }),
+		// An early version of the older CAPT called the WorkspaceTemplateApply of every control plane like this.
+		"reference-empty-hand-made-fixed-name": one(func(c *Cluster, names Names) {
+			c.Name, c.Unreferenced, c.Apply = names.Prefix+"shop", true, names.FixedApply
+			if c.Apply == "" {
+				c.Apply = "demo-eks-controlplane-apply"
+			}
+		}),
+		"reference-empty-arbitrary-name": one(func(c *Cluster, names Names) {
+			c.Unreferenced, c.Apply = true, names.Prefix+"production-eks"
+		}),
+		// Only what is in it, and in its Workspace, tells whose it is.
+		"hand-made-without-owner-reference": one(func(c *Cluster, names Names) {
+			c.Unreferenced, c.HandMade, c.Apply = true, true, names.Prefix+"written-by-hand"
+		}),
+		"helpers-present": one(func(c *Cluster, _ Names) { c.Unreferenced, c.Helpers = true, true }),
+		"control-plane-name-differs": one(func(c *Cluster, names Names) {
+			c.ControlPlane, c.Network, c.Unreferenced = names.Prefix+"brain", names.Prefix+"network", true
+		}),
+		"templates-in-default": one(func(c *Cluster, names Names) { c.inDefault(names).VPCSecretNamespace = names.Namespace }),
+		// The Secret of a VPC is in another namespace than its WorkspaceTemplateApply: such a one is rendered no more.
+		"templates-in-default-with-secret": one(func(c *Cluster, names Names) {
+			c.inDefault(names)
+			c.BlockedVPC = true
+		}),
+		// Not every template of a VPC names a Secret, and nothing may ask for one now.
+		"vpc-without-secret": one(func(c *Cluster, _ Names) {
+			recipe := plain
+			recipe.WithoutVPCSecret = true
+			c.Recipe = &recipe
+		}),
+	}
+}
+
+// collisions of names, and of claims.
+func collisions() map[string]Fixture {
+	return map[string]Fixture{
+		// The second cluster was made when the Workspaces of the first one were there: the older CAPT took them for its own.
+		"equal-names-in-two-namespaces": two(func(first, second *Cluster, names Names) {
+			*second = Cluster{Namespace: names.Other, Name: first.Name, WithoutWorkspaces: true, Twin: first.Namespace + "/" + first.Name}
+			first.Disputed, second.Disputed, first.DisputedVPC, second.DisputedVPC = true, true, true, true
+		}),
+		// Both names less "-apply" are one.
+		"x-and-x-apply": two(func(first, second *Cluster, names Names) {
+			first.Apply, second.Apply = names.Prefix+"x-apply", names.Prefix+"x"
+			first.Disputed, second.Disputed, second.WithoutEKS = true, true, true
+			second.Twin = first.Namespace + "/" + first.Name
+		}),
+		"two-claimants": two(func(first, second *Cluster, _ Names) {
+			second.Apply, second.WithoutApply = first.Name+"-eks-controlplane-apply", true
+			second.Twin = first.Namespace + "/" + first.Name
+			first.Disputed, second.Disputed = true, true
+		}),
+	}
+}
+
+// states in which a cluster may be when the older CAPT is frozen.
+func states() map[string]Fixture {
+	return map[string]Fixture{
+		"existing-vpc":         one(func(c *Cluster, _ Names) { c.ExistingVPC = "vpc-0123456789abcdef0" }),
+		"retained-vpc":         one(func(c *Cluster, _ Names) { c.RetainVPC = true }),
+		"status-wiped":         one(func(c *Cluster, _ Names) { c.StatusWiped, c.Unreferenced = true, true }),
+		"apply-failed":         one(func(c *Cluster, _ Names) { c.ApplyFailed = true }),
+		"cluster-paused":       one(func(c *Cluster, _ Names) { c.Paused, c.Unreferenced = true, true }),
+		"deletion-in-progress": one(func(c *Cluster, _ Names) { c.Deleting, c.Disputed, c.Unreferenced = true, true, true }),
+	}
+}
+
+// tools that write objects, or templates of them.
+func tools() map[string]Fixture {
+	templates := one(func(*Cluster, Names) {})
+	templates.ControlPlaneTemplates = 2
+	return map[string]Fixture{
+		"clusterclass-owned": one(func(c *Cluster, _ Names) {
+			c.Keeper, c.Network, c.ControlPlane, c.Unreferenced = Topology, c.Name+"-7xk2p", c.Name+"-m4v9q", true
+		}),
+		"control-plane-templates": templates,
+		"flux-managed":            one(func(c *Cluster, _ Names) { c.Keeper, c.Unreferenced = Flux, true }),
+		"argocd-managed":          one(func(c *Cluster, _ Names) { c.Keeper, c.Unreferenced = ArgoCD, true }),
+	}
+}
+
+// inDefault puts the templates into the namespace default, which other fixtures may do as well.
+func (c *Cluster) inDefault(names Names) *Recipe {
+	recipe := plain
+	recipe.Prefix = names.Prefix
+	c.Templates, c.Recipe = "default", &recipe
+	return &recipe
+}

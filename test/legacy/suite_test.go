@@ -1,0 +1,99 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// shared is an API server with every fixture, upgraded. The tests only read.
+var shared *world
+
+// world has every fixture, as it was made under the older definitions.
+type world struct {
+	*legacy.World
+	objects map[string]*legacy.Objects
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	w, err := legacy.Start(ctx, sandbox.Options{Log: os.Stderr})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
+		return 1
+	}
+	defer func() {
+		if err := w.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
+		}
+	}()
+	shared = &world{World: w, objects: map[string]*legacy.Objects{}}
+	if err := shared.build(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Making the fleet:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, w.Logs(sandbox.Manager, 40))
+	}
+	return code
+}
+
+// build makes every fixture under the older definitions, and upgrades.
+func (w *world) build(ctx context.Context) error {
+	group, groupContext := errgroup.WithContext(ctx)
+	results := make(chan *legacy.Objects, len(legacy.Named()))
+	for name, fixture := range legacy.Named() {
+		group.Go(func() error {
+			objects, err := w.Create(groupContext, fixture, legacy.NamesOf(name))
+			if err != nil {
+				return fmt.Errorf("fixture %s: %w", name, err)
+			}
+			results <- objects
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	close(results)
+	for objects := range results {
+		w.objects[objects.Namespace] = objects
+	}
+	if err := w.Upgrade(ctx); err == nil {
+		return fmt.Errorf("objects of %s went with their definition", legacy.OlderTemplate)
+	}
+	if _, err := w.TakeTemplates(ctx); err != nil {
+		return err
+	}
+	return w.Upgrade(ctx)
+}

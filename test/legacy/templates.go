@@ -1,0 +1,188 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+import (
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+)
+
+// Recipe is what a platform team put into the templates of a fleet.
+type Recipe struct {
+	// VPC and ControlPlane are the Terraform modules, and Variables are those that each of them is given.
+	VPC, ControlPlane                   string
+	VPCVariables, ControlPlaneVariables []string
+	// ProviderConfig has the credentials.
+	ProviderConfig string
+	// WithoutVPCSecret lets the template of the VPC name no Secret. Otherwise it is in VPCSecretNamespace, which is that of the
+	// template unless it says otherwise.
+	WithoutVPCSecret   bool
+	VPCSecretNamespace string
+	// Prefix is put before the names of templates, where those of several fixtures are in one namespace.
+	Prefix string
+}
+
+// Names of the templates.
+const (
+	VPCTemplate          = "vpc-template"
+	ControlPlaneTemplate = "eks-controlplane-template"
+	kubeconfigTemplate   = "eks-kubeconfig-template"
+	roleCheckTemplate    = "spot-role-check"
+	// roleCreateTemplate was never there in clusters that had the role already.
+	roleCreateTemplate = "spot-role-create"
+)
+
+// plain is a recipe that takes no AWS. Nothing runs it unless a test has a provider.
+var plain = Recipe{
+	VPC: `variable "cluster_name" {
+  type = string
+}
+
+variable "vpc_name" {
+  type = string
+}
+
+resource "terraform_data" "vpc" {
+  input = { name = var.vpc_name, cluster = var.cluster_name }
+}
+
+output "vpc_id" {
+  value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}"
+}
+`,
+	VPCVariables: []string{"cluster_name", "vpc_name"},
+	ControlPlane: `variable "cluster_name" {
+  type = string
+}
+
+variable "kubernetes_version" {
+  type = string
+}
+
+variable "region" {
+  type = string
+}
+
+resource "terraform_data" "eks" {
+  input = { name = var.cluster_name, version = var.kubernetes_version, region = var.region }
+}
+
+output "cluster_name" {
+  value = var.cluster_name
+}
+
+output "cluster_endpoint" {
+  value = "https://${upper(substr(terraform_data.eks.id, 0, 8))}.gr7.${var.region}.eks.amazonaws.com"
+}
+
+output "cluster_certificate_authority_data" {
+  value = base64encode(terraform_data.eks.id)
+}
+`,
+	ControlPlaneVariables: []string{"cluster_name", "kubernetes_version", "region"},
+	ProviderConfig:        "aws-provider-config",
+}
+
+const (
+	kubeconfigModule = `variable "cluster_name" {
+  type = string
+}
+
+variable "region" {
+  type = string
+}
+
+variable "cluster_endpoint" {
+  type = string
+}
+
+variable "cluster_certificate_authority_data" {
+  type = string
+}
+
+output "kubeconfig" {
+  sensitive = true
+  value = yamlencode({ apiVersion = "v1", kind = "Config", clusters = [{ name = var.cluster_name, cluster = {
+    server = var.cluster_endpoint, "certificate-authority-data" = var.cluster_certificate_authority_data
+  } }] })
+}
+`
+	roleCheckModule = `output "role_exists" {
+  value = "true"
+}
+`
+)
+
+// template makes a WorkspaceTemplate as people wrote it. Each variable of the module has a placeholder of its own name.
+func (r *Recipe) template(namespace, name, description, module string, variables []string) *infrav1beta1.WorkspaceTemplate {
+	t := &infrav1beta1.WorkspaceTemplate{ObjectMeta: meta(namespace, r.Prefix+name)}
+	t.Spec.Template.Metadata = &infrav1beta1.WorkspaceTemplateMetadata{Description: &description, Version: ptr.To("1.0.0")}
+	t.Spec.Template.Spec = infrav1beta1.WorkspaceSpec{
+		ProviderConfigRef: &infrav1beta1.ProviderConfigReference{Name: r.ProviderConfig},
+		ForProvider:       infrav1beta1.WorkspaceParameters{Source: "Inline", Module: module},
+	}
+	for _, variable := range variables {
+		t.Spec.Template.Spec.ForProvider.Vars = append(t.Spec.Template.Spec.ForProvider.Vars, infrav1beta1.Var{Key: variable, Value: "${" + variable + "}"})
+	}
+	return t
+}
+
+// templates of a namespace. That of the VPC names the Secret with a placeholder, the others leave it to those who use them.
+func (r *Recipe) templates(namespace string) []*infrav1beta1.WorkspaceTemplate {
+	vpc := r.template(namespace, VPCTemplate, "VPC", r.VPC, r.VPCVariables)
+	if !r.WithoutVPCSecret {
+		secret := &infrav1beta1.SecretReference{Name: "${WORKSPACE_NAME}-connection", Namespace: r.VPCSecretNamespace}
+		if secret.Namespace == "" {
+			secret.Namespace = namespace
+		}
+		vpc.Spec.Template.Spec.WriteConnectionSecretToRef = secret
+	}
+	return []*infrav1beta1.WorkspaceTemplate{
+		vpc,
+		r.template(namespace, ControlPlaneTemplate, "EKS control plane", r.ControlPlane, r.ControlPlaneVariables),
+		r.template(namespace, kubeconfigTemplate, "kubeconfig", kubeconfigModule,
+			[]string{"cluster_name", "region", "cluster_endpoint", "cluster_certificate_authority_data"}),
+		r.template(namespace, roleCheckTemplate, "role of spot instances", roleCheckModule, nil),
+	}
+}
+
+// rendered is the spec of a Workspace as the older CAPT made it: placeholders replaced in the values of variables and in the name
+// of the Secret, in whose place the WorkspaceTemplateApply may name another. It is not what today's renderer does on purpose:
+// tests compare the two.
+func rendered(template *infrav1beta1.WorkspaceTemplate, apply *infrav1beta1.WorkspaceTemplateApply, workspace string) infrav1beta1.WorkspaceSpec {
+	pairs := []string{"${WORKSPACE_NAME}", workspace}
+	for name, value := range apply.Spec.Variables {
+		pairs = append(pairs, "${"+name+"}", value)
+	}
+	replacer := strings.NewReplacer(pairs...)
+	spec := *template.Spec.Template.Spec.DeepCopy()
+	for i := range spec.ForProvider.Vars {
+		spec.ForProvider.Vars[i].Value = replacer.Replace(spec.ForProvider.Vars[i].Value)
+	}
+	if secret := spec.WriteConnectionSecretToRef; secret != nil {
+		secret.Name = replacer.Replace(secret.Name)
+	}
+	if secret := apply.Spec.WriteConnectionSecretToRef; secret != nil {
+		spec.WriteConnectionSecretToRef = secret.DeepCopy()
+	}
+	// What the older definitions filled into templates.
+	spec.DeletionPolicy, spec.ManagementPolicies, spec.ForProvider.Entrypoint = ptr.To("Delete"), []string{"*"}, ptr.To("")
+	return spec
+}

@@ -1,0 +1,193 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+// WebhooksOnly is how the manager runs while captctl migrates.
+const WebhooksOnly = "--webhooks-only"
+
+// World is an API server with the older CAPT's definitions, and after Upgrade with today's CAPT.
+type World struct {
+	*sandbox.Sandbox
+	// Admin is a client of the administrator, without warnings of old versions.
+	Admin client.WithWatch
+	// began is when the upgrade was done; what came before is no business of captctl.
+	began time.Time
+}
+
+// Start starts an API server with definitions of the older CAPT, provider-terraform and Cluster API, and with the audit log. Unless
+// the options say so, nobody works there.
+func Start(ctx context.Context, options sandbox.Options) (*World, error) {
+	options.NoCRDs, options.Manager, options.AuditLog, options.ClusterAPIDefinitions = true, false, true, true
+	_, file, _, _ := runtime.Caller(0)
+	test := filepath.Dir(filepath.Dir(file))
+	options.Manifests = append(options.Manifests, filepath.Join(test, "legacy", "definitions.yaml"), filepath.Join(test, "provider", "config", "crd"))
+	s, err := sandbox.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Sandbox: s}
+	if w.Admin, err = newClient(s.Config()); err == nil {
+		err = manifests.Apply(ctx, w.Admin, access()...)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	}
+	return w, nil
+}
+
+// newClient knows all kinds, and does not repeat the API server's warnings of old versions.
+func newClient(config *rest.Config) (client.WithWatch, error) {
+	config.WarningHandler = rest.NoWarnings{}
+	return client.NewWithWatch(config, client.Options{Scheme: builder.Scheme()})
+}
+
+// Client is one of a component or an identity of the sandbox: sandbox.Captctl, for example.
+func (w *World) Client(name string) (client.WithWatch, error) {
+	config, err := w.ConfigOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(config)
+}
+
+// Create makes a fixture.
+func (w *World) Create(ctx context.Context, fixture Fixture, names Names) (*Objects, error) {
+	return fixture.Create(ctx, w.Admin, names)
+}
+
+// Upgrade installs today's CAPT over the older one, with a manager that only converts and admits, and returns when v1beta2 is
+// served. Objects of OlderTemplate must be gone: they are the job of captctl migrate crds, or of TakeTemplates.
+func (w *World) Upgrade(ctx context.Context) error {
+	if err := w.removeOlderTemplates(ctx); err != nil {
+		return err
+	}
+	if err := w.Install(ctx, WebhooksOnly); err != nil {
+		return err
+	}
+	for _, kind := range migrate.Kinds() {
+		if err := w.awaitServed(ctx, kind); err != nil {
+			return err
+		}
+	}
+	w.began = time.Now()
+	return nil
+}
+
+// StartControllers ends the migration: the manager starts again, and reconciles.
+func (w *World) StartControllers(ctx context.Context, args ...string) error {
+	if err := w.StopComponent(ctx, sandbox.Manager); err != nil {
+		return err
+	}
+	return w.StartManager(ctx, args...)
+}
+
+// awaitServed returns when objects of a kind can be listed in today's version. A definition is established long before, when it
+// replaces another.
+func (w *World) awaitServed(ctx context.Context, kind migrate.Kind) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		last = w.Admin.List(ctx, list, client.Limit(1))
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s in %s: %w, last: %w", kind.Kind, kind.Version, err, last)
+	}
+	return nil
+}
+
+func olderTemplates() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(controlPlaneKind.GroupVersion().WithKind(OlderTemplate + "List"))
+	return list
+}
+
+// TakeTemplates does the first half of captctl migrate crds for tests that are not about it: it removes the objects of
+// OlderTemplate, and returns them.
+func (w *World) TakeTemplates(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list := olderTemplates()
+	if err := w.Admin.List(ctx, list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if err := w.Admin.Delete(ctx, list.Items[i].DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	return list.Items, nil
+}
+
+// removeOlderTemplates removes the definition that ours can not replace, unless somebody has done it.
+func (w *World) removeOlderTemplates(ctx context.Context) error {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	key := client.ObjectKey{Name: "captcontrolplanetemplates." + controlPlaneKind.Group}
+	err := w.Admin.Get(ctx, key, definition)
+	if apierrors.IsNotFound(err) || (err == nil && definition.Spec.Names.Kind != OlderTemplate) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	list := olderTemplates()
+	if err := w.Admin.List(ctx, list); err != nil {
+		return err
+	}
+	if len(list.Items) > 0 {
+		return fmt.Errorf("there are %d objects of kind %s; TakeTemplates, or captctl migrate crds, keeps them", len(list.Items), OlderTemplate)
+	}
+	if err := w.Admin.Delete(ctx, definition); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		err := w.Admin.Get(ctx, key, definition)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+// Requests of a user since the upgrade, in the order in which they were answered. Verbs select some; none means all.
+func (w *World) Requests(user string, verbs ...string) ([]auditv1.Event, error) {
+	return w.AuditEvents(audit.Filter{User: user, Verbs: verbs, Since: w.began})
+}
+
+// Writes of a user since the upgrade.
+func (w *World) Writes(user string) ([]auditv1.Event, error) {
+	return w.Requests(user, audit.Writes...)
+}
