@@ -96,6 +96,7 @@ func New(environment *cli.Environment) *cobra.Command {
 		change.NewResume(environment),
 		change.NewRollback(environment),
 		change.NewFinalize(environment),
+		files.NewManifests(environment),
 		files.NewBackup(environment),
 	)
 	return command
