@@ -41,9 +41,10 @@ func access() []*unstructured.Unstructured {
 	writing := []any{
 		rule(infrastructure, []any{"workspacetemplates", "workspacetemplateapplies", "captclusters", "captclustertemplates",
 			"workspacetemplates/status", "workspacetemplateapplies/status", "captclusters/status", "captclusters/finalizers"}, write),
-		// An API server with OwnerReferencesPermissionEnforcement wants it of who changes owner references; nothing is deleted.
-		rule(infrastructure, []any{"workspacetemplateapplies"}, []any{"delete"}),
 		rule(controlPlane, []any{"captcontrolplanes", "captcontrolplanetemplates", "captcontrolplanes/status", "captcontrolplanes/finalizers"}, write),
+		// The sandbox's API server protects owner references, which not all do: who changes one must be allowed to delete the object.
+		rule(infrastructure, []any{"workspacetemplateapplies", "captclusters"}, []any{"delete"}),
+		rule(controlPlane, []any{"captcontrolplanes"}, []any{"delete"}),
 		rule(controlPlane, []any{"captcontrolplanetemplates"}, []any{"create"}), // migrate crds puts them back.
 		rule([]any{clusterKind.Group}, []any{"clusters", "clusters/finalizers"}, write),
 		rule([]any{"apiextensions.k8s.io"}, []any{"customresourcedefinitions/status"}, write),

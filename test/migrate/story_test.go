@@ -17,16 +17,12 @@ limitations under the License.
 package migrate_test
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,12 +52,18 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	frozen, runs, workspaces := time.Now(), w.runs(), w.workspaces()
 	require.Len(t, workspaces, len(fleet.Adoptions)+len(neighbours.Adoptions))
 
-	// An operator looks, and plans.
+	// An operator looks, plans, and has the plan carried out. A second time there is nothing left to write.
+	dir := t.TempDir()
+	plan, run := filepath.Join(dir, "plan.json"), []string{"--quiet=1ms", "--journal-dir=" + filepath.Join(dir, "journal")}
 	require.Contains(t, w.captctl(migrate.Done, "inspect"), "fleet")
-	planFile := filepath.Join(t.TempDir(), "plan.json")
-	w.captctl(migrate.Pending, "plan", "--out="+planFile)
-	w.adoptByHand(planFile)
+	w.captctl(migrate.Done, "preflight", "--quiet=1ms")
+	w.captctl(migrate.Pending, "plan", "--out="+plan)
+	apply := append([]string{"apply", plan, "--backup=" + filepath.Join(dir, "backup")}, run...)
+	w.captctl(migrate.Done, apply...)
+	written := len(w.written())
+	w.captctl(migrate.Done, apply...)
 	w.captctl(migrate.Done, "plan", "--scope=adopt")
+	require.Len(t, w.written(), written)
 
 	// The manager starts to reconcile, and has nothing to do.
 	require.NoError(t, w.StartControllers(t.Context()))
@@ -106,33 +108,16 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	require.Contains(t, left, "shop-eks-controlplane")
 }
 
-// adoptByHand carries the adoption of a plan out without captctl's executor.
-func (w *world) adoptByHand(planFile string) {
+// written are captctl's writes of objects that are not its own: the lock and the journal.
+func (w *world) written() []string {
 	w.Helper()
-	file, err := os.Open(planFile)
+	events, err := w.Writes(sandbox.CaptctlUser)
 	require.NoError(w, err)
-	defer func() { _ = file.Close() }()
-	plan, err := migrate.ReadPlan(file)
-	require.NoError(w, err)
-	require.Empty(w, plan.Undecided())
-	c, err := w.Client(sandbox.Captctl)
-	require.NoError(w, err)
-	steps := plan.Grants
-	for _, unit := range plan.Units {
-		steps = append(steps, unit.Steps...)
-	}
-	for _, step := range steps {
-		patch, err := json.Marshal(step.Patch)
-		require.NoError(w, err)
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(schema.GroupVersionKind{Group: step.Object.Group, Version: migrate.Version, Kind: step.Object.Kind})
-		object.SetNamespace(step.Object.Namespace)
-		object.SetName(step.Object.Name)
-		if step.Subresource == "status" {
-			err = c.Status().Patch(w.Context(), object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(migrate.FieldManager))
-		} else {
-			err = c.Patch(w.Context(), object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(migrate.FieldManager))
+	var written []string
+	for _, event := range events {
+		if own := event.ObjectRef.Resource == "leases" || event.ObjectRef.Resource == "configmaps"; !own && event.ObjectRef.Resource != "selfsubjectaccessreviews" {
+			written = append(written, event.Verb+" "+event.ObjectRef.Resource+" "+event.ObjectRef.Name+" "+event.RequestURI)
 		}
-		require.NoError(w, err, "%s: %s: %s", step.Object, step.Why, patch)
 	}
+	return written
 }
