@@ -55,8 +55,9 @@ type export struct {
 	// Checksum is the SHA-256 of the manifest without it.
 	Checksum string `json:"checksum"`
 
-	// items are the objects themselves, in the same order.
-	items []unstructured.Unstructured
+	// items are the objects themselves, in the same order, and definition the definition.
+	items      []unstructured.Unstructured
+	definition unstructured.Unstructured
 }
 
 // exported is an object of which a file holds everything that the API server has.
@@ -192,9 +193,11 @@ func readExport(backup string) (*export, error) {
 	if sum, err := e.sum(); err != nil || sum != e.Checksum || e.Kind != "DefinitionExport" {
 		return nil, damaged(manifestName, errors.New("its checksum is wrong"))
 	}
-	if _, err := readObjects(folder, []exported{e.Definition}); err != nil {
+	definitions, err := readObjects(folder, []exported{e.Definition})
+	if err != nil {
 		return nil, err
 	}
+	e.definition = definitions[0]
 	if e.items, err = readObjects(folder, e.Objects); err != nil {
 		return nil, err
 	}

@@ -47,15 +47,15 @@ func (r *run) remove(ctx context.Context) error {
 		return fmt.Errorf("the export in %s is of an earlier definition, and would be replaced by another one: name another folder, "+
 			"or create its objects again with --restore", r.options.Backup)
 	}
-	objects, err := r.live(ctx)
+	list, err := r.live(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.unblocked(ctx, objects); err != nil {
+	if err := r.unblocked(ctx, list.Items); err != nil {
 		return err
 	}
 	if r.options.DryRun {
-		return r.foretell(objects)
+		return r.foretell(list.Items)
 	}
 	for range attempts {
 		err = r.removeOnce(ctx)
@@ -126,42 +126,50 @@ func (r *run) removeOnce(ctx context.Context) error {
 	if err := r.removeFinalizers(ctx, objects); err != nil {
 		return err
 	}
-	// Nothing may come between this look and the DELETE.
-	if objects, err = r.live(ctx); err != nil {
+	last, err := r.live(ctx)
+	if err != nil {
 		return err
 	}
-	if !r.saved.holds(objects) {
+	if !r.saved.holds(last.Items) {
 		return errChanged
 	}
+	// No API can delete a definition on the condition that nothing was created since that look. So what comes is watched.
+	w, err := r.watch(ctx, last)
+	if err != nil {
+		return err
+	}
 	if err := r.deleteDefinition(ctx); err != nil {
+		w.stop()
 		return err
 	}
 	r.tell(StepExport, true, names, "%d objects are exported to %s", len(names), r.options.Backup)
 	if len(finalizers) > 0 {
 		r.tell(StepFinalizers, true, finalizers, "finalizers were removed from %d objects", len(finalizers))
 	}
-	return r.awaitRemoval(ctx)
+	gone := r.awaitRemoval(ctx)
+	return errors.Join(r.exportLate(w.late()), gone)
 }
 
-// live lists the objects of the definition, in every namespace, as they are stored.
-func (r *run) live(ctx context.Context) ([]unstructured.Unstructured, error) {
-	var objects []unstructured.Unstructured
+// live lists the objects of the definition, in every namespace, as they are stored, with the resource version of the list.
+func (r *run) live(ctx context.Context) (*unstructured.UnstructuredList, error) {
+	all := &unstructured.UnstructuredList{}
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := r.templates.List(ctx, options)
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
 		}
-		objects = append(objects, page.Items...)
+		all.Items = append(all.Items, page.Items...)
+		all.SetResourceVersion(page.GetResourceVersion())
 		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return objects, nil
+			return all, nil
 		}
 	}
 }
 
 // exportVerified exports what is there, reads the files again and compares them with what is there then.
 func (r *run) exportVerified(ctx context.Context) ([]unstructured.Unstructured, error) {
-	objects, err := r.live(ctx)
+	list, err := r.live(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,15 +179,16 @@ func (r *run) exportVerified(ctx context.Context) ([]unstructured.Unstructured, 
 	}
 	definition := &unstructured.Unstructured{Object: content}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	if err := writeExport(r.options.Backup, r.cluster, r.options.Clock.Now(), definition, objects); err != nil {
+	if err := writeExport(r.options.Backup, r.cluster, r.options.Clock.Now(), definition, list.Items); err != nil {
 		return nil, err
 	}
 	if r.saved, err = readExport(r.options.Backup); err != nil {
 		return nil, err
 	}
-	if objects, err = r.live(ctx); err != nil {
+	if list, err = r.live(ctx); err != nil {
 		return nil, err
 	}
+	objects := list.Items
 	versions := map[types.UID]string{}
 	for _, object := range r.saved.Objects {
 		versions[object.UID] = object.ResourceVersion
@@ -273,10 +282,11 @@ func (r *run) deleteDefinition(ctx context.Context) error {
 
 // finishRemoval waits for a deletion that is under way, if all that it takes is exported.
 func (r *run) finishRemoval(ctx context.Context) error {
-	objects, err := r.live(ctx)
+	list, err := r.live(ctx)
 	if err != nil {
 		return err
 	}
+	objects := list.Items
 	known := map[types.UID]bool{}
 	if r.saved != nil && r.saved.Definition.UID == r.definition.UID {
 		for _, object := range r.saved.Objects {

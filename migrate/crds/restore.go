@@ -143,14 +143,14 @@ func (r *run) fresh(ctx context.Context, saved *unstructured.Unstructured, kind 
 	fresh.SetAnnotations(saved.GetAnnotations())
 	var owners []metav1.OwnerReference
 	for _, reference := range saved.GetOwnerReferences() {
-		owner, err := r.owner(ctx, saved.GetNamespace(), reference)
+		why, err := r.checkOwner(ctx, saved.GetNamespace(), &reference)
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case owner == nil:
-			dropped = append(dropped, fmt.Sprintf("the owner of %s, %s %s: it is gone", client.ObjectKeyFromObject(saved), reference.Kind, reference.Name))
+		case why != "":
+			dropped = append(dropped, fmt.Sprintf("the owner of %s, %s %s: %s", client.ObjectKeyFromObject(saved), reference.Kind, reference.Name, why))
 		default:
-			owners = append(owners, *owner)
+			owners = append(owners, reference)
 		}
 	}
 	if len(owners) > 0 {
@@ -159,11 +159,11 @@ func (r *run) fresh(ctx context.Context, saved *unstructured.Unstructured, kind 
 	return fresh, dropped, nil
 }
 
-// owner is a reference to an owner that is still there, in a version that is served; nil if it can not be seen.
-func (r *run) owner(ctx context.Context, namespace string, reference metav1.OwnerReference) (*metav1.OwnerReference, error) {
+// checkOwner says why an owner can not be one any more; empty if it can. The reference gets a version that is served.
+func (r *run) checkOwner(ctx context.Context, namespace string, reference *metav1.OwnerReference) (why string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {
-		return nil, fmt.Errorf("reading the owner %s %s: %w", reference.Kind, reference.Name, err)
+		return "", fmt.Errorf("reading the owner %s %s: %w", reference.Kind, reference.Name, err)
 	}
 	kind := schema.GroupKind{Group: version.Group, Kind: reference.Kind}
 	mapping, err := r.client.RESTMapper().RESTMapping(kind, version.Version)
@@ -172,21 +172,23 @@ func (r *run) owner(ctx context.Context, namespace string, reference metav1.Owne
 	}
 	switch {
 	case meta.IsNoMatchError(err):
-		return nil, nil
+		return "its kind is not installed", nil
 	case err != nil:
-		return nil, fmt.Errorf("looking for the kind %s of an owner: %w", kind, err)
+		return "", fmt.Errorf("looking for the kind %s of an owner: %w", kind, err)
 	}
-	there := &metav1.PartialObjectMetadata{}
-	there.SetGroupVersionKind(mapping.GroupVersionKind)
-	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: reference.Name}, there)
+	owner := &metav1.PartialObjectMetadata{}
+	owner.SetGroupVersionKind(mapping.GroupVersionKind)
+	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: reference.Name}, owner)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), err == nil && there.UID != reference.UID:
-		return nil, nil
+	case apierrors.IsForbidden(err):
+		return "the permission to look whether it is there is missing", nil
+	case apierrors.IsNotFound(err), err == nil && owner.UID != reference.UID:
+		return "it is gone", nil
 	case err != nil:
-		return nil, fmt.Errorf("looking for the owner %s %s: %w", reference.Kind, reference.Name, err)
+		return "", fmt.Errorf("looking for the owner %s %s: %w", reference.Kind, reference.Name, err)
 	}
 	reference.APIVersion = mapping.GroupVersionKind.GroupVersion().String()
-	return &reference, nil
+	return "", nil
 }
 
 // covers tells whether all that is wanted is there. The definition of today may have added defaults.

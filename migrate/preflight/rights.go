@@ -144,7 +144,7 @@ func table() []row {
 		{phases: []Phase{Backup}, resources: []string{"secrets"}, verbs: []string{"list"}, optional: noState},
 		{phases: []Phase{Definitions}, resources: []string{"namespaces"}, verbs: []string{"get"}},
 		{phases: []Phase{Definitions}, group: extensions, resources: []string{"customresourcedefinitions"}, verbs: []string{"get", "delete"}, names: []string{"captcontrolplanetemplates." + controlPlane}},
-		{phases: []Phase{Definitions}, group: controlPlane, resources: []string{"captcontrolplanetemplates"}, verbs: []string{"create", "get", "list", "patch"}},
+		{phases: []Phase{Definitions}, group: controlPlane, resources: []string{"captcontrolplanetemplates"}, verbs: []string{"create", "get", "list", "patch", "watch"}},
 		{phases: []Phase{Definitions}, group: clusterAPI, resources: []string{"clusterclasses", "clusters"}, verbs: reading},
 	}
 	for _, kind := range migrate.Kinds() {
