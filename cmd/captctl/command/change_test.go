@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +86,9 @@ func TestAPlanIsCarriedOutOnceAndItsStateIsShown(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, out, `"kind": "Result"`)
 	assert.Empty(t, errOut, "a program sees no progress")
+	out, _, err = w.run(t, "migrate", "verify", file)
+	require.NoError(t, err)
+	assert.Contains(t, out, "OK      WorkspacesUntouched")
 	for _, command := range []string{"resume", "rollback"} {
 		_, _, err = w.run(t, "migrate", command, idOf(t, file), "--journal-dir", folder)
 		require.NoError(t, err, command)
@@ -96,6 +100,43 @@ func TestAPlanIsCarriedOutOnceAndItsStateIsShown(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "backup", "more"), nil, 0o600))
 	_, _, err = w.run(t, "migrate", "backup", "verify", filepath.Join(folder, "backup"))
 	assert.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err))
+}
+
+func TestAPromiseThatWasNotKeptIsShownAndHasAnExitCode(t *testing.T) {
+	w := fleet()
+	file := planned(t, w)
+	require.NoError(t, w.connected.Delete(t.Context(), w.objects[3]))
+	out, errOut, err := w.run(t, "migrate", "verify", file, "-o", "json")
+	assert.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err))
+	assert.Empty(t, errOut)
+	assert.Contains(t, out, `"kind": "VerifyReport"`)
+	assert.Contains(t, out, `"ok": false`)
+}
+
+func TestFinalizeProvesFirst(t *testing.T) {
+	w := fleet()
+	file := planned(t, w)
+	_, _, err := w.run(t, "migrate", "finalize", file, "--yes")
+	assert.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err), "the definitions of this world are not CAPT's: %v", err)
+	assert.Equal(t, []preflight.Phase{preflight.Storage, preflight.Finalize}, w.asked.Phases)
+}
+
+func TestPlansOfTheClusterAreCompleted(t *testing.T) {
+	w := fleet()
+	file := planned(t, w)
+	_, _, err := w.run(t, "migrate", "apply", file, "--backup", filepath.Join(t.TempDir(), "b"), "--journal-dir", t.TempDir())
+	require.NoError(t, err)
+	for _, command := range []string{"status", "resume", "rollback"} {
+		out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", command, "")
+		require.NoError(t, err)
+		assert.Equal(t, idOf(t, file)+"\n:4\n", out)
+	}
+	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "inspect", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "capt-system\ndefault\nkube-system\n:4\n", out)
+	out, _, err = w.run(t, cobra.ShellCompRequestCmd, "migrate", "rollback", "x", "--object", "")
+	require.NoError(t, err)
+	assert.Contains(t, out, "CAPTControlPlane/\n")
 }
 
 func TestNothingIsWrittenWhenPreflightFails(t *testing.T) {

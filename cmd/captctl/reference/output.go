@@ -35,6 +35,7 @@ import (
 	"github.com/capt-provider/capt/migrate/execute"
 	"github.com/capt-provider/capt/migrate/preflight"
 	"github.com/capt-provider/capt/migrate/storage"
+	"github.com/capt-provider/capt/migrate/verify"
 )
 
 // module is where the types are that are described here; others are described elsewhere.
@@ -53,6 +54,7 @@ var kinds = []struct {
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "A person writes it, in YAML or JSON, for `captctl migrate plan --decisions`."},
 	{"Result", reflect.TypeFor[execute.Result](), "`captctl migrate apply`, `resume` and `rollback` print it."},
 	{"Status", reflect.TypeFor[look.Status](), "`captctl migrate status` prints it."},
+	{"VerifyReport", reflect.TypeFor[verify.Report](), "`captctl migrate verify` prints it."},
 	{"FinalizeReport", reflect.TypeFor[storage.Report](), "`captctl migrate finalize` prints it."},
 	{"ManifestsReport", reflect.TypeFor[files.ManifestsReport](), "`captctl migrate manifests` prints it."},
 	{"BackupReport", reflect.TypeFor[files.BackupReport](), "`captctl migrate backup verify` prints it."},
