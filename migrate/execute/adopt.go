@@ -18,7 +18,6 @@ package execute
 
 import (
 	"context"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,20 +42,11 @@ func (a *application) adopt(ctx context.Context) error {
 	if err := a.canary(ctx, canaries); err != nil {
 		return err
 	}
-	var workers errgroup.Group
-	workers.SetLimit(a.Workers)
-	for i := range a.units {
-		if a.stopped(ctx) {
-			break
-		}
+	a.inParallel(ctx, len(a.units), func(i int) {
 		if !canaries[i] {
-			workers.Go(func() error {
-				a.adoptUnit(ctx, a.units[i])
-				return nil
-			})
+			a.adoptUnit(ctx, a.units[i])
 		}
-	}
-	_ = workers.Wait() // No unit stops another one.
+	})
 	return ended(ctx)
 }
 
@@ -120,6 +110,21 @@ func (r *run) make(ctx context.Context, c *change) (wrote, ok bool) {
 	return wrote, err == nil
 }
 
+// inParallel does n things, as many at a time as there are workers, until nothing new may be begun.
+func (r *run) inParallel(ctx context.Context, n int, do func(i int)) {
+	var workers errgroup.Group
+	workers.SetLimit(r.Workers)
+	for i := range n {
+		workers.Go(func() error {
+			if !r.stopped(ctx) {
+				do(i)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait()
+}
+
 // stopped tells whether nothing new may be begun.
 func (r *run) stopped(ctx context.Context) bool {
 	return ctx.Err() != nil || r.record.failed() > r.MaxFailures
@@ -152,24 +157,15 @@ func (r *run) storage(ctx context.Context, phase journal.Phase, items []migrate.
 		return err
 	}
 	rewriter := r.NewRewriter(r.writes)
-	var workers errgroup.Group
-	workers.SetLimit(r.Workers)
-	for _, item := range items {
-		if r.stopped(ctx) {
-			break
-		}
-		workers.Go(func() error {
-			changed := false
-			err := retry.Do(ctx, func(ctx context.Context) (err error) {
-				changed, err = do(ctx, rewriter, item)
-				return err
-			})
-			if err == nil || ctx.Err() == nil {
-				r.record.settle(ctx, &r.record.state.Storage, item.ObjectRef, "", fmt.Sprintf("%s in %s", phase, migrate.Version), changed, err)
-			}
-			return nil
+	r.inParallel(ctx, len(items), func(i int) {
+		changed := false
+		err := retry.Do(ctx, func(ctx context.Context) (err error) {
+			changed, err = do(ctx, rewriter, items[i])
+			return err
 		})
-	}
-	_ = workers.Wait() // No object stops another one.
+		if err == nil || ctx.Err() == nil {
+			r.record.settle(ctx, &r.record.state.Storage, items[i].ObjectRef, "", "is stored in "+migrate.Version, changed, err)
+		}
+	})
 	return ended(ctx)
 }

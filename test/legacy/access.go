@@ -41,6 +41,8 @@ func access() []*unstructured.Unstructured {
 	writing := []any{
 		rule(infrastructure, []any{"workspacetemplates", "workspacetemplateapplies", "captclusters", "captclustertemplates",
 			"workspacetemplates/status", "workspacetemplateapplies/status", "captclusters/status", "captclusters/finalizers"}, write),
+		// An API server with OwnerReferencesPermissionEnforcement wants it of who changes owner references; nothing is deleted.
+		rule(infrastructure, []any{"workspacetemplateapplies"}, []any{"delete"}),
 		rule(controlPlane, []any{"captcontrolplanes", "captcontrolplanetemplates", "captcontrolplanes/status", "captcontrolplanes/finalizers"}, write),
 		rule(controlPlane, []any{"captcontrolplanetemplates"}, []any{"create"}), // migrate crds puts them back.
 		rule([]any{clusterKind.Group}, []any{"clusters", "clusters/finalizers"}, write),

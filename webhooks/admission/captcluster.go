@@ -37,6 +37,7 @@ func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster]
 		keep: func(old, captCluster *infrav1.CAPTCluster) {
 			keepReference(old.Spec.WorkspaceTemplateApplyRef, &captCluster.Spec.WorkspaceTemplateApplyRef)
 		},
+		unsaid: keepCluster,
 	}
 }
 

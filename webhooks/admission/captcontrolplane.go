@@ -32,7 +32,7 @@ func setupCAPTControlPlane(mgr ctrl.Manager, cached, live world) error {
 }
 
 func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {
-	return &defaults[*controlplanev1.CAPTControlPlane]{world: world, create: referControlPlane, keep: keepWritten}
+	return &defaults[*controlplanev1.CAPTControlPlane]{world: world, create: referControlPlane, keep: keepWritten, unsaid: keepControlPlane}
 }
 
 // referControlPlane writes down which WorkspaceTemplateApply a new CAPTControlPlane will have. One that names no template is

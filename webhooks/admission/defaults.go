@@ -43,6 +43,8 @@ type defaults[T client.Object] struct {
 	// keep puts back what is written once and an update leaves out, as happens when a manifest that never had it replaces
 	// the object. Only captctl migrate takes it back.
 	keep func(old, object T)
+	// unsaid puts back what a write in an older version has no words for, and wipes therefore.
+	unsaid func(old, object T)
 }
 
 // Handle implements admission.Handler.
@@ -82,6 +84,9 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 		return nil // What a rollback leaves out, an adoption has written.
 	}
 	d.keep(old, object)
+	if inOlderVersion(request) {
+		d.unsaid(old, object)
+	}
 	return nil
 }
 

@@ -26,7 +26,16 @@ import (
 )
 
 func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ world) error {
-	return serve(mgr, nil, workspaceTemplateRules(cached))
+	return serve(mgr, workspaceTemplateDefaults(), workspaceTemplateRules(cached))
+}
+
+// workspaceTemplateDefaults have nothing to fill in. They are there for writes in an older version.
+func workspaceTemplateDefaults() *defaults[*infrav1.WorkspaceTemplate] {
+	return &defaults[*infrav1.WorkspaceTemplate]{
+		create: func(context.Context, validation.World, *infrav1.WorkspaceTemplate) error { return nil },
+		keep:   func(_, _ *infrav1.WorkspaceTemplate) {},
+		unsaid: keepTemplate,
+	}
 }
 
 func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemplate] {

@@ -60,6 +60,7 @@ func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.W
 				apply.Spec.WorkspaceName = old.Spec.WorkspaceName
 			}
 		},
+		unsaid: keepApply,
 	}
 }
 

@@ -24,6 +24,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/migration/change"
+	"github.com/capt-provider/capt/cmd/captctl/migration/files"
 	"github.com/capt-provider/capt/cmd/captctl/migration/look"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -85,8 +87,17 @@ func New(environment *cli.Environment) *cobra.Command {
 	}
 	command.AddCommand(
 		look.NewInspect(environment),
+		look.NewPreflight(environment),
+		change.NewCRDs(environment),
 		look.NewPlan(environment),
 		look.NewShow(environment),
+		change.NewApply(environment),
+		look.NewStatus(environment),
+		change.NewResume(environment),
+		change.NewRollback(environment),
+		change.NewFinalize(environment),
+		files.NewManifests(environment),
+		files.NewBackup(environment),
 	)
 	return command
 }

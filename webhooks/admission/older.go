@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package admission
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// An older version has no words for some fields. What is in them travels in the conversion-data annotation, which a manifest in
+// Git does not have: kubectl replace, and every tool that writes objects whole, leaves it out. Such a write says nothing of
+// those fields, and must not wipe them. Nor may it write them, by an annotation of its own making. So they are what they were.
+
+// keepCluster is that for a CAPTCluster. What belongs to one source of the VPC goes with it.
+func keepCluster(old, captCluster *infrav1.CAPTCluster) {
+	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
+	now.ConnectionSecretRef = nil
+	if now.ExistingID == before.ExistingID {
+		now.ConnectionSecretRef = before.ConnectionSecretRef.DeepCopy()
+	}
+	if now.Template != nil && before.Template != nil {
+		now.Template.Variables = maps.Clone(before.Template.Variables)
+	}
+}
+
+// keepControlPlane is that for a CAPTControlPlane. An endpoint that adoption has repaired is not broken again.
+func keepControlPlane(old, controlPlane *controlplanev1.CAPTControlPlane) {
+	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
+	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
+	if before.Timeouts.SecretSeconds != nil && now.Timeouts != (controlplanev1.Timeouts{}) {
+		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
+	}
+	if repaired := validation.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
+		now.ControlPlaneEndpoint = repaired
+	}
+}
+
+// keepTemplate is that for a WorkspaceTemplate.
+func keepTemplate(old, template *infrav1.WorkspaceTemplate) {
+	before, now := old.Spec.DeepCopy(), &template.Spec
+	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
+	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
+		is.Kind = was.Kind
+	}
+	was, is := &before.Template.Spec.ForProvider, &now.Template.Spec.ForProvider
+	if was.Source == is.Source && is.Source != terraform.SourceInline {
+		is.RemotePullPolicy = was.RemotePullPolicy
+	}
+}
+
+// keepApply is that for a WorkspaceTemplateApply. That it retains its Workspace could be said in v1beta1. But what captctl said on
+// adoption, no older manifest knows: without this, such a manifest would have the Workspace of a helper destroyed with it.
+func keepApply(old, apply *infrav1.WorkspaceTemplateApply) {
+	for i := range apply.Spec.WaitForSecrets {
+		now := &apply.Spec.WaitForSecrets[i]
+		now.Keys = nil
+		for _, before := range old.Spec.WaitForSecrets {
+			if before.Name == now.Name && before.Namespace == now.Namespace {
+				now.Keys = slices.Clone(before.Keys)
+			}
+		}
+	}
+	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && writtenByMigration(old.ManagedFields, "spec", "deletionPolicy") {
+		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
+	}
+}
+
+// writtenByMigration tells whether captctl migrate was the last to write a field.
+func writtenByMigration(managed []metav1.ManagedFieldsEntry, path ...any) bool {
+	field := fieldpath.MakePathOrDie(path...)
+	return slices.ContainsFunc(managed, func(entry metav1.ManagedFieldsEntry) bool {
+		if entry.Manager != naming.MigrationFieldManager || entry.FieldsV1 == nil {
+			return false
+		}
+		fields := fieldpath.NewSet()
+		return fields.FromJSON(entry.FieldsV1.GetRawReader()) == nil && fields.Has(field)
+	})
+}
