@@ -63,10 +63,11 @@ func main() {
 }
 
 func run() error {
-	kubeconfig := flag.String("kubeconfig", "", "path")
-	qps := flag.Float64("qps", 20, "requests a second")
-	workers := flag.Int("workers", 4, "objects at a time")
-	flag.Parse()
+	flags := flag.NewFlagSet("rewrite", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "path")
+	qps := flags.Float64("qps", 20, "requests a second")
+	workers := flags.Int("workers", 4, "objects at a time")
+	_ = flags.Parse(os.Args[1:]) // It ends the program when they are wrong.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
