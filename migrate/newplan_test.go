@@ -249,6 +249,20 @@ func TestTwoControlPlanesThatClaimOneGetNone(t *testing.T) {
 	assert.Len(t, decided.Units, 2)
 }
 
+func TestOnlyWhatSpeaksOfAnOlderVersionIsRewritten(t *testing.T) {
+	s := newScene("demo", "default").withWorkspaces(t)
+	fleet := snapshot(t, s)
+	fleet.Older[s.plane.UID] = false
+	got, err := migrate.NewPlan(fleet, migrate.PlanOptions{Scope: migrate.ScopeStorage, Now: now})
+	require.NoError(t, err)
+	var kinds []string
+	for _, item := range got.Storage {
+		kinds = append(kinds, item.Kind)
+	}
+	assert.Equal(t, []string{"WorkspaceTemplate", "WorkspaceTemplate", "WorkspaceTemplateApply", "WorkspaceTemplateApply", "CAPTCluster"}, kinds)
+	assert.Empty(t, got.Units)
+}
+
 func TestADecisionAboutNothingIsAnError(t *testing.T) {
 	s := newScene("demo", "default").withWorkspaces(t)
 	_, err := migrate.NewPlan(snapshot(t, s), migrate.PlanOptions{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})

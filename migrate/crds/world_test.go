@@ -122,7 +122,7 @@ func loadDefinitions() error {
 	if ours, err = named(all); err != nil {
 		return err
 	}
-	if all, err = manifests.Load("../../test/conversion/testdata/legacy/definitions.yaml"); err != nil {
+	if all, err = manifests.Load("../../test/legacy/definitions.yaml"); err != nil {
 		return err
 	}
 	older, err = named(all)

@@ -189,4 +189,3 @@ func merge(t *testing.T, object *unstructured.Unstructured, patch string) {
 	t.Helper()
 	require.NoError(t, admin.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
-
