@@ -142,12 +142,13 @@ func (f *fleet) endpoints() (findings []Finding) {
 	return findings
 }
 
-// storage lists all objects in scope, in the order of Kinds.
+// storage lists the objects in scope that still speak of an older version, in the order of Kinds. Which bytes are stored can not be
+// read; that is what finalize proves.
 func (f *fleet) storage() []StorageItem {
 	var items []StorageItem
 	for _, kind := range Kinds() {
 		for _, object := range f.objects(kind.Kind) {
-			if !f.inScope(object) {
+			if !f.inScope(object) || !f.Older[object.GetUID()] {
 				continue
 			}
 			item := StorageItem{ObjectRef: Ref(kind.Kind, object)}

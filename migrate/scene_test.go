@@ -184,6 +184,7 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 		content["status"] = map[string]any{}
 	}
 	snapshot.Raw[object.GetUID()] = raw
+	snapshot.Older[object.GetUID()] = true
 }
 
 var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)

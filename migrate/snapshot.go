@@ -59,7 +59,8 @@ type Snapshot struct {
 	// Raw are CAPT's objects as the API server has them, without status and managedFields, by UID. The status of one that has any
 	// is an empty map.
 	Raw map[types.UID]*unstructured.Unstructured
-	// Older are CAPT's objects that have an entry of managedFields, or an owner reference, of an older version, by UID.
+	// Older are CAPT's objects that have an entry of managedFields, or an owner reference, of an older version, by UID; and those
+	// without managedFields, which do not tell who wrote them.
 	Older map[types.UID]bool
 }
 
@@ -181,9 +182,10 @@ func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// hasOlder tells whether an object still speaks of an older version of CAPT, in an owner reference or in managedFields.
+// hasOlder tells whether an object still speaks of an older version of CAPT, or may: in an owner reference or in managedFields.
 func hasOlder(object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return IsOlder(ref.APIVersion) }) ||
+	return len(object.GetManagedFields()) == 0 ||
+		slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return IsOlder(ref.APIVersion) }) ||
 		slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return IsOlder(entry.APIVersion) })
 }
 

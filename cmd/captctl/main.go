@@ -44,11 +44,13 @@ func main() {
 	os.Exit(int(report(ctx, streams, err)))
 }
 
-// report says what went wrong, and returns the exit code. What is merely pending has been printed already.
+// report says what went wrong, and returns the exit code. That something is pending is no error.
 func report(ctx context.Context, streams genericiooptions.IOStreams, err error) migrate.Outcome {
 	outcome := migrate.OutcomeOf(err)
 	switch {
-	case err == nil || outcome == migrate.Pending:
+	case err == nil:
+	case outcome == migrate.Pending:
+		fmt.Fprintln(streams.ErrOut, cli.Line(err))
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(streams.ErrOut, "Error: interrupted:", cli.Line(err))
 	default:

@@ -56,6 +56,8 @@ type About struct {
 	Taken           metav1.Time `json:"taken"`
 	// Files says how many objects each of them has.
 	Files map[string]int `json:"files"`
+	// StateUnknown says why the versions of Terraform state are not known: who made the backup may not list Secrets.
+	StateUnknown string `json:"stateUnknown,omitempty"`
 }
 
 // Write backs up the fleet that a plan is for, into a folder that does not exist yet or is empty. The folder is there when all
@@ -80,6 +82,9 @@ func Write(ctx context.Context, reader client.Reader, dir string, plan *migrate.
 	sum, err := w.write(ctx)
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("making the backup: %w", err), os.RemoveAll(partial))
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // It is empty.
+		return "", fmt.Errorf("making the backup: %w", err)
 	}
 	if err := os.Rename(partial, dir); err != nil {
 		return "", fmt.Errorf("making the backup: %w", err)

@@ -18,7 +18,6 @@ package execute
 
 import (
 	"context"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,20 +42,11 @@ func (a *application) adopt(ctx context.Context) error {
 	if err := a.canary(ctx, canaries); err != nil {
 		return err
 	}
-	var workers errgroup.Group
-	workers.SetLimit(a.Workers)
-	for i := range a.units {
-		if a.stopped(ctx) {
-			break
-		}
+	a.inParallel(ctx, len(a.units), func(i int) {
 		if !canaries[i] {
-			workers.Go(func() error {
-				a.adoptUnit(ctx, a.units[i])
-				return nil
-			})
+			a.adoptUnit(ctx, a.units[i])
 		}
-	}
-	_ = workers.Wait() // No unit stops another one.
+	})
 	return ended(ctx)
 }
 
@@ -89,10 +79,22 @@ func (a *application) canary(ctx context.Context, units map[int]bool) error {
 	case a.Verify == nil || a.DryRun:
 		return nil
 	}
-	if err := a.Verify(ctx); err != nil {
+	if err := a.Verify(ctx, a.part(units)); err != nil {
 		return migrate.NotVerified.Errorf("canary %s was adopted, but is not fine, and no other was begun: %w", a.Canary, err)
 	}
 	return nil
+}
+
+// part is the plan as if it were for some units only.
+func (a *application) part(units map[int]bool) *migrate.Plan {
+	part := *a.plan
+	part.Scope, part.Units, part.Storage = migrate.ScopeAdopt, nil, nil
+	for i := range a.units {
+		if units[i] {
+			part.Units = append(part.Units, *a.units[i].Unit)
+		}
+	}
+	return &part
 }
 
 // adoptUnit makes the changes of a unit, until one fails: what refers to another object is written after it.
@@ -118,6 +120,21 @@ func (r *run) make(ctx context.Context, c *change) (wrote, ok bool) {
 	}
 	r.record.settle(ctx, &r.record.state.Steps, c.object, c.subresource, c.why, wrote, err)
 	return wrote, err == nil
+}
+
+// inParallel does n things, as many at a time as there are workers, until nothing new may be begun.
+func (r *run) inParallel(ctx context.Context, n int, do func(i int)) {
+	var workers errgroup.Group
+	workers.SetLimit(r.Workers)
+	for i := range n {
+		workers.Go(func() error {
+			if !r.stopped(ctx) {
+				do(i)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait()
 }
 
 // stopped tells whether nothing new may be begun.
@@ -152,24 +169,15 @@ func (r *run) storage(ctx context.Context, phase journal.Phase, items []migrate.
 		return err
 	}
 	rewriter := r.NewRewriter(r.writes)
-	var workers errgroup.Group
-	workers.SetLimit(r.Workers)
-	for _, item := range items {
-		if r.stopped(ctx) {
-			break
-		}
-		workers.Go(func() error {
-			changed := false
-			err := retry.Do(ctx, func(ctx context.Context) (err error) {
-				changed, err = do(ctx, rewriter, item)
-				return err
-			})
-			if err == nil || ctx.Err() == nil {
-				r.record.settle(ctx, &r.record.state.Storage, item.ObjectRef, "", fmt.Sprintf("%s in %s", phase, migrate.Version), changed, err)
-			}
-			return nil
+	r.inParallel(ctx, len(items), func(i int) {
+		changed := false
+		err := retry.Do(ctx, func(ctx context.Context) (err error) {
+			changed, err = do(ctx, rewriter, items[i])
+			return err
 		})
-	}
-	_ = workers.Wait() // No object stops another one.
+		if err == nil || ctx.Err() == nil {
+			r.record.settle(ctx, &r.record.state.Storage, items[i].ObjectRef, "", "is stored in "+migrate.Version, changed, err)
+		}
+	})
 	return ended(ctx)
 }

@@ -124,27 +124,32 @@ func (c *change) judge(live *unstructured.Unstructured) (verdict, string, error)
 }
 
 // judgePatch tries the patch. One that changes nothing was made already; so was one that can not be applied, if taking it back
-// and making it again gives the object as it is.
+// and making it again gives the object as it is. One is due if taking it back gives the object as it is: otherwise it would
+// overwrite what somebody else has written.
 func (c *change) judgePatch(live *unstructured.Unstructured) (verdict, string, error) {
 	document, err := live.MarshalJSON()
 	if err != nil {
 		return stale, "", fmt.Errorf("encoding %s: %w", c.object, err)
 	}
 	after, err := apply(document, c.patch)
-	if err == nil {
-		if jsonpatch.Equal(document, after) {
-			return made, "", nil
-		}
+	switch {
+	case err == nil && jsonpatch.Equal(document, after):
+		return made, "", nil
+	case err == nil && gives(document, after, c.opposite):
 		return due, "", nil
+	case err == nil:
+		return stale, "its status changed", nil
 	}
-	before, inverse := apply(document, c.opposite)
-	if inverse != nil {
-		return stale, fmt.Sprintf("its status changed: %v", err), nil
-	}
-	if again, err := apply(before, c.patch); err == nil && jsonpatch.Equal(document, again) {
+	if before, inverse := apply(document, c.opposite); inverse == nil && gives(document, before, c.patch) {
 		return made, "", nil
 	}
 	return stale, fmt.Sprintf("its status changed: %v", err), nil
+}
+
+// gives tells whether a patch of a document gives another one.
+func gives(wanted, document []byte, operations []migrate.Operation) bool {
+	patched, err := apply(document, operations)
+	return err == nil && jsonpatch.Equal(wanted, patched)
 }
 
 func apply(document []byte, operations []migrate.Operation) ([]byte, error) {

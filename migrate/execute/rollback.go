@@ -24,7 +24,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,22 +138,16 @@ func (b *rollback) phases(ctx context.Context) error {
 // takeBackUnits tells which units were not taken back, or not all of them.
 func (b *rollback) takeBackUnits(ctx context.Context) (kept []unit) {
 	var mutex sync.Mutex
-	var workers errgroup.Group
-	workers.SetLimit(b.Workers)
-	for _, u := range b.units {
-		workers.Go(func() error {
-			for _, c := range u.changes {
-				if _, ok := b.make(ctx, c); !ok {
-					mutex.Lock()
-					defer mutex.Unlock()
-					kept = append(kept, u)
-					break
-				}
+	b.inParallel(ctx, len(b.units), func(i int) {
+		for _, c := range b.units[i].changes {
+			if _, ok := b.make(ctx, c); !ok {
+				mutex.Lock()
+				defer mutex.Unlock()
+				kept = append(kept, b.units[i])
+				return
 			}
-			return nil
-		})
-	}
-	_ = workers.Wait() // No unit stops another one.
+		}
+	})
 	return kept
 }
 

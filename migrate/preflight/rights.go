@@ -144,8 +144,8 @@ func table() []row {
 		{phases: []Phase{Backup}, resources: []string{"secrets"}, verbs: []string{"list"}, optional: noState},
 		{phases: []Phase{Definitions}, resources: []string{"namespaces"}, verbs: []string{"get"}},
 		{phases: []Phase{Definitions}, group: extensions, resources: []string{"customresourcedefinitions"}, verbs: []string{"get", "delete"}, names: []string{"captcontrolplanetemplates." + controlPlane}},
-		{phases: []Phase{Definitions}, group: controlPlane, resources: []string{"captcontrolplanetemplates"}, verbs: []string{"create", "get", "list", "patch"}},
-		{phases: []Phase{Definitions}, group: clusterAPI, resources: []string{"clusterclasses", "clusters"}, verbs: []string{"list"}},
+		{phases: []Phase{Definitions}, group: controlPlane, resources: []string{"captcontrolplanetemplates"}, verbs: []string{"create", "get", "list", "patch", "watch"}},
+		{phases: []Phase{Definitions}, group: clusterAPI, resources: []string{"clusterclasses", "clusters"}, verbs: reading},
 	}
 	for _, kind := range migrate.Kinds() {
 		rows = append(rows, row{phases: []Phase{Inspect}, group: kind.Group, resources: []string{kind.Resource}, verbs: reading})

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // passes is how often everything is written again before giving up. One changes what is left, the next one proves it.
@@ -136,7 +137,12 @@ func (o Options) prove(ctx context.Context, kind migrate.Kind, report *KindRepor
 		o.Progress.Phase(fmt.Sprintf("%s, pass %d", kind.Kind, report.Passes+1), len(items))
 		counts, err := run(ctx, items, o.Workers, o.Progress, func(ctx context.Context, item migrate.StorageItem) (result, error) {
 			item.UID = "" // One that was made again under the name is as good.
-			return rewriter.rewrite(ctx, item.ObjectRef, asItIs)
+			var outcome result
+			err := retry.Do(ctx, func(ctx context.Context) (err error) {
+				outcome, err = rewriter.rewrite(ctx, item.ObjectRef, asItIs)
+				return err
+			})
+			return outcome, err
 		})
 		report.Passes++
 		report.Objects = len(items) - counts.Gone

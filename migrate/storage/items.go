@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/storage/ownership"
 )
 
 // pageSize is how many objects are read at a time. What is kept of an object is its name and UID.
@@ -69,3 +70,6 @@ func expiredToken(err error) (string, bool) {
 	}
 	return status.Status().Continue, status.Status().Continue != ""
 }
+
+// Older tells of which older versions an object still speaks, in words; empty when of none. Metadata is enough.
+func Older(object metav1.Object) []string { return ownership.Speaks(object) }

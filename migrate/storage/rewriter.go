@@ -19,6 +19,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,8 +86,9 @@ func (r *Rewriter) rewrite(ctx context.Context, ref migrate.ObjectRef, first ste
 		if err != nil {
 			return err
 		}
+		differs := !reflect.DeepEqual(live.Object, next.Object) // A dry run keeps the resourceVersion.
 		moved, err := r.put(ctx, live, next)
-		if moved {
+		if moved || differs && err == nil {
 			outcome = written
 		}
 		if err != nil || !more {

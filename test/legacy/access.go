@@ -42,6 +42,9 @@ func access() []*unstructured.Unstructured {
 		rule(infrastructure, []any{"workspacetemplates", "workspacetemplateapplies", "captclusters", "captclustertemplates",
 			"workspacetemplates/status", "workspacetemplateapplies/status", "captclusters/status", "captclusters/finalizers"}, write),
 		rule(controlPlane, []any{"captcontrolplanes", "captcontrolplanetemplates", "captcontrolplanes/status", "captcontrolplanes/finalizers"}, write),
+		// The sandbox's API server protects owner references, which not all do: who changes one must be allowed to delete the object.
+		rule(infrastructure, []any{"workspacetemplateapplies", "captclusters"}, []any{"delete"}),
+		rule(controlPlane, []any{"captcontrolplanes"}, []any{"delete"}),
 		rule(controlPlane, []any{"captcontrolplanetemplates"}, []any{"create"}), // migrate crds puts them back.
 		rule([]any{clusterKind.Group}, []any{"clusters", "clusters/finalizers"}, write),
 		rule([]any{"apiextensions.k8s.io"}, []any{"customresourcedefinitions/status"}, write),

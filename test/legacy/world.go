@@ -101,6 +101,10 @@ func (w *World) Upgrade(ctx context.Context) error {
 	if err := w.Install(ctx, WebhooksOnly); err != nil {
 		return err
 	}
+	// Admission of owner references looks for new kinds every half minute only. A test need not wait for that.
+	if err := w.Restart(ctx, sandbox.APIServer); err != nil {
+		return err
+	}
 	for _, kind := range migrate.Kinds() {
 		if err := w.awaitServed(ctx, kind); err != nil {
 			return err

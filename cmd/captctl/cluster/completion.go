@@ -18,21 +18,21 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // patience is how long a shell waits for an answer of the cluster before it completes nothing.
 const patience = 3 * time.Second
 
-// names asks the cluster for objects and completes with one name of each. A cluster that does not answer completes nothing: a shell is no
-// place for errors.
-func (a *Access) names(list *unstructured.UnstructuredList, name func(*unstructured.Unstructured) string, options ...client.ListOption) cobra.CompletionFunc {
+// Complete asks the cluster for a list, and completes with the names that are made of it. A cluster that does not answer completes
+// nothing: a shell is no place for errors.
+func (a *Access) Complete(list client.ObjectList, names func() []string, options ...client.ListOption) cobra.CompletionFunc {
 	return func(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := command.Context()
 		if ctx == nil {
@@ -44,34 +44,33 @@ func (a *Access) names(list *unstructured.UnstructuredList, name func(*unstructu
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		found := list.DeepCopy()
-		if err := connected.List(ctx, found, options...); err != nil {
+		if err := connected.List(ctx, list, options...); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names := make([]cobra.Completion, 0, len(found.Items))
-		for i := range found.Items {
-			if text := name(&found.Items[i]); text != "" {
-				names = append(names, text)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return names(), cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func listOf(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	return list
 }
 
 // CompleteNamespaces with the namespaces of the cluster.
 func (a *Access) CompleteNamespaces() cobra.CompletionFunc {
-	return a.names(listOf(corev1.SchemeGroupVersion.WithKind("Namespace")), (*unstructured.Unstructured).GetName)
+	list := &corev1.NamespaceList{}
+	return a.Complete(list, func() (names []string) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names
+	})
 }
 
-// CompleteObjects with namespace/name of the objects of a kind.
-func (a *Access) CompleteObjects(kind schema.GroupVersionKind) cobra.CompletionFunc {
-	return a.names(listOf(kind), func(object *unstructured.Unstructured) string { return object.GetNamespace() + "/" + object.GetName() })
+// CompleteClusters with NAMESPACE/NAME of the Clusters.
+func (a *Access) CompleteClusters() cobra.CompletionFunc {
+	list := &clusterv1.ClusterList{}
+	return a.Complete(list, func() (names []string) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Namespace+"/"+list.Items[i].Name)
+		}
+		return names
+	})
 }
 
 // CompleteContexts with those of the kubeconfig.
@@ -84,5 +83,6 @@ func (a *Access) CompleteContexts(*cobra.Command, []string, string) ([]cobra.Com
 	for name := range config.Contexts {
 		names = append(names, name)
 	}
+	slices.Sort(names)
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -26,10 +26,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
-	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
 )
 
@@ -42,8 +40,7 @@ const (
 
 // New is captctl as called by a person, or as a plugin of kubectl: the name of the program tells. The arguments are those after it.
 func New(program string, arguments []string, streams genericiooptions.IOStreams) *cobra.Command {
-	environment := &cli.Environment{IOStreams: streams, Access: cluster.New(streams.ErrOut), Clock: clock.RealClock{}}
-	root := newRoot(environment)
+	root := newRoot(cli.NewEnvironment(streams))
 	switch base := strings.TrimSuffix(filepath.Base(program), ".exe"); base {
 	case plugin, completer:
 		callAs(root, "kubectl capt")

@@ -24,6 +24,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/migration/change"
+	"github.com/capt-provider/capt/cmd/captctl/migration/files"
 	"github.com/capt-provider/capt/cmd/captctl/migration/look"
 	"github.com/capt-provider/capt/migrate"
 )
@@ -79,14 +81,26 @@ func New(environment *cli.Environment) *cobra.Command {
 
   # Plan, look at the plan, carry it out, and prove that nothing else changed
   captctl migrate plan --out plan.json
-  captctl migrate show plan.json --diff`,
+  captctl migrate show plan.json --diff
+  captctl migrate apply plan.json --backup backup-2026-10-22
+  captctl migrate verify plan.json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(
 		look.NewInspect(environment),
+		look.NewPreflight(environment),
+		change.NewCRDs(environment),
 		look.NewPlan(environment),
 		look.NewShow(environment),
+		change.NewApply(environment),
+		look.NewStatus(environment),
+		change.NewResume(environment),
+		change.NewRollback(environment),
+		look.NewVerify(environment),
+		change.NewFinalize(environment),
+		files.NewManifests(environment),
+		files.NewBackup(environment),
 	)
 	return command
 }

@@ -89,15 +89,16 @@ func (d *deriver) set(older *fieldpath.Set) *fieldpath.Set {
 	return set
 }
 
-// from are the fields that come from a value in v1beta1. A value of which none comes by the rules of conversion is one that
-// means the same in both versions, if it is there in both.
+// from are the fields that come from a value in v1beta1: in spec from spec, and in status from status, since they are written
+// by different managers. A value of which none comes by the rules of conversion is one that means the same in both versions, if
+// it is there in both.
 func (d *deriver) from(at place) []field {
 	if known, ok := d.derived[at]; ok {
 		return known
 	}
 	var found []field
 	for _, place := range d.places(at) {
-		if field, ok := d.fields[place]; ok {
+		if field, ok := d.fields[place]; ok && split(place)[0] == split(at)[0] {
 			found = append(found, field)
 		}
 	}

@@ -121,7 +121,7 @@ func older(are, were []metav1.OwnerReference) (map[types.UID]string, error) {
 func equalFlag(a, b *bool) bool { return (a != nil && *a) == (b != nil && *b) }
 
 // Speaks tells of which older versions an object still speaks, in words; empty when of none.
-func Speaks(object *unstructured.Unstructured) (found []string) {
+func Speaks(object metav1.Object) (found []string) {
 	for _, reference := range object.GetOwnerReferences() {
 		if migrate.IsOlder(reference.APIVersion) {
 			found = append(found, fmt.Sprintf("owner reference to %s %s of %s", reference.Kind, reference.Name, reference.APIVersion))

@@ -17,6 +17,7 @@ limitations under the License.
 package ownership
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,8 +37,8 @@ func (p place) index(i int) place     { return p + "/" + place(strconv.Itoa(i)) 
 // field is what owns a value, in the terms of managedFields.
 type field struct {
 	path fieldpath.Path
-	// elements are the elements of lists that the path leads through, and the fields that identify them. Who owns something
-	// in an element owns that there is one.
+	// elements are the elements of lists and the keys of maps that the path leads through, and the fields that identify the
+	// elements. Who owns something in an element owns that there is one.
 	elements []fieldpath.Path
 }
 
@@ -64,7 +65,11 @@ func (f fields) walk(structural *schema.Structural, content any, at place, owner
 			return
 		}
 		for name, value := range content {
-			f.walk(member(structural, name), value, at.key(name), owner.child(fieldpath.PathElement{FieldName: &name}))
+			child := owner.child(fieldpath.PathElement{FieldName: &name})
+			if structural == nil || !isProperty(structural, name) { // A key that somebody chose is like an element of a list.
+				child.elements = append(slices.Clone(child.elements), child.path)
+			}
+			f.walk(member(structural, name), value, at.key(name), child)
 		}
 	case []any:
 		f.list(structural, content, at, owner)
@@ -110,7 +115,7 @@ func (f field) child(element fieldpath.PathElement) field {
 // element is the field of an element of a list that is identified by keys.
 func (f field) element(key fieldpath.PathElement) field {
 	child := f.child(key)
-	child.elements = append(append([]fieldpath.Path{}, f.elements...), child.path)
+	child.elements = append(slices.Clone(f.elements), child.path)
 	for _, part := range *key.Key {
 		child.elements = append(child.elements, append(child.path.Copy(), fieldpath.PathElement{FieldName: &part.Name}))
 	}
@@ -132,6 +137,11 @@ func keyOf(names []string, element any) (fieldpath.PathElement, bool) {
 	}
 	keys.Sort()
 	return fieldpath.PathElement{Key: &keys}, true
+}
+
+func isProperty(structural *schema.Structural, name string) bool {
+	_, ok := structural.Properties[name]
+	return ok
 }
 
 // member is the schema of a key of a map; nil when the schema does not know it.

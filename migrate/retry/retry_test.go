@@ -1,0 +1,81 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
+)
+
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	resource := schema.GroupResource{Resource: "captclusters"}
+	for name, row := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"throttled":              {apierrors.NewTooManyRequests("", 1), true},
+		"restarting":             {fmt.Errorf("get: %w", syscall.ECONNREFUSED), true},
+		"the answer was lost":    {fmt.Errorf("read: %w", syscall.ECONNRESET), true},
+		"a webhook is away":      {apierrors.NewInternalError(errors.New("failed calling webhook")), true},
+		"a proxy answered":       {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", resource, "", "", 0, false), true},
+		"marked":                 {fmt.Errorf("writing: %w", retry.Again(errors.New("conflict"))), true},
+		"a conflict":             {apierrors.NewConflict(resource, "a", nil), false},
+		"refused":                {apierrors.NewForbidden(resource, "a", nil), false},
+		"the lock is lost":       {migrate.Partly.Errorf("lost"), false},
+		"the caller has no time": {context.DeadlineExceeded, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, row.want, retry.Transient(row.err))
+			tries := 0
+			err := retry.Do(t.Context(), func(context.Context) error {
+				if tries++; tries == 1 {
+					return row.err
+				}
+				return nil
+			})
+			if !row.want {
+				require.ErrorIs(t, err, row.err)
+				assert.Equal(t, 1, tries)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, 2, tries)
+		})
+	}
+}
+
+func TestWhoIsInterruptedLearnsWhy(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the lock is lost")
+	err := retry.Do(ctx, func(context.Context) error {
+		cancel(why)
+		return retry.Again(errors.New("conflict"))
+	})
+	require.ErrorIs(t, err, why)
+}
