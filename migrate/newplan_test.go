@@ -263,6 +263,22 @@ func TestOnlyWhatSpeaksOfAnOlderVersionIsRewritten(t *testing.T) {
 	assert.Empty(t, got.Units)
 }
 
+// Nobody has the endpoint of another EKS cluster. In a sandbox all are on one host.
+func TestEndpointsOnOneHostAreTwo(t *testing.T) {
+	a, b := newScene("a", "default"), newScene("b", "default")
+	a.plane.Spec.ControlPlaneEndpoint.Host, a.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6001", 6001
+	b.plane.Spec.ControlPlaneEndpoint.Host, b.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6002", 6002
+	rename(a, "one")
+	rename(b, "two")
+	for _, s := range []*scene{a, b} {
+		s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = nil, nil
+		s.add(s.live(t, s.vpc, s.vpcTemplate, nil), s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": s.plane.Spec.ControlPlaneEndpoint.Host}))
+	}
+	got := plan(t, nil, a, b)
+	assert.Empty(t, got.Undecided())
+	assert.Len(t, got.Units, 4)
+}
+
 func TestADecisionAboutNothingIsAnError(t *testing.T) {
 	s := newScene("demo", "default").withWorkspaces(t)
 	_, err := migrate.NewPlan(snapshot(t, s), migrate.PlanOptions{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})

@@ -268,7 +268,7 @@ func (w *world) claim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply
 	return claim, nil
 }
 
-// owned looks for WorkspaceTemplateApplies to which two owners refer.
+// owned looks for WorkspaceTemplateApplies to which two owners refer. If a person decided to leave one of them as it is, so it is.
 func (w *world) owned(ctx context.Context, c *Check) error {
 	owners := map[types.NamespacedName]migrate.ObjectRef{}
 	for _, kind := range migrate.Kinds() {
@@ -280,7 +280,11 @@ func (w *world) owned(ctx context.Context, c *Check) error {
 			for _, name := range referred(owner) {
 				key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 				if first, taken := owners[key]; taken {
-					c.wrong(ref, "%s refers to the same WorkspaceTemplateApply, %s", first, name)
+					tell := c.wrong
+					if w.left(ref.UID) || w.left(first.UID) {
+						tell = c.note
+					}
+					tell(ref, "%s refers to the same WorkspaceTemplateApply, %s", first, name)
 					continue
 				}
 				owners[key] = ref
@@ -292,6 +296,11 @@ func (w *world) owned(ctx context.Context, c *Check) error {
 		}
 	}
 	return nil
+}
+
+// left tells whether a person decided to leave an owner as it is.
+func (w *world) left(uid types.UID) bool {
+	return slices.ContainsFunc(w.plan.Findings, func(f migrate.Finding) bool { return f.Severity == migrate.Skipped && f.Object.UID == uid })
 }
 
 // referred are the names of the WorkspaceTemplateApplies to which an owner refers, those of Fargate profiles included.
@@ -316,7 +325,8 @@ func templatesPermit(ctx context.Context, w *world, c *Check) error {
 	}
 	adopted := map[types.UID]bool{}
 	for _, unit := range w.plan.Units {
-		if unit.WorkspaceTemplateApply != nil {
+		// One that has no Workspace, such as a helper that never ran, needs no template, either.
+		if unit.WorkspaceTemplateApply != nil && unit.Workspace != nil {
 			adopted[unit.WorkspaceTemplateApply.UID] = true
 		}
 	}
