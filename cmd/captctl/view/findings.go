@@ -61,15 +61,39 @@ func severities(p *output.Printer, findings []migrate.Finding) string {
 	return strings.Join(counts, ", ")
 }
 
-// Findings shows each finding with all that a person needs to decide about it.
+// Findings shows each finding that a person has to decide about, with all that is needed for that, and the others by their reasons.
 func Findings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
+		if severity == migrate.Warning || severity == migrate.Skipped {
+			byReason(p, severity, findings)
+			continue
+		}
 		for _, finding := range findings {
 			if finding.Severity == severity {
 				p.Blank()
 				showFinding(p, finding)
 			}
 		}
+	}
+}
+
+// byReason shows the findings of a severity in a line each, below their reasons.
+func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
+	var reasons []string
+	lines := map[string][]string{}
+	for _, finding := range findings {
+		if finding.Severity != severity {
+			continue
+		}
+		if lines[finding.Reason] == nil {
+			reasons = append(reasons, finding.Reason)
+		}
+		lines[finding.Reason] = append(lines[finding.Reason], finding.Object.String()+": "+oneLine(finding.Message))
+	}
+	for _, reason := range reasons {
+		p.Blank()
+		p.Linef("%s: %s", p.Paint(severityStyle(string(severity)), string(severity)), p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, len(lines[reason]))))
+		objects(p, "  ", output.Plain, lines[reason])
 	}
 }
 
