@@ -22,11 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/verify"
 )
 
-// verified asks the live cluster whether what a plan adopts is adopted, and nothing else has changed.
-func verified(*migrate.Plan) func(context.Context, client.Reader) error {
-	return func(context.Context, client.Reader) error {
-		return migrate.NotVerified.Errorf("verification is not there yet")
-	}
+// verified asks the live cluster whether what a plan adopts is adopted.
+func verified(plan *migrate.Plan) func(context.Context, client.Reader) error {
+	return func(ctx context.Context, reader client.Reader) error { return verify.Adopted(reader, plan)(ctx) }
 }
