@@ -60,7 +60,7 @@ type Target struct {
 	// one another, so their numbers tell the same from one time to the next.
 	Resources []string
 	// Matches, if there is one, says which requests are numbered and listed, in the place of Resources. They may be reads, and
-	// bookkeeping.
+	// bookkeeping. It may be called for several requests at once, and may hold one back.
 	Matches func(*http.Request) bool
 }
 
@@ -227,12 +227,13 @@ type death struct {
 // admit decides what becomes of a request. It returns nil for a request that is no write, and the death of the program
 // for the one that is the target.
 func (p *Proxy) admit(request *http.Request) (*Write, *death, error) {
+	listed := p.lists(request)
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if p.closed {
 		return nil, nil, errDying
 	}
-	if !p.target.lists(request) {
+	if !listed {
 		return nil, nil, nil
 	}
 	write := &Write{Method: request.Method, Path: request.URL.Path}
@@ -272,9 +273,12 @@ func changes(request *http.Request) bool {
 }
 
 // lists tells whether a request is one of Writes.
-func (t *Target) lists(request *http.Request) bool {
-	if t.Matches != nil {
-		return t.Matches(request)
+func (p *Proxy) lists(request *http.Request) bool {
+	p.lock.Lock()
+	matches := p.target.Matches
+	p.lock.Unlock()
+	if matches != nil {
+		return matches(request)
 	}
 	return changes(request)
 }

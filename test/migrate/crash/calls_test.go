@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -78,11 +79,16 @@ func purpose(r *http.Request) string {
 }
 
 // recorder takes down the calls of a run that nothing happens to.
-type recorder struct{ calls []call }
+type recorder struct {
+	mutex sync.Mutex
+	calls []call
+}
 
-// Matches takes a request down. A proxy asks for one request at a time.
+// Matches takes a request down.
 func (r *recorder) Matches(request *http.Request) bool {
 	c := call{key: keyOf(request), number: 1}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	for _, earlier := range r.calls {
 		if earlier.key == c.key {
 			c.number++

@@ -45,9 +45,9 @@ var shared *world
 type world struct {
 	*legacy.World
 	etcd
-	// captctl is the path of the program.
-	captctl string
-	// legacy is what etcd held before the first migration.
+	// dir is a folder for all tests, and captctl the path of the program.
+	dir, captctl string
+	// legacy is what etcd held before the first migration; nil until there is a plan of it.
 	legacy moment
 }
 
@@ -64,7 +64,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	shared = &world{captctl: filepath.Join(dir, "captctl")}
+	shared = &world{dir: dir, captctl: filepath.Join(dir, "captctl")}
 	defer func() {
 		if shared.World == nil {
 			return
