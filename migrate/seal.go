@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // planIDLength is the length of a plan's ID: enough to tell plans apart, short enough to type, and part of object names.
@@ -101,12 +102,15 @@ func (p *Plan) Write(to io.Writer) error {
 
 // ContentHash is a hash of what users and controllers want of an object: its spec, its owners and whether it is being deleted;
 // 16 hexadecimal digits. Status, labels, annotations, finalizers and the API versions of owners are no part of it, so that
-// their churn does not make a plan stale.
+// their churn does not make a plan stale; nor are Clusters among the owners, which Cluster API sees to and a plan leaves alone.
 func ContentHash(object *unstructured.Unstructured) (string, error) {
-	owners := object.GetOwnerReferences()
-	for i := range owners {
-		if version, err := schema.ParseGroupVersion(owners[i].APIVersion); err == nil {
-			owners[i].APIVersion = version.Group
+	var owners []metav1.OwnerReference
+	for _, owner := range object.GetOwnerReferences() {
+		if version, err := schema.ParseGroupVersion(owner.APIVersion); err == nil {
+			owner.APIVersion = version.Group
+		}
+		if owner.APIVersion != clusterv1.GroupVersion.Group {
+			owners = append(owners, owner)
 		}
 	}
 	data, err := json.Marshal(struct {
