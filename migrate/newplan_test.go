@@ -323,14 +323,14 @@ func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
 	for _, unit := range first.Units {
 		for _, step := range unit.Steps {
 			if step.Subresource == "" {
-				patched, err := migrate.Patched(snapshot.Raw[step.Object.UID], step.Patch)
+				patched, err := migrate.Patched(raw(t, snapshot, step.Object.UID), step.Patch)
 				require.NoError(t, err)
 				hash, err := migrate.ContentHash(patched)
 				require.NoError(t, err)
 				assert.Equal(t, step.Precondition.After, hash)
 				back, err := migrate.Patched(patched, step.Inverse)
 				require.NoError(t, err)
-				assert.Equal(t, snapshot.Raw[step.Object.UID].Object, back.Object, "the inverse takes back what the step did")
+				assert.Equal(t, raw(t, snapshot, step.Object.UID).Object, back.Object, "the inverse takes back what the step did")
 			}
 		}
 	}
@@ -366,7 +366,7 @@ func TestChurnDoesNotMakeAPlanStaleAndAnEditDoes(t *testing.T) {
 		change(apply)
 		s := newScene("demo", "default")
 		s.vpc = apply
-		got, err := migrate.ContentHash(snapshot(t, s).Raw[apply.UID])
+		got, err := migrate.ContentHash(raw(t, snapshot(t, s), apply.UID))
 		require.NoError(t, err)
 		return got
 	}

@@ -17,7 +17,6 @@ limitations under the License.
 package migrate
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -58,18 +57,11 @@ func (p *Plan) sum() (string, error) {
 
 // Sum is the SHA-256, in hexadecimal, of the canonical form of a JSON document: compact, with sorted keys.
 func Sum(document []byte) (string, error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var content any
-	if err := decoder.Decode(&content); err != nil {
-		return "", fmt.Errorf("reading JSON: %w", err)
+	hash := sha256.New()
+	if err := canonical(hash, document); err != nil {
+		return "", err
 	}
-	canonical, err := json.Marshal(content)
-	if err != nil {
-		return "", fmt.Errorf("encoding JSON: %w", err)
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // ReadPlan reads a plan and checks that nobody has changed it.

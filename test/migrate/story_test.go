@@ -37,7 +37,7 @@ import (
 // TestALegacyFleetIsAdoptedWithoutARun is why captctl migrate exists: clusters that the older CAPT made, with their state in
 // Terraform, are adopted, run by today's manager, get a new version, and are deleted.
 func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})
 	buildCaptctl(t.Context(), t)
 	recipe, err := legacy.SandboxRecipe()
 	require.NoError(t, err)
@@ -65,7 +65,14 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	w.captctl(migrate.Done, "plan", "--scope=adopt")
 	require.Len(t, w.written(), written)
 
-	// The manager starts to reconcile, and has nothing to do.
+	// What was promised was kept, and the operator gives v1beta1 up. Nothing in etcd speaks of it any more.
+	w.captctl(migrate.Done, "verify", plan)
+	w.captctl(migrate.Done, "finalize", plan, "--yes", "--quiet=1ms")
+	require.Empty(t, w.older())
+	require.Equal(t, []string{migrate.Version}, w.storedVersions())
+
+	// The manager starts to reconcile, while captctl watches, and has nothing to do. Nobody is woken for it.
+	watching, chronicle := w.begin(sandbox.Captctl, "verify", plan, "--watch=30s"), w.chronicle()
 	require.NoError(t, w.StartControllers(t.Context()))
 	for _, key := range []types.NamespacedName{demo, shop} {
 		w.awaitTrue(&infrav1.CAPTCluster{}, key, infrav1.ReadyCondition)
@@ -73,6 +80,9 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	}
 	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, demo, controlplanev1.AvailableCondition)
 	w.awaitTrue(&clusterv1.Cluster{}, demo, clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition)
+	require.Empty(t, chronicle.alarms())
+	watching.ends(migrate.Done)
+	require.Empty(t, w.older(), "the manager writes in today's version")
 	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", frozen))
 	require.Equal(t, runs, w.runs())
 	for name, now := range w.workspaces() {

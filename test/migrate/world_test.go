@@ -55,15 +55,13 @@ type world struct {
 	metrics string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, options sandbox.Options) *world {
 	t.Helper()
 	port, err := process.FreePort()
 	require.NoError(t, err)
 	metrics := process.Loopback(port)
-	w, err := legacy.Start(t.Context(), sandbox.Options{
-		ClusterAPI: true, KubeControllerManager: true, Provider: true,
-		ProviderArgs: []string{"--metrics-addr=" + metrics, "--max-reconcile-rate=4"},
-	})
+	options.ProviderArgs = []string{"--metrics-addr=" + metrics, "--max-reconcile-rate=4"}
+	w, err := legacy.Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
