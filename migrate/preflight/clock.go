@@ -51,7 +51,11 @@ func serverTime(ctx context.Context, config *rest.Config, own clock.PassiveClock
 	if err != nil {
 		return time.Time{}, 0, err
 	}
-	response, err := httpClient.Do(request)
+	var response *http.Response
+	err = ask(func() (err error) {
+		response, err = httpClient.Do(request)
+		return err
+	})
 	if err != nil {
 		return time.Time{}, 0, fmt.Errorf("asking the API server for its time: %w", err)
 	}

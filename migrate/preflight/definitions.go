@@ -179,7 +179,10 @@ func (l *look) admission(ctx context.Context) (Check, error) {
 		object := &objects[chosen]
 		tried = append(tried, kind.Kind)
 		name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
-		if err := l.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll, client.FieldOwner(migrate.FieldManager)); err != nil {
+		err = ask(func() error {
+			return l.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll, client.FieldOwner(migrate.FieldManager))
+		})
+		if err != nil {
 			wrong = append(wrong, name+": "+err.Error())
 		}
 	}

@@ -209,7 +209,7 @@ func Missing(ctx context.Context, c client.Client, rights []Right) ([]Right, err
 					Name: right.Name, Namespace: right.Namespace,
 				},
 			}}
-			if err := c.Create(ctx, review); err != nil {
+			if err := ask(func() error { return c.Create(ctx, review) }); err != nil {
 				return fmt.Errorf("asking for the permission to %s: %w", right, err)
 			}
 			if !review.Status.Allowed {

@@ -27,10 +27,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // definition reads the CustomResourceDefinition of a kind; nil when there is none. It must be ours: one that stores today's
@@ -77,22 +77,30 @@ func established(found *apiextensionsv1.CustomResourceDefinition) bool {
 
 // trim leaves today's version alone in status.storedVersions, if the definition is still what was checked.
 func trim(ctx context.Context, c client.Client, kind migrate.Kind) error {
-	return retry.RetryOnConflict(conflicts, func() error {
-		found, err := definition(ctx, c, kind)
-		if err != nil || found == nil || slices.Equal(found.Status.StoredVersions, []string{kind.Version}) {
-			return err
+	return retry.Do(ctx, func(ctx context.Context) error {
+		err := tryTrim(ctx, c, kind)
+		if apierrors.IsConflict(err) {
+			return retry.Again(err)
 		}
-		// What the API server has is compared with what was checked by the resourceVersion.
-		patch, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"uid": found.UID, "resourceVersion": found.ResourceVersion},
-			"status":   map[string]any{"storedVersions": []string{kind.Version}},
-		})
-		if err != nil {
-			return err
-		}
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		object.SetName(found.Name)
-		return c.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(migrate.FieldManager))
+		return err
 	})
+}
+
+func tryTrim(ctx context.Context, c client.Client, kind migrate.Kind) error {
+	found, err := definition(ctx, c, kind)
+	if err != nil || found == nil || slices.Equal(found.Status.StoredVersions, []string{kind.Version}) {
+		return err
+	}
+	// What the API server has is compared with what was checked by the resourceVersion.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": found.UID, "resourceVersion": found.ResourceVersion},
+		"status":   map[string]any{"storedVersions": []string{kind.Version}},
+	})
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	object.SetName(found.Name)
+	return c.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(migrate.FieldManager))
 }

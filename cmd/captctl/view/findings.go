@@ -142,6 +142,7 @@ func decision(p *output.Printer, finding migrate.Finding) {
 	for _, choice := range choices {
 		width = max(width, len(choice[0])+2)
 	}
+	belongs(p, finding)
 	p.Linef("  To decide, write this into the file of --decisions%s:", oneOf(len(choices)))
 	p.Linef("    owners:")
 	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, uid, finding.Object)))
@@ -151,6 +152,19 @@ func decision(p *output.Printer, finding migrate.Finding) {
 	}
 	for _, choice := range choices {
 		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice[0], choice[1])))
+	}
+}
+
+// belongs shows what could be written about a Workspace that several mean: it goes to one of them.
+func belongs(p *output.Printer, finding migrate.Finding) {
+	if finding.Workspace == nil || len(finding.Candidates) < 2 {
+		return
+	}
+	p.Linef("  To give the Workspace to one of them, write this, once, with one # replaced by a space; its owner needs no decision then:")
+	p.Linef("    workspaces:")
+	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("- uid: %s  # %s", finding.Workspace.UID, finding.Workspace)))
+	for _, candidate := range finding.Candidates {
+		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("# belongsTo: %s  # %s", candidate.Object.UID, candidate.Object)))
 	}
 }
 

@@ -47,6 +47,8 @@ const (
 	After Moment = "after"
 	// Before the API server hears of the write.
 	Before Moment = "before"
+	// Lost is like After, but the program lives on: only the answer is lost.
+	Lost Moment = "lost"
 )
 
 // Target says at which write the program is killed.
@@ -57,9 +59,12 @@ type Target struct {
 	// Resources are those whose writes are numbered; all when there are none. Writes of one controller to one object follow
 	// one another, so their numbers tell the same from one time to the next.
 	Resources []string
+	// Matches, if there is one, says which requests are numbered and listed, in the place of Resources. They may be reads, and
+	// bookkeeping. It may be called for several requests at once, and may hold one back.
+	Matches func(*http.Request) bool
 }
 
-// Write is a request that changes something.
+// Write is a request that changes something, or that Target.Matches.
 type Write struct {
 	Method, Path string
 	// Code is the API server's answer; 0 when there was none.
@@ -198,7 +203,7 @@ func (t *transportThatKills) RoundTrip(request *http.Request) (*http.Response, e
 
 // die has the program killed at a write, and then answers nobody.
 func (t *transportThatKills) die(request *http.Request, write *Write, death death) error {
-	if death.moment == After {
+	if death.moment != Before {
 		response, err := t.next.RoundTrip(detached(request))
 		if err == nil {
 			t.proxy.answered(write, response.StatusCode)
@@ -206,7 +211,9 @@ func (t *transportThatKills) die(request *http.Request, write *Write, death deat
 			_ = response.Body.Close()
 		}
 	}
-	t.proxy.kill()
+	if death.moment != Lost {
+		t.proxy.kill()
+	}
 	death.killed <- *write
 	return errDying
 }
@@ -220,12 +227,13 @@ type death struct {
 // admit decides what becomes of a request. It returns nil for a request that is no write, and the death of the program
 // for the one that is the target.
 func (p *Proxy) admit(request *http.Request) (*Write, *death, error) {
+	listed := p.lists(request)
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if p.closed {
 		return nil, nil, errDying
 	}
-	if !changes(request) {
+	if !listed {
 		return nil, nil, nil
 	}
 	write := &Write{Method: request.Method, Path: request.URL.Path}
@@ -237,7 +245,7 @@ func (p *Proxy) admit(request *http.Request) (*Write, *death, error) {
 	if p.numbered != p.target.Number {
 		return write, nil, nil
 	}
-	p.closed = true
+	p.closed = p.target.Moment != Lost
 	return write, &death{moment: p.target.Moment, killed: p.killed}, nil
 }
 
@@ -262,6 +270,17 @@ func changes(request *http.Request) bool {
 		return !concerns(request, bookkeeping)
 	}
 	return false
+}
+
+// lists tells whether a request is one of Writes.
+func (p *Proxy) lists(request *http.Request) bool {
+	p.lock.Lock()
+	matches := p.target.Matches
+	p.lock.Unlock()
+	if matches != nil {
+		return matches(request)
+	}
+	return changes(request)
 }
 
 // concerns tells whether a request is about one of the resources.

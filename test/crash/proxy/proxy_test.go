@@ -158,3 +158,21 @@ func TestOnlyWritesThatMatterAreCounted(t *testing.T) {
 	_, err := s.send(http.MethodPatch, things)
 	require.NoError(t, err, "it was spared")
 }
+
+func TestAnAnswerIsLostAndTheProgramLivesOn(t *testing.T) {
+	s := newStage(t)
+	lease := "/apis/coordination.k8s.io/v1/namespaces/here/leases/one"
+	lost := s.proxy.Arm(proxy.Target{Number: 2, Moment: proxy.Lost, Matches: func(r *http.Request) bool { return r.URL.Path == lease }})
+	for _, path := range []string{things, lease, others} {
+		_, err := s.send(http.MethodPut, path)
+		require.NoError(t, err)
+	}
+	_, err := s.send(http.MethodPut, lease)
+	require.Error(t, err)
+	require.Equal(t, proxy.Write{Method: http.MethodPut, Path: lease, Code: http.StatusOK}, <-lost)
+	_, err = s.send(http.MethodPut, lease)
+	require.NoError(t, err)
+	require.Zero(t, s.kills)
+	require.Len(t, s.done, 5, "the API server has heard of all of them")
+	require.Len(t, s.proxy.Writes(), 3)
+}

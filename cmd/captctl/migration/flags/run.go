@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,7 @@ type Run struct {
 	workers            int
 	maxFailures        int
 	dryRun             string
+	lease              time.Duration
 }
 
 // Add adds the flags that all of them have.
@@ -59,6 +61,9 @@ func (r *Run) Add(command *cobra.Command, environment *cli.Environment) {
 	flags.IntVar(&r.workers, "workers", DefaultWorkers, "How many owners or objects are written at a time.")
 	flags.StringVar(&r.dryRun, "dry-run", none, `"server" sends every write and asks the API server to keep none; nothing else is written either.`)
 	flags.Lookup("dry-run").NoOptDefVal = server
+	// For tests, which kill runs by the hundred and wait for each lease.
+	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "For how long a run that died keeps others waiting.")
+	flags.Lookup("lease-duration").Hidden = true
 	cli.CompleteFlag(command, "journal-dir", cli.Folders)
 	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{none, server}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -78,6 +83,8 @@ func (r *Run) Validate(environment *cli.Environment) error {
 	switch {
 	case r.workers < 1:
 		return errors.New("--workers must be at least 1")
+	case r.lease < time.Second:
+		return errors.New("--lease-duration must be at least 1s")
 	case r.maxFailures < 0:
 		return errors.New("--max-failures must not be negative")
 	case r.dryRun == "client":
@@ -111,7 +118,7 @@ func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress,
 	}
 	return execute.Options{
 		Client: connected, Namespace: r.Namespace, BackupDir: r.backup, JournalDir: dir, Canary: r.canary, MaxFailures: r.maxFailures,
-		Workers: r.workers, DryRun: r.dryRun == server, LeaseDuration: lock.DefaultDuration, Clock: environment.Clock, Progress: progress,
+		Workers: r.workers, DryRun: r.dryRun == server, LeaseDuration: r.lease, Clock: environment.Clock, Progress: progress,
 		Preflight:        func(ctx context.Context) error { return r.MayBegin(ctx, environment, phases...) },
 		OlderManagerRuns: func(ctx context.Context) (string, error) { return environment.OlderManagerRuns(ctx, checks) },
 		NewRewriter:      func(c client.Client) execute.Rewriter { return storage.NewRewriter(c) },
