@@ -18,8 +18,10 @@ package migrate_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,7 +136,10 @@ func (w *world) dies(plan string) {
 	w.Cleanup(func() { require.NoError(w, between.Close()) })
 	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
 	require.NoError(w, between.WriteKubeconfig(kubeconfig))
-	fate := between.Arm(proxy.Target{Number: 2, Moment: proxy.After, Resources: []string{"captcontrolplanes", "captclusters"}})
+	adopts := func(r *http.Request) bool { // Preflight rehearses writes.
+		return r.Method == http.MethodPatch && !r.URL.Query().Has("dryRun") && strings.Contains(r.URL.Path, "/captc")
+	}
+	fate := between.Arm(proxy.Target{Number: 2, Moment: proxy.After, Matches: adopts})
 	running = w.beginWith(kubeconfig, "apply", plan, "--quiet=1ms", "--workers=1", "--journal-dir="+w.TempDir(), "--backup="+filepath.Join(w.TempDir(), "backup"))
 	running.ends(killed)
 	require.Equal(w, 200, (<-fate).Code)
