@@ -146,12 +146,22 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 			}
 		}
 	}
-	// The older CAPT's URLs and hosts shall compare.
-	if host, _, err := terraform.ParseEndpoint(found[terraform.OutputClusterEndpoint]); err == nil {
-		found[terraform.OutputClusterEndpoint] = host
+	if host, port, err := terraform.ParseEndpoint(found[terraform.OutputClusterEndpoint]); err == nil {
+		found[terraform.OutputClusterEndpoint] = address(clusterv1.APIEndpoint{Host: host, Port: port})
 	}
 	return found
 }
+
+// address of an API server, in which the older CAPT's URLs and today's hosts compare.
+func address(endpoint clusterv1.APIEndpoint) string {
+	if endpoint.Port == 0 {
+		endpoint.Port = httpsPort
+	}
+	return endpoint.String()
+}
+
+// httpsPort is that of an EKS cluster.
+const httpsPort = 443
 
 // findOwners lists the owners in scope, with the evidence for what is theirs.
 func (f *fleet) findOwners() {
@@ -205,7 +215,7 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
 		claimant.Reference = nameIn(o.plane.Spec.WorkspaceTemplateApplyRef)
 		if endpoint := validation.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
-			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: endpoint.Host}
+			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
 		}
 		return claimant, true
 	}

@@ -207,6 +207,17 @@ func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
 	}, story(plan(t, nil, s))[5:])
 }
 
+// Cluster API writes them anew when our definitions come.
+func TestTheClusterAmongTheOwnersDoesNotMakeAPlanStale(t *testing.T) {
+	s := newScene("demo", "default")
+	before, err := migrate.ContentHash(snapshot(t, s).Raw[s.plane.UID])
+	require.NoError(t, err)
+	s.plane.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
+	after, err := migrate.ContentHash(snapshot(t, s).Raw[s.plane.UID])
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
 func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
 	a, b := newScene("demo", "a"), newScene("demo", "b")
 	a.withWorkspaces(t)
@@ -219,6 +230,7 @@ func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
 	assert.Len(t, undecided.Undecided(), 4)
 	for _, finding := range undecided.Findings {
 		require.Len(t, finding.Candidates, 2)
+		require.NotNil(t, finding.Workspace)
 		assert.Contains(t, finding.Candidates[0].For, "the Workspace is exactly what is rendered from it", "evidence for %s", finding.Candidates[0].Object)
 		assert.NotEmpty(t, finding.Candidates[1].Against)
 	}
@@ -263,6 +275,22 @@ func TestOnlyWhatSpeaksOfAnOlderVersionIsRewritten(t *testing.T) {
 	assert.Empty(t, got.Units)
 }
 
+// Nobody has the endpoint of another EKS cluster. In a sandbox all are on one host.
+func TestEndpointsOnOneHostAreTwo(t *testing.T) {
+	a, b := newScene("a", "default"), newScene("b", "default")
+	a.plane.Spec.ControlPlaneEndpoint.Host, a.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6001", 6001
+	b.plane.Spec.ControlPlaneEndpoint.Host, b.plane.Spec.ControlPlaneEndpoint.Port = "https://127.0.0.1:6002", 6002
+	rename(a, "one")
+	rename(b, "two")
+	for _, s := range []*scene{a, b} {
+		s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = nil, nil
+		s.add(s.live(t, s.vpc, s.vpcTemplate, nil), s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": s.plane.Spec.ControlPlaneEndpoint.Host}))
+	}
+	got := plan(t, nil, a, b)
+	assert.Empty(t, got.Undecided())
+	assert.Len(t, got.Units, 4)
+}
+
 func TestADecisionAboutNothingIsAnError(t *testing.T) {
 	s := newScene("demo", "default").withWorkspaces(t)
 	_, err := migrate.NewPlan(snapshot(t, s), migrate.PlanOptions{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})
@@ -295,14 +323,14 @@ func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
 	for _, unit := range first.Units {
 		for _, step := range unit.Steps {
 			if step.Subresource == "" {
-				patched, err := migrate.Patched(snapshot.Raw[step.Object.UID], step.Patch)
+				patched, err := migrate.Patched(raw(t, snapshot, step.Object.UID), step.Patch)
 				require.NoError(t, err)
 				hash, err := migrate.ContentHash(patched)
 				require.NoError(t, err)
 				assert.Equal(t, step.Precondition.After, hash)
 				back, err := migrate.Patched(patched, step.Inverse)
 				require.NoError(t, err)
-				assert.Equal(t, snapshot.Raw[step.Object.UID].Object, back.Object, "the inverse takes back what the step did")
+				assert.Equal(t, raw(t, snapshot, step.Object.UID).Object, back.Object, "the inverse takes back what the step did")
 			}
 		}
 	}
@@ -338,7 +366,7 @@ func TestChurnDoesNotMakeAPlanStaleAndAnEditDoes(t *testing.T) {
 		change(apply)
 		s := newScene("demo", "default")
 		s.vpc = apply
-		got, err := migrate.ContentHash(snapshot(t, s).Raw[apply.UID])
+		got, err := migrate.ContentHash(raw(t, snapshot(t, s), apply.UID))
 		require.NoError(t, err)
 		return got
 	}

@@ -177,6 +177,8 @@ type Finding struct {
 	Object ObjectRef `json:"object"`
 	// Message says what is the case, and what to do.
 	Message string `json:"message"`
+	// Workspace is what several mean, if it is about one.
+	Workspace *ObjectRef `json:"workspace,omitempty"`
 	// Candidates are what it is about, each with its evidence.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	// Differences are what a Workspace would become.

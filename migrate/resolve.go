@@ -208,8 +208,8 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 		o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("Workspace %s was decided to be another one's. There is none for this one: %s", key.Name, strings.TrimPrefix(skipHint, "or ")), candidates)
 		return true
 	}
-	o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("%d WorkspaceTemplateApplies mean Workspace %s, and only one can have it. Say whose it is with belongsTo: UID for Workspace UID %s in --decisions, and leave the others out with skip: true",
-		len(claims), key.Name, o.live.GetUID()), candidates)
+	o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("%d WorkspaceTemplateApplies mean Workspace %s, and only one can have it. Say whose it is with belongsTo in --decisions, and leave the others out with skip: true",
+		len(claims), key.Name), candidates).Workspace = o.Workspace
 	return true
 }
 
@@ -299,9 +299,11 @@ func (o *owner) find(severity Severity, reason, message string) *Finding {
 	return &o.findings[len(o.findings)-1]
 }
 
-func (o *owner) ambiguous(reason, message string, candidates []Candidate) {
+func (o *owner) ambiguous(reason, message string, candidates []Candidate) *Finding {
 	o.State = OwnerAmbiguous
-	o.find(Ambiguous, reason, message).Candidates = candidates
+	finding := o.find(Ambiguous, reason, message)
+	finding.Candidates = candidates
+	return finding
 }
 
 func (o *owner) block(reason, message string) *Finding {

@@ -17,7 +17,6 @@ limitations under the License.
 package migrate
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // planIDLength is the length of a plan's ID: enough to tell plans apart, short enough to type, and part of object names.
@@ -57,18 +57,11 @@ func (p *Plan) sum() (string, error) {
 
 // Sum is the SHA-256, in hexadecimal, of the canonical form of a JSON document: compact, with sorted keys.
 func Sum(document []byte) (string, error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var content any
-	if err := decoder.Decode(&content); err != nil {
-		return "", fmt.Errorf("reading JSON: %w", err)
+	hash := sha256.New()
+	if err := canonical(hash, document); err != nil {
+		return "", err
 	}
-	canonical, err := json.Marshal(content)
-	if err != nil {
-		return "", fmt.Errorf("encoding JSON: %w", err)
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // ReadPlan reads a plan and checks that nobody has changed it.
@@ -101,12 +94,15 @@ func (p *Plan) Write(to io.Writer) error {
 
 // ContentHash is a hash of what users and controllers want of an object: its spec, its owners and whether it is being deleted;
 // 16 hexadecimal digits. Status, labels, annotations, finalizers and the API versions of owners are no part of it, so that
-// their churn does not make a plan stale.
+// their churn does not make a plan stale; nor are Clusters among the owners, which Cluster API sees to and a plan leaves alone.
 func ContentHash(object *unstructured.Unstructured) (string, error) {
-	owners := object.GetOwnerReferences()
-	for i := range owners {
-		if version, err := schema.ParseGroupVersion(owners[i].APIVersion); err == nil {
-			owners[i].APIVersion = version.Group
+	var owners []metav1.OwnerReference
+	for _, owner := range object.GetOwnerReferences() {
+		if version, err := schema.ParseGroupVersion(owner.APIVersion); err == nil {
+			owner.APIVersion = version.Group
+		}
+		if owner.APIVersion != clusterv1.GroupVersion.Group {
+			owners = append(owners, owner)
 		}
 	}
 	data, err := json.Marshal(struct {

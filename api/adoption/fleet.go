@@ -52,7 +52,7 @@ type Claimant struct {
 	Reference string
 	// ConnectionSecret that the owner would have written.
 	ConnectionSecret string
-	// Outputs are what a Workspace reports that is this owner's: values by the names of outputs. Endpoints are without a scheme.
+	// Outputs are what a Workspace reports that is this owner's: values by the names of outputs. Endpoints are host:port.
 	Outputs map[string]string
 	// Decided is the UID of the WorkspaceTemplateApply that a person said is its own.
 	Decided types.UID

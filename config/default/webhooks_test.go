@@ -84,7 +84,7 @@ func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
 	mutating := webhooks(t, i, "MutatingWebhookConfiguration", "mutate")
 	validating := webhooks(t, i, "ValidatingWebhookConfiguration", "validate")
-	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
+	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "WorkspaceTemplate", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
 	assert.Len(t, validating, len(all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition")), "every kind is validated")
 
 	for _, webhook := range slices.Concat(slices.Collect(maps.Values(mutating)), slices.Collect(maps.Values(validating))) {

@@ -18,13 +18,9 @@ package crds_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -44,14 +40,13 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	controllerconversion "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	"github.com/capt-provider/capt/migrate/crds"
 	"github.com/capt-provider/capt/migrate/preflight"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/converter"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
-	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
 const (
@@ -116,40 +111,31 @@ func start(ctx context.Context) error {
 
 // loadDefinitions reads the two definitions, and serves the conversion of ours in this process.
 func loadDefinitions() error {
-	find := func(path string) (*unstructured.Unstructured, error) {
-		all, err := manifests.Load(path)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetName() == definitionName })
-		if i < 0 {
-			return nil, fmt.Errorf("%s does not define %s", path, definitionName)
-		}
-		return all[i], nil
-	}
-	var err error
-	if older, err = find("../../test/conversion/testdata/legacy/definitions.yaml"); err != nil {
-		return err
-	}
-	if ours, err = find("../../config/crd"); err != nil {
-		return err
-	}
-	certificate, err := tls.LoadX509KeyPair(filepath.Join(shared.WebhookCertDir(), "tls.crt"), filepath.Join(shared.WebhookCertDir(), "tls.key"))
+	server, err := converter.Serve(shared)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	all, err := server.Definitions("../../config/crd")
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/convert", controllerconversion.NewWebhookHandler(conversion.NewRegistry()))
-	converter := &http.Server{
-		Handler: mux, ReadHeaderTimeout: patience,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+	if ours, err = named(all); err != nil {
+		return err
 	}
-	go func() { _ = converter.ServeTLS(listener, "", "") }()
-	return manifests.WebhookServer{Address: listener.Addr().String(), Bundle: shared.Config().CAData}.Point([]*unstructured.Unstructured{ours})
+	if all, err = manifests.Load("../../test/legacy/definitions.yaml"); err != nil {
+		return err
+	}
+	older, err = named(all)
+	return err
+}
+
+func named(definitions []*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	for _, definition := range definitions {
+		if definition.GetName() == definitionName {
+			return definition, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is not among the definitions", definitionName)
 }
 
 // admit gives the one who runs captctl the role for it, and the reader what is read.

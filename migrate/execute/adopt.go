@@ -79,10 +79,22 @@ func (a *application) canary(ctx context.Context, units map[int]bool) error {
 	case a.Verify == nil || a.DryRun:
 		return nil
 	}
-	if err := a.Verify(ctx); err != nil {
+	if err := a.Verify(ctx, a.part(units)); err != nil {
 		return migrate.NotVerified.Errorf("canary %s was adopted, but is not fine, and no other was begun: %w", a.Canary, err)
 	}
 	return nil
+}
+
+// part is the plan as if it were for some units only.
+func (a *application) part(units map[int]bool) *migrate.Plan {
+	part := *a.plan
+	part.Scope, part.Units, part.Storage = migrate.ScopeAdopt, nil, nil
+	for i := range a.units {
+		if units[i] {
+			part.Units = append(part.Units, *a.units[i].Unit)
+		}
+	}
+	return &part
 }
 
 // adoptUnit makes the changes of a unit, until one fails: what refers to another object is written after it.

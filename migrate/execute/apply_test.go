@@ -216,8 +216,13 @@ func TestTheCanaryGoesFirstAndAlone(t *testing.T) {
 	w := newWorld(t)
 	w.options.Canary, w.options.Workers = "default/b", 4
 	var seen []string
-	w.options.Verify = func(context.Context) error {
+	w.options.Verify = func(_ context.Context, part *migrate.Plan) error {
 		seen = w.told()
+		for _, unit := range part.Units {
+			assert.Equal(t, "default/b", unit.Owner.Namespace+"/"+unit.Owner.Name, "of the others nothing is expected yet")
+		}
+		assert.NotEmpty(t, part.Units)
+		assert.Empty(t, part.Storage)
 		return errors.New("its Workspace was written")
 	}
 	result, err := w.apply()
@@ -227,7 +232,7 @@ func TestTheCanaryGoesFirstAndAlone(t *testing.T) {
 	assert.Contains(t, seen, "patch CAPTControlPlane b")
 	assert.NotContains(t, seen, "patch CAPTControlPlane a")
 
-	w.options.Verify = func(context.Context) error { return nil }
+	w.options.Verify = func(context.Context, *migrate.Plan) error { return nil }
 	result, err = execute.Resume(t.Context(), w.plan.ID, w.options)
 	require.NoError(t, err)
 	assert.Equal(t, journal.Counts{Total: 7, Written: 4, Already: 3}, result.Steps)

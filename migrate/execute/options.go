@@ -52,8 +52,8 @@ type Options struct {
 	Progress      migrate.Progress
 	// Preflight is asked before the first write. It writes nothing.
 	Preflight func(context.Context) error
-	// Verify is asked after the canary.
-	Verify func(context.Context) error
+	// Verify is asked after the canary, about that part of the plan which was carried out.
+	Verify func(ctx context.Context, part *migrate.Plan) error
 	// OlderManagerRuns is the name of a running manager of the older CAPT, or empty. A rollback asks.
 	OlderManagerRuns func(context.Context) (string, error)
 	// NewRewriter makes what does the storage phase. It writes with the client that it is given, which stops when the lock is

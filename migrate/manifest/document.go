@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -88,6 +89,9 @@ func (r *rewriter) rewrite(c chunk) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !known && d.onlyBookkeeping() {
+		return c.lines, nil
+	}
 	if !known {
 		return nil, notUnderstood(0, "%s of CAPT is spoken of here, where captctl does not rewrite it: change it by hand", legacyVersion)
 	}
@@ -103,6 +107,20 @@ func (r *rewriter) rewrite(c chunk) ([]string, error) {
 		return nil, notUnderstood(0, "this could not be rewritten without changing what it says: rewrite it by hand")
 	}
 	return lines, nil
+}
+
+// onlyBookkeeping tells whether CAPT is spoken of only where the API server and kubectl write for themselves.
+func (d *document) onlyBookkeeping() bool {
+	content := deepCopy(d.whole).(map[string]any)
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		delete(metadata, "ownerReferences")
+		delete(metadata, "managedFields")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		}
+	}
+	data, err := json.Marshal(content)
+	return err == nil && chunk{lines: []string{string(data)}, first: 1}.mention() == 0
 }
 
 // mention is the line, counted in the file, in which v1beta1 of CAPT is spoken of; 0 if it is in comments only.
@@ -188,6 +206,8 @@ func (d *document) assign(node *yaml.Node, value any) bool {
 	return true
 }
 
+// assignMembers goes no further where kubectl takes keys for something else than they look like, such as on for true: that is
+// only understood as a whole.
 func (d *document) assignMembers(node *yaml.Node, value any) bool {
 	table, ok := value.(map[string]any)
 	if !ok || len(table) != len(node.Content)/2 {
@@ -195,11 +215,18 @@ func (d *document) assignMembers(node *yaml.Node, value any) bool {
 	}
 	for i := 0; i < len(node.Content); i += 2 {
 		inner, found := table[node.Content[i].Value]
-		if !found || !d.assign(node.Content[i+1], inner) {
+		if !found {
+			return !hasAnchors(node)
+		}
+		if !d.assign(node.Content[i+1], inner) {
 			return false
 		}
 	}
 	return true
+}
+
+func hasAnchors(node *yaml.Node) bool {
+	return node.Anchor != "" || node.Kind == yaml.AliasNode || node.Tag == "!!merge" || slices.ContainsFunc(node.Content, hasAnchors)
 }
 
 // measureSteps finds out how the document is indented: as its first mappings and lists are.

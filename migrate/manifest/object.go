@@ -85,7 +85,7 @@ func (r *rewriter) want(d *document, node *yaml.Node) (want *part, known bool, e
 	case o.gvk.Group == infraGroup || o.gvk.Group == controlPlaneGroup:
 		return r.wantOurs(d, o)
 	case o.gvk.Group == clusterAPIGroup && (o.gvk.Kind == "Cluster" || o.gvk.Kind == "ClusterClass"):
-		value, err := r.referring(d, o)
+		value, err := d.referring(o)
 		if err != nil {
 			return nil, true, err
 		}

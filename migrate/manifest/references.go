@@ -28,7 +28,7 @@ import (
 
 // referring is what a Cluster or a ClusterClass becomes: its references to our objects name v1beta2. In the versions of
 // Cluster API in which a reference names no version, there is nothing to do.
-func (r *rewriter) referring(d *document, o object) (map[string]any, error) {
+func (d *document) referring(o object) (map[string]any, error) {
 	value := deepCopy(o.value).(map[string]any)
 	changed := referTo(value)
 	if o.gvk.Kind == "ClusterClass" {
@@ -41,7 +41,6 @@ func (r *rewriter) referring(d *document, o object) (map[string]any, error) {
 			return nil, err
 		}
 	}
-	r.repairEndpoint(o, value)
 	return value, nil
 }
 
@@ -111,27 +110,4 @@ func staysInPlace(path []string) bool {
 	field := strings.Join(path, ".") + "."
 	same := []string{"metadata.", "spec.template.metadata.", "spec.template.spec.workspaceTemplateRef.", "spec.template.spec.additionalTags."}
 	return slices.ContainsFunc(same, func(prefix string) bool { return strings.HasPrefix(field, prefix) })
-}
-
-// repairEndpoint writes the endpoint of a Cluster as the plan does, if the manifest has one.
-func (r *rewriter) repairEndpoint(o object, value map[string]any) {
-	metadata, _ := o.value["metadata"].(map[string]any)
-	found, err := r.adoptions.find(o.gvk.GroupKind(), textOf(metadata["namespace"]), textOf(metadata["name"]))
-	if err != nil || found == nil {
-		return
-	}
-	endpoint, ok := lookUp(value, []string{"spec", "controlPlaneEndpoint"})
-	if !ok {
-		return
-	}
-	for _, field := range found.fields {
-		if len(field.path) == 3 && field.path[1] == "controlPlaneEndpoint" {
-			tableOf(endpoint)[field.path[2]] = field.value
-		}
-	}
-}
-
-func tableOf(value any) map[string]any {
-	table, _ := value.(map[string]any)
-	return table
 }

@@ -234,21 +234,26 @@ func valueLength(line string, value *yaml.Node) int {
 func bracketsLength(line string) int {
 	depth, begins := 0, true // begins tells whether a text would begin here; within one, quotes mean nothing.
 	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case (c == '\'' || c == '"') && begins:
-			length := quotedLength(line[i:])
-			if length == 0 {
+		switch c := line[i]; c {
+		case '\'', '"':
+			if begins {
+				length := quotedLength(line[i:])
+				if length == 0 {
+					return 0
+				}
+				i += length - 1
+			}
+		case '#':
+			if i > 0 && line[i-1] == ' ' {
 				return 0
 			}
-			i += length - 1
-		case c == '#' && i > 0 && line[i-1] == ' ':
-			return 0
-		case c == '{' || c == '[':
+		case '{', '[':
 			depth++
-		case c == '}' || c == ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
+		case '}', ']':
+			depth--
+		}
+		if depth == 0 {
+			return i + 1
 		}
 		begins = strings.IndexByte("{[,: ", line[i]) >= 0
 	}

@@ -177,7 +177,7 @@ func (l *look) olderManager(ctx context.Context) (Check, error) {
 	case len(found[ownWebhooks]) > 0:
 		return Check{Status: OK, Message: "the older CAPT does not run, and this one runs with --webhooks-only"}, nil
 	}
-	return Check{Status: OK, Message: "no Deployment is known to run the older CAPT; if one does under a name of its own, give that with --old-manager"}, nil
+	return Check{Status: OK, Message: "no Deployment is known to run the older CAPT; if one does under a name of its own, give that with --older-manager"}, nil
 }
 
 // OlderManagerRuns says in words what shows that the older CAPT runs, or has just run; empty when nothing does. A reference

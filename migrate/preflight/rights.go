@@ -93,16 +93,17 @@ type row struct {
 }
 
 var (
-	reading  = []string{"get", "list"}
-	patching = []string{"patch", "update"}
-	writing  = []Phase{Adopt, Storage}
-	locking  = []Phase{Adopt, Storage, Finalize}
+	reading = []string{"get", "list"}
+	writing = []Phase{Adopt, Storage}
 )
 
 const (
-	notAskedOften = "only API servers that protect owner references (OwnerReferencesPermissionEnforcement, as in OpenShift) ask for it"
-	noState       = "the backup does not record the resource versions of Terraform's state then"
-	noHealth      = "whether provider-terraform is healthy is not known then"
+	// OwnerReferences is why some permissions are optional.
+	OwnerReferences = "only API servers that protect owner references (admission plugin OwnerReferencesPermissionEnforcement, as in OpenShift) ask for it"
+
+	noState  = "the backup does not record the resource versions of Terraform's state then"
+	noEvents = "what is adopted gets no event that says so then"
+	noHealth = "whether provider-terraform is healthy is not known then"
 )
 
 // table is everything that captctl asks of an API server. config/rbac/captctl.yaml grants the same, and a test holds them
@@ -120,26 +121,25 @@ func table() []row {
 		{phases: []Phase{Inspect}, group: "apps", resources: []string{"deployments"}, verbs: reading},
 		{phases: []Phase{Inspect}, group: extensions, resources: []string{"customresourcedefinitions"}, verbs: reading},
 		{phases: []Phase{Inspect}, group: clusterAPI, resources: []string{"clusters"}, verbs: reading},
-		{phases: []Phase{Inspect}, group: "tf.upbound.io", resources: []string{"workspaces"}, verbs: reading},
-		{phases: []Phase{Inspect}, group: "tf.m.upbound.io", resources: []string{"workspaces"}, verbs: reading},
+		// verify --watch watches them.
+		{phases: []Phase{Inspect}, group: "tf.upbound.io", resources: []string{"workspaces"}, verbs: []string{"get", "list", "watch"}},
+		{phases: []Phase{Inspect}, group: "tf.m.upbound.io", resources: []string{"workspaces"}, verbs: []string{"get", "list", "watch"}},
 		{phases: []Phase{Inspect}, group: "pkg.crossplane.io", resources: []string{"providers"}, verbs: []string{"list"}, optional: noHealth},
 		{phases: []Phase{Inspect}, group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"get"}, journal: true},
 		{phases: []Phase{Inspect}, resources: []string{"configmaps"}, verbs: reading, journal: true},
-		{phases: locking, group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"create", "update"}, journal: true},
-		{phases: locking, resources: []string{"configmaps"}, verbs: []string{"create", "update"}, journal: true},
-		{phases: locking, resources: []string{"events"}, verbs: []string{"create", "patch"}, journal: true},
-		// The host of a Cluster's endpoint is repaired with that of its control plane.
-		{phases: []Phase{Adopt}, group: clusterAPI, resources: []string{"clusters"}, verbs: []string{"patch"}},
-		{phases: writing, group: infrastructure, resources: []string{"captclusters", "workspacetemplateapplies"}, verbs: patching},
-		{phases: writing, group: infrastructure, resources: []string{"captclusters/finalizers", "workspacetemplateapplies/finalizers", "workspacetemplates/finalizers"}, verbs: []string{"update"}, optional: notAskedOften},
-		{phases: []Phase{Adopt}, group: infrastructure, resources: []string{"captclusters/status", "workspacetemplateapplies/status"}, verbs: patching},
-		{phases: writing, group: infrastructure, resources: []string{"workspacetemplates"}, verbs: patching},
-		{phases: []Phase{Storage}, group: infrastructure, resources: []string{"captclustertemplates"}, verbs: patching},
-		{phases: writing, group: controlPlane, resources: []string{"captcontrolplanes"}, verbs: patching},
-		{phases: writing, group: controlPlane, resources: []string{"captcontrolplanes/finalizers"}, verbs: []string{"update"}, optional: notAskedOften},
-		{phases: []Phase{Adopt}, group: controlPlane, resources: []string{"captcontrolplanes/status"}, verbs: patching},
-		{phases: []Phase{Storage}, group: controlPlane, resources: []string{"captcontrolplanetemplates"}, verbs: patching},
-		{phases: []Phase{Finalize}, group: extensions, resources: []string{"customresourcedefinitions/status"}, verbs: patching, names: names},
+		{phases: writing, group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"create", "update"}, journal: true},
+		{phases: writing, resources: []string{"configmaps"}, verbs: []string{"create", "update"}, journal: true},
+		{phases: []Phase{Adopt}, resources: []string{"events"}, verbs: []string{"create"}, optional: noEvents},
+		{phases: []Phase{Adopt}, group: infrastructure, resources: []string{"captclusters", "workspacetemplateapplies", "workspacetemplateapplies/status", "workspacetemplates"}, verbs: []string{"patch"}},
+		{phases: []Phase{Adopt}, group: controlPlane, resources: []string{"captcontrolplanes"}, verbs: []string{"patch"}},
+		{phases: []Phase{Storage}, group: infrastructure, resources: []string{"captclusters", "captclustertemplates", "workspacetemplateapplies", "workspacetemplates"}, verbs: []string{"patch", "update"}},
+		{phases: []Phase{Storage}, group: controlPlane, resources: []string{"captcontrolplanes", "captcontrolplanetemplates"}, verbs: []string{"patch", "update"}},
+		// To change an owner reference, one has to be allowed to delete the object and, where that blocks the deletion of the owner,
+		// to say so. Nothing is deleted.
+		{phases: writing, group: infrastructure, resources: []string{"workspacetemplateapplies"}, verbs: []string{"delete"}, optional: OwnerReferences},
+		{phases: writing, group: infrastructure, resources: []string{"captclusters/finalizers"}, verbs: []string{"update"}, optional: OwnerReferences},
+		{phases: writing, group: controlPlane, resources: []string{"captcontrolplanes/finalizers"}, verbs: []string{"update"}, optional: OwnerReferences},
+		{phases: []Phase{Finalize}, group: extensions, resources: []string{"customresourcedefinitions/status"}, verbs: []string{"patch"}, names: names},
 		// It can not be said in RBAC that only metadata is read; captctl never asks for more.
 		{phases: []Phase{Backup}, resources: []string{"secrets"}, verbs: []string{"list"}, optional: noState},
 		{phases: []Phase{Definitions}, resources: []string{"namespaces"}, verbs: []string{"get"}},

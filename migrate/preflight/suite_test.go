@@ -94,7 +94,7 @@ func admit(ctx context.Context) error {
 		reader.Rules = append(reader.Rules, rbacv1.PolicyRule{APIGroups: []string{right.Group}, Resources: []string{right.Resource}, Verbs: []string{right.Verb}})
 	}
 	objects := []client.Object{reader, bind("reader", sandbox.ReaderUser)}
-	for _, role := range []string{"capt-migrate", "capt-migrate-finalize", "capt-migrate-journal"} {
+	for _, role := range []string{"capt-migrate", "capt-migrate-owners", "capt-migrate-finalize", "capt-migrate-journal"} {
 		objects = append(objects, bind(role, sandbox.CaptctlUser))
 	}
 	for _, object := range objects {

@@ -41,22 +41,25 @@ func adopted(ctx context.Context, w *world, c *Check) error {
 	for _, unit := range w.plan.Units {
 		steps = append(steps, unit.Steps...)
 	}
+	refs, byObject := []migrate.ObjectRef{}, map[types.UID][]*migrate.Step{}
 	for i := range steps {
-		step := &steps[i]
-		live, err := w.same(ctx, step.Object, c)
-		if err != nil {
-			return err
+		refs = append(refs, steps[i].Object)
+		byObject[steps[i].Object.UID] = append(byObject[steps[i].Object.UID], &steps[i])
+	}
+	err := w.all(ctx, refs, c, func(live *unstructured.Unstructured) error {
+		for _, step := range byObject[live.GetUID()] {
+			missing, err := undone(step, live)
+			if err != nil {
+				return err
+			}
+			if missing != "" {
+				c.wrong(step.Object, "it does not have what the plan writes (%s): %s", step.Why, missing)
+			}
 		}
-		if live == nil {
-			continue
-		}
-		missing, err := undone(step, live)
-		if err != nil {
-			return err
-		}
-		if missing != "" {
-			c.wrong(step.Object, "it does not have what the plan writes (%s): %s", step.Why, missing)
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	c.conclude(len(steps), "steps of the plan", "all of them are done, and nobody has undone them",
 		"are not done, or undone since. Run \"captctl migrate apply\" again, or \"resume\"")
@@ -174,42 +177,41 @@ func contains(want, list []any) bool {
 
 // references: owner, WorkspaceTemplateApply and Workspace name each other, and are the ones that were meant.
 func references(ctx context.Context, w *world, c *Check) error {
-	for i := range w.plan.Units {
-		unit := &w.plan.Units[i]
+	var refs []migrate.ObjectRef
+	names := map[types.UID]name{}
+	for _, unit := range w.plan.Units {
 		if unit.WorkspaceTemplateApply == nil {
 			continue
 		}
+		refs = append(refs, *unit.WorkspaceTemplateApply)
 		if unit.Owner.UID != unit.WorkspaceTemplateApply.UID {
-			owner, err := w.same(ctx, unit.Owner, c)
-			if err != nil {
-				return err
-			}
-			if owner != nil {
-				requireName(c, unit.Owner, owner, unit.WorkspaceTemplateApply.Name, "workspaceTemplateApplyRef", "name")
-			}
+			refs = append(refs, unit.Owner)
+			names[unit.Owner.UID] = name{unit.WorkspaceTemplateApply.Name, []string{"spec", "workspaceTemplateApplyRef", "name"}}
 		}
-		apply, err := w.same(ctx, *unit.WorkspaceTemplateApply, c)
-		if err != nil {
-			return err
+		if unit.Workspace != nil {
+			refs = append(refs, *unit.Workspace)
+			names[unit.WorkspaceTemplateApply.UID] = name{unit.Workspace.Name, []string{"spec", "workspaceName"}}
 		}
-		if apply == nil || unit.Workspace == nil {
-			continue
+	}
+	err := w.all(ctx, refs, c, func(object *unstructured.Unstructured) error {
+		want, ok := names[object.GetUID()]
+		if is, _, _ := unstructured.NestedString(object.Object, want.path...); ok && is != want.is {
+			c.wrong(migrate.Ref(object.GetKind(), object), "%s is %q, and should be %q", strings.Join(want.path, "."), is, want.is)
 		}
-		requireName(c, *unit.WorkspaceTemplateApply, apply, unit.Workspace.Name, "workspaceName")
-		if _, err := w.same(ctx, *unit.Workspace, c); err != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	c.conclude(len(w.plan.Units), "units", "owner, WorkspaceTemplateApply and Workspace of each name each other",
 		"do not refer to what is theirs. Nothing of the cloud is written as long as it is so; \"captctl migrate inspect\" shows who claims what")
 	return nil
 }
 
-func requireName(c *Check, ref migrate.ObjectRef, object *unstructured.Unstructured, want string, path ...string) {
-	is, _, _ := unstructured.NestedString(object.Object, append([]string{"spec"}, path...)...)
-	if is != want {
-		c.wrong(ref, "spec.%s is %q, and should be %q", strings.Join(path, "."), is, want)
-	}
+// name is what a field must be.
+type name struct {
+	is   string
+	path []string
 }
 
 // workspace is a Workspace by its name.
@@ -266,7 +268,7 @@ func (w *world) claim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply
 	return claim, nil
 }
 
-// owned looks for WorkspaceTemplateApplies to which two owners refer.
+// owned looks for WorkspaceTemplateApplies to which two owners refer. If a person decided to leave one of them as it is, so it is.
 func (w *world) owned(ctx context.Context, c *Check) error {
 	owners := map[types.NamespacedName]migrate.ObjectRef{}
 	for _, kind := range migrate.Kinds() {
@@ -278,7 +280,11 @@ func (w *world) owned(ctx context.Context, c *Check) error {
 			for _, name := range referred(owner) {
 				key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 				if first, taken := owners[key]; taken {
-					c.wrong(ref, "%s refers to the same WorkspaceTemplateApply, %s", first, name)
+					tell := c.wrong
+					if w.left(ref.UID) || w.left(first.UID) {
+						tell = c.note
+					}
+					tell(ref, "%s refers to the same WorkspaceTemplateApply, %s", first, name)
 					continue
 				}
 				owners[key] = ref
@@ -290,6 +296,11 @@ func (w *world) owned(ctx context.Context, c *Check) error {
 		}
 	}
 	return nil
+}
+
+// left tells whether a person decided to leave an owner as it is.
+func (w *world) left(uid types.UID) bool {
+	return slices.ContainsFunc(w.plan.Findings, func(f migrate.Finding) bool { return f.Severity == migrate.Skipped && f.Object.UID == uid })
 }
 
 // referred are the names of the WorkspaceTemplateApplies to which an owner refers, those of Fargate profiles included.
@@ -314,7 +325,8 @@ func templatesPermit(ctx context.Context, w *world, c *Check) error {
 	}
 	adopted := map[types.UID]bool{}
 	for _, unit := range w.plan.Units {
-		if unit.WorkspaceTemplateApply != nil {
+		// One that has no Workspace, such as a helper that never ran, needs no template, either.
+		if unit.WorkspaceTemplateApply != nil && unit.Workspace != nil {
 			adopted[unit.WorkspaceTemplateApply.UID] = true
 		}
 	}

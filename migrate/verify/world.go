@@ -74,20 +74,45 @@ func (w *world) get(ctx context.Context, ref migrate.ObjectRef) (*unstructured.U
 	return object, nil
 }
 
-// same reads an object that must be the one that is meant. If it is not, the check is told, and nil returned.
-func (w *world) same(ctx context.Context, ref migrate.ObjectRef, c *Check) (*unstructured.Unstructured, error) {
-	object, err := w.get(ctx, ref)
-	switch {
-	case err != nil:
-		return nil, err
-	case object == nil:
-		c.wrong(ref, "it is gone")
-		return nil, nil
-	case object.GetUID() != ref.UID:
-		c.wrong(ref, "it was deleted and made again: its UID was %s, and is %s", ref.UID, object.GetUID())
-		return nil, nil
+// all calls take for each of the objects that are meant, once, a page of a kind at a time: a fleet has thousands, and to ask for
+// each would take minutes. Of those that are gone, or others by now, the check is told.
+func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, take func(*unstructured.Unstructured) error) error {
+	wanted := map[schema.GroupVersionKind]map[types.NamespacedName]migrate.ObjectRef{}
+	for _, ref := range refs {
+		kind := versionOf(ref)
+		if wanted[kind] == nil {
+			wanted[kind] = map[types.NamespacedName]migrate.ObjectRef{}
+		}
+		wanted[kind][types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}] = ref
 	}
-	return object, nil
+	found := map[migrate.ObjectRef]types.UID{}
+	for kind, byName := range wanted {
+		err := migrate.Each(ctx, w.reader, kind, "", func(object *unstructured.Unstructured) error {
+			ref, ok := byName[client.ObjectKeyFromObject(object)]
+			if !ok {
+				return nil
+			}
+			if found[ref] = object.GetUID(); object.GetUID() != ref.UID {
+				return nil
+			}
+			return take(object)
+		})
+		if err != nil && !meta.IsNoMatchError(err) {
+			return err
+		}
+	}
+	told := map[migrate.ObjectRef]bool{}
+	for _, ref := range refs {
+		if uid, there := found[ref]; uid == ref.UID || told[ref] {
+			continue
+		} else if there {
+			c.wrong(ref, "it was deleted and made again: its UID was %s, and is %s", ref.UID, uid)
+		} else {
+			c.wrong(ref, "it is gone")
+		}
+		told[ref] = true
+	}
+	return nil
 }
 
 // allApplies reads all WorkspaceTemplateApplies.

@@ -17,7 +17,6 @@ limitations under the License.
 package integration_test
 
 import (
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,10 +77,6 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 			field: "spec.template.spec.forProvider", says: "Required value"},
 		{name: "v1beta1: HCL that does not end", document: legacyDocument("WorkspaceTemplate", "vpc", `{template: {spec: {forProvider: {source: Inline, module: "locals {\n"}}}}`),
 			field: module, says: "line 1, column 8"},
-		{name: "v1beta1: another scope", given: []string{document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, template: {spec: {forProvider: {source: Inline, module: ""}}}}`)},
-			document: strings.Replace(legacyDocument("WorkspaceTemplate", "vpc", `{template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
-				"{name: vpc}", "{name: vpc, annotations: {cluster.x-k8s.io/conversion-data: ''}}", 1),
-			field: "spec.workspaceScope", says: "make another template"},
 	})
 }
 

@@ -17,72 +17,53 @@ limitations under the License.
 package legacy
 
 import (
+	"context"
+	"path/filepath"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/capt-provider/capt/migrate/preflight"
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-// access is what captctl needs, and nothing more, for sandbox.Captctl; and the reading part of it for sandbox.Reader.
-func access() []*unstructured.Unstructured {
-	read := []any{"get", "list", "watch"}
-	infrastructure, controlPlane := []any{networkKind.Group}, []any{controlPlaneKind.Group}
-	reading := []any{
-		rule(infrastructure, []any{"*"}, read),
-		rule(controlPlane, []any{"*"}, read),
-		rule([]any{clusterKind.Group}, []any{"clusters"}, read),
-		rule([]any{"tf.upbound.io", "tf.m.upbound.io"}, []any{"workspaces"}, read),
-		rule([]any{"apiextensions.k8s.io"}, []any{"customresourcedefinitions"}, read),
-		rule([]any{"admissionregistration.k8s.io"}, []any{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, read),
-		rule([]any{"apps"}, []any{"deployments"}, read),
-		rule([]any{"coordination.k8s.io"}, []any{"leases"}, read),
-		rule([]any{""}, []any{"namespaces", "secrets", "configmaps", "pods"}, read),
+// grant gives sandbox.Captctl the roles that users bind, and nothing more; and sandbox.Reader what captctl reads.
+func (w *World) grant(ctx context.Context, root string) error {
+	objects, err := access(root)
+	if err != nil {
+		return err
 	}
-	write := []any{"update", "patch"}
-	writing := []any{
-		rule(infrastructure, []any{"workspacetemplates", "workspacetemplateapplies", "captclusters", "captclustertemplates",
-			"workspacetemplates/status", "workspacetemplateapplies/status", "captclusters/status", "captclusters/finalizers"}, write),
-		// An API server with OwnerReferencesPermissionEnforcement wants it of who changes owner references; nothing is deleted.
-		rule(infrastructure, []any{"workspacetemplateapplies"}, []any{"delete"}),
-		rule(controlPlane, []any{"captcontrolplanes", "captcontrolplanetemplates", "captcontrolplanes/status", "captcontrolplanes/finalizers"}, write),
-		rule(controlPlane, []any{"captcontrolplanetemplates"}, []any{"create"}), // migrate crds puts them back.
-		rule([]any{clusterKind.Group}, []any{"clusters", "clusters/finalizers"}, write),
-		rule([]any{"apiextensions.k8s.io"}, []any{"customresourcedefinitions/status"}, write),
-		rule([]any{"apiextensions.k8s.io"}, []any{"customresourcedefinitions"}, []any{"delete"}), // migrate crds
-		rule([]any{"coordination.k8s.io"}, []any{"leases"}, []any{"create", "update", "patch"}),
-		rule([]any{""}, []any{"configmaps"}, []any{"create", "update", "patch"}),
-		rule([]any{"", "events.k8s.io"}, []any{"events"}, []any{"create", "update", "patch"}),
-	}
-	var objects []*unstructured.Unstructured
-	for user, rules := range map[string][]any{
-		sandbox.CaptctlUser: append(append([]any{}, reading...), writing...),
-		sandbox.ReaderUser:  reading,
-	} {
-		objects = append(objects, clusterRole(user, rules), clusterRoleBinding(user))
-	}
-	return objects
+	return manifests.Apply(ctx, w.Admin, objects...)
 }
 
-func rule(groups, resources, verbs []any) map[string]any {
-	return map[string]any{"apiGroups": groups, "resources": resources, "verbs": verbs}
-}
-
-// clusterRole of a user, called like the user.
-func clusterRole(user string, rules []any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
+func access(root string) ([]*unstructured.Unstructured, error) {
+	objects, err := manifests.Load(filepath.Join(root, "config", "rbac", "captctl.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range objects {
+		objects = append(objects, clusterRoleBinding(role.GetName(), sandbox.CaptctlUser))
+	}
+	var rules []any
+	for _, right := range preflight.Rights("", preflight.Inspect, preflight.Backup) {
+		rules = append(rules, map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}})
+	}
+	reader := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1",
 		"kind":       "ClusterRole",
-		"metadata":   map[string]any{"name": user},
+		"metadata":   map[string]any{"name": sandbox.ReaderUser},
 		"rules":      rules,
 	}}
+	return append(objects, reader, clusterRoleBinding(sandbox.ReaderUser, sandbox.ReaderUser)), nil
 }
 
-func clusterRoleBinding(user string) *unstructured.Unstructured {
+func clusterRoleBinding(role, user string) *unstructured.Unstructured {
 	const group = "rbac.authorization.k8s.io"
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/v1",
 		"kind":       "ClusterRoleBinding",
-		"metadata":   map[string]any{"name": user},
-		"roleRef":    map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": user},
+		"metadata":   map[string]any{"name": "test-" + role},
+		"roleRef":    map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": role},
 		"subjects":   []any{map[string]any{"apiGroup": group, "kind": "User", "name": user}},
 	}}
 }

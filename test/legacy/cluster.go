@@ -36,7 +36,7 @@ import (
 // Region in which every cluster is.
 const Region = "ap-northeast-1"
 
-// Version of every control plane, as the older CAPT wrote it.
+// Version of control planes of which a test says no other, as the older CAPT wrote it.
 const Version = "1.31"
 
 // Cluster is one cluster of the older CAPT. What is left empty is as that CAPT did it.
@@ -44,6 +44,8 @@ type Cluster struct {
 	Namespace, Name string
 	// Network and ControlPlane are the names of the CAPTCluster and the CAPTControlPlane; Name unless they say otherwise.
 	Network, ControlPlane string
+	// Version of Kubernetes, such as 1.31.
+	Version string
 	// Templates is the namespace of the templates; Namespace unless it says otherwise.
 	Templates string
 	// Recipe is what the templates say.
@@ -94,6 +96,7 @@ func (c *Cluster) complete() {
 		{&c.Network, c.Name},
 		{&c.ControlPlane, c.Name},
 		{&c.Templates, c.Namespace},
+		{&c.Version, Version},
 	} {
 		if *field.value == "" {
 			*field.value = field.other
@@ -140,6 +143,16 @@ func (c *Cluster) endpoint() string {
 	return "https://" + strings.ToUpper(c.hash(ofEndpoint, 32)) + ".gr7." + Region + ".eks.amazonaws.com"
 }
 
+// stored is how the older CAPT stored an endpoint: with a scheme in the host. EKS is always at port 443, and what stands for it in
+// tests is not.
+func stored(endpoint string) map[string]any {
+	host, port, err := terraform.ParseEndpoint(endpoint)
+	if err != nil {
+		panic("legacy: " + err.Error()) // A mistake in this package, or in a module.
+	}
+	return map[string]any{"host": "https://" + host, "port": int64(port)}
+}
+
 // The kinds, in the version of the older CAPT.
 var (
 	clusterKind      = clusterv1.GroupVersion.WithKind("Cluster")
@@ -172,7 +185,7 @@ func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
 		typed.Spec.Paused = ptr.To(true)
 	}
 	if c.Keeper == Topology {
-		typed.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "eks"}, Version: "v" + Version + ".0"}
+		typed.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "eks"}, Version: "v" + c.Version + ".0"}
 	}
 	keeper := a.keeper
 	if keeper == Topology { // A person makes the Cluster, and Cluster API the rest.
@@ -181,7 +194,7 @@ func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
 	grow := func(object *unstructured.Unstructured) {
 		object.SetFinalizers([]string{clusterv1.ClusterFinalizer})
 		if !c.StatusWiped && !c.ApplyFailed && !c.Live {
-			set(object, map[string]any{"host": c.endpoint(), "port": int64(443)}, "spec", "controlPlaneEndpoint")
+			set(object, stored(c.endpoint()), "spec", "controlPlaneEndpoint")
 		}
 	}
 	cluster := a.declare(untyped(clusterKind, typed), grow)
@@ -260,7 +273,7 @@ func (c *Cluster) createControlPlane(a *author, cluster *unstructured.Unstructur
 			set(object, c.Apply, "spec", "workspaceTemplateApplyName")
 		}
 		if !c.ApplyFailed && endpoint != "" {
-			set(object, map[string]any{"host": endpoint, "port": int64(443)}, "spec", "controlPlaneEndpoint")
+			set(object, stored(endpoint), "spec", "controlPlaneEndpoint")
 		}
 	}
 	if c.Live {
@@ -290,7 +303,7 @@ func (c *Cluster) createControlPlane(a *author, cluster *unstructured.Unstructur
 
 func (c *Cluster) controlPlaneSpec() *controlplanev1beta1.CAPTControlPlaneSpec {
 	return &controlplanev1beta1.CAPTControlPlaneSpec{
-		Version: Version, WorkspaceTemplateRef: c.ref(ControlPlaneTemplate),
+		Version: c.Version, WorkspaceTemplateRef: c.ref(ControlPlaneTemplate),
 		AdditionalTags: map[string]string{"Environment": "dev", "ManagedBy": "capt"},
 		ControlPlaneConfig: &controlplanev1beta1.ControlPlaneConfig{
 			Region: Region, EndpointAccess: &controlplanev1beta1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(true)},
@@ -309,7 +322,7 @@ func (c *Cluster) createEKS(a *author, controlPlane *unstructured.Unstructured) 
 	typed.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
 		TemplateRef: c.ref(ControlPlaneTemplate),
 		Variables: map[string]string{
-			"cluster_name": c.Name, "kubernetes_version": Version, "region": Region,
+			"cluster_name": c.Name, "kubernetes_version": c.Version, "region": Region,
 			"endpoint_private_access": "true", "endpoint_public_access": "true", "tags_Environment": "dev", "tags_ManagedBy": "capt",
 		},
 		WriteConnectionSecretToRef: &infrav1beta1.SecretReference{Name: c.ControlPlane + "-eks-connection", Namespace: c.Namespace},

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 // Recipe is what a platform team put into the templates of a fleet.
@@ -93,7 +94,7 @@ output "cluster_endpoint" {
 }
 
 output "cluster_certificate_authority_data" {
-  value = base64encode(terraform_data.eks.id)
+  value = "` + builder.CA() + `"
 }
 `,
 	ControlPlaneVariables: []string{"cluster_name", "kubernetes_version", "region"},

@@ -36,7 +36,6 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 // WebhooksOnly is how the manager runs while captctl migrates.
@@ -64,7 +63,7 @@ func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 	}
 	w := &World{Sandbox: s}
 	if w.Admin, err = newClient(s.Config()); err == nil {
-		err = manifests.Apply(ctx, w.Admin, access()...)
+		err = w.grant(ctx, filepath.Dir(test))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
@@ -99,6 +98,10 @@ func (w *World) Upgrade(ctx context.Context) error {
 		return err
 	}
 	if err := w.Install(ctx, WebhooksOnly); err != nil {
+		return err
+	}
+	// Admission of owner references looks for new kinds every half minute only. A test need not wait for that.
+	if err := w.Restart(ctx, sandbox.APIServer); err != nil {
 		return err
 	}
 	for _, kind := range migrate.Kinds() {

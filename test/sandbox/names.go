@@ -36,8 +36,8 @@ const (
 // Identities that run no component: tests run programs with their kubeconfigs (see Sandbox.KubeconfigOf). They may do nothing
 // until a test gives them access.
 const (
-	// Captctl is who runs captctl.
-	Captctl = "captctl"
+	// Captctl is who runs captctl, which has the same name.
+	Captctl = binaries.Captctl
 	// Reader is somebody else who does, and may write nothing.
 	Reader = "reader"
 )

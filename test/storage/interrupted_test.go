@@ -181,6 +181,35 @@ func TestOwnerReferencesAreRestored(t *testing.T) {
 	require.Positive(t, restored)
 }
 
+func TestARestoreThatMeetsSomebodyElsesWriteTriesAgain(t *testing.T) {
+	t.Parallel()
+	object := decode(olderManifests[2])
+	object.SetName("busy-restore")
+	object.SetNamespace("restored")
+	require.NoError(t, shared.client.Create(t.Context(), object))
+	object = shared.read(t, object, migrate.Version)
+	_, err := storage.NewRewriter(shared.client).Rewrite(t.Context(), item(object))
+	require.NoError(t, err)
+	writes := 0
+	c := interceptor.NewClient(shared.client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, own client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if writes++; writes%2 == 1 {
+				label := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"example.com/seen":"%d"}}}`, writes))
+				if err := c.Patch(ctx, object.DeepCopy(), label, client.FieldOwner("somebody")); err != nil {
+					return err
+				}
+			}
+			return c.Patch(ctx, own, patch, options...)
+		},
+	})
+	require.NoError(t, storage.NewRewriter(c).Restore(t.Context(), item(object)))
+	require.Equal(t, 4, writes, "two writes, and each was in vain once")
+	now := shared.read(t, object, migrate.Version)
+	require.Equal(t, object.GetOwnerReferences(), now.GetOwnerReferences())
+	require.NotContains(t, sets(t, now), "captctl Update ")
+	require.Contains(t, sets(t, now), "somebody Update ")
+}
+
 func equalReferences(a, b *unstructured.Unstructured) bool {
 	was, is := a.GetOwnerReferences(), b.GetOwnerReferences()
 	for i := range was {

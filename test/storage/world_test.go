@@ -45,6 +45,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/converter"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
@@ -131,7 +132,7 @@ func (w *world) stop() {
 
 // installOlder installs the definitions of the older CAPT.
 func (w *world) installOlder(ctx context.Context) error {
-	definitions, err := manifests.Load(filepath.Join(root, "test", "conversion", "testdata", "legacy", "definitions.yaml"))
+	definitions, err := legacy.Definitions()
 	if err != nil {
 		return err
 	}

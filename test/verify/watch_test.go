@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -32,8 +33,8 @@ import (
 
 func inNamespace(name string) client.DeleteAllOfOption { return client.InNamespace(name) }
 
-// watched runs Watch, and then something as soon as it watches both kinds of Workspaces.
-func watched(t *testing.T, m *migrated, duration time.Duration, then func()) (verify.Report, error) {
+// watched runs Watch, and something else as soon as it watches both kinds of Workspaces.
+func watched(t *testing.T, m *migrated, duration time.Duration, then func() error) (verify.Report, error) {
 	t.Helper()
 	begun := make(chan struct{}, 100)
 	c := interceptor.NewClient(admin, interceptor.Funcs{
@@ -43,20 +44,27 @@ func watched(t *testing.T, m *migrated, duration time.Duration, then func()) (ve
 			return found, err
 		},
 	})
+	done := make(chan error)
 	go func() {
 		<-begun
 		<-begun
-		then()
+		done <- then()
 	}()
-	return verify.Watch(t.Context(), c, m.plan, verify.Options{}, duration)
+	report, err := verify.Watch(t.Context(), c, m.plan, verify.Options{}, duration)
+	require.NoError(t, <-done)
+	return report, err
+}
+
+func mergeWorkspace(t *testing.T, m *migrated, patch string) func() error {
+	return func() error {
+		return admin.Patch(t.Context(), m.workspace.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
 }
 
 func TestAQuietWatchEndsWithALastLook(t *testing.T) {
 	m := newMigrated(t)
 	m.adopt(t)
-	report, err := watched(t, m, 2*time.Second, func() {
-		merge(t, m.workspace, `{"status":{"atProvider":{"checksum":"x"}}}`)
-	})
+	report, err := watched(t, m, 2*time.Second, mergeWorkspace(t, m, `{"status":{"atProvider":{"checksum":"x"}}}`))
 	require.NoError(t, err)
 	require.True(t, report.OK)
 }
@@ -65,9 +73,7 @@ func TestAChangeOfAWorkspaceIsToldAtOnceAndWithoutValues(t *testing.T) {
 	m := newMigrated(t)
 	m.adopt(t)
 	began := time.Now()
-	report, err := watched(t, m, patience, func() {
-		merge(t, m.workspace, `{"metadata":{"labels":{"secret":"value"}},"spec":{"forProvider":{"module":"secret"}}}`)
-	})
+	report, err := watched(t, m, patience, mergeWorkspace(t, m, `{"metadata":{"labels":{"secret":"value"}},"spec":{"forProvider":{"module":"secret"}}}`))
 	require.Less(t, time.Since(began), patience/2)
 	require.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err), "%v", err)
 	require.Equal(t, []string{"WorkspacesUntouched"}, failed(report))
@@ -78,7 +84,7 @@ func TestAChangeOfAWorkspaceIsToldAtOnceAndWithoutValues(t *testing.T) {
 func TestADeletedWorkspaceIsToldAtOnce(t *testing.T) {
 	m := newMigrated(t)
 	m.adopt(t)
-	_, err := watched(t, m, patience, func() { require.NoError(t, admin.Delete(t.Context(), m.workspace)) })
+	_, err := watched(t, m, patience, func() error { return admin.Delete(t.Context(), m.workspace) })
 	require.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err), "%v", err)
 	require.ErrorContains(t, err, "Workspace "+m.workspace.GetName()+": it was deleted")
 }
@@ -86,9 +92,11 @@ func TestADeletedWorkspaceIsToldAtOnce(t *testing.T) {
 func TestANewWorkspaceMakesItLookAtEverything(t *testing.T) {
 	m := newMigrated(t)
 	m.adopt(t)
-	report, err := watched(t, m, patience, func() {
-		create(t, m.another("second", m.namespace+"-second"))
-		workspaceOf(t, m.namespace+"-second")
+	report, err := watched(t, m, patience, func() error {
+		if err := admin.Create(t.Context(), m.another("second", m.namespace+"-second")); err != nil {
+			return err
+		}
+		return admin.Create(t.Context(), someWorkspace(m.namespace+"-second"))
 	})
 	require.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err), "%v", err)
 	require.Equal(t, []string{"WorkspaceTemplateApplies"}, failed(report))

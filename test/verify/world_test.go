@@ -101,8 +101,12 @@ func create(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstr
 // workspaceOf makes a Workspace of some cluster.
 func workspaceOf(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
-	return create(t, decode(`{apiVersion: tf.upbound.io/v1beta1, kind: Workspace, metadata: {name: %s, labels: {a: b}},
-  spec: {forProvider: {source: Inline, module: "", vars: [{key: a, value: b}]}}}`, name))
+	return create(t, someWorkspace(name))
+}
+
+func someWorkspace(name string) *unstructured.Unstructured {
+	return decode(`{apiVersion: tf.upbound.io/v1beta1, kind: Workspace, metadata: {name: %s, labels: {a: b}},
+  spec: {forProvider: {source: Inline, module: "", vars: [{key: a, value: b}]}}}`, name)
 }
 
 func newMigrated(t *testing.T) *migrated {
@@ -189,4 +193,3 @@ func merge(t *testing.T, object *unstructured.Unstructured, patch string) {
 	t.Helper()
 	require.NoError(t, admin.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
-

@@ -17,9 +17,9 @@ limitations under the License.
 package admission
 
 import (
+	"encoding/json"
 	"testing"
 
-	"encoding/json"
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -27,6 +27,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,6 +47,8 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/crds"
+	"github.com/capt-provider/capt/migrate/preflight"
 )
 
 // The cluster of these tests is a client that remembers objects: the commands are wired to the right functions, and what those do
@@ -68,6 +71,12 @@ type world struct {
 	funcs   interceptor.Funcs
 	objects []client.Object
 	config  *rest.Config
+	// connected remembers what commands wrote.
+	connected client.WithWatch
+	// asked is what preflight was asked last, and preflight and replace are what is answered.
+	asked     preflight.Options
+	preflight func() (*preflight.Report, error)
+	replace   func(context.Context, crds.Options) (*crds.Report, error)
 }
 
 // run runs captctl in a world.
@@ -77,15 +86,29 @@ func (w *world) run(t *testing.T, arguments ...string) (out, errOut string, err 
 	access := cluster.New(streams.ErrOut)
 	access.Connect = func(config *rest.Config) (client.WithWatch, error) {
 		w.config = config
+		if w.connected != nil {
+			return w.connected, nil
+		}
 		scheme := cluster.Scheme()
 		for _, scope := range terraform.Scopes() {
 			kind := scope.GroupVersionKind()
 			scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 			scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind + "List"}, &unstructured.UnstructuredList{})
 		}
-		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.objects...).WithInterceptorFuncs(w.funcs).Build(), nil
+		w.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.objects...).WithInterceptorFuncs(w.funcs).Build()
+		return w.connected, nil
 	}
-	environment := &cli.Environment{IOStreams: streams, Access: access, Clock: testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))}
+	environment := &cli.Environment{
+		IOStreams: streams, Access: access, Clock: testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC)), ReplaceDefinitions: w.replace,
+		Preflight: func(_ context.Context, options preflight.Options) (*preflight.Report, error) {
+			w.asked = options
+			if w.preflight == nil {
+				return &preflight.Report{}, nil
+			}
+			return w.preflight()
+		},
+		OlderManagerRuns: func(context.Context, preflight.Options) (string, error) { return "", nil },
+	}
 	root := newRoot(environment)
 	root.SetArgs(append([]string{"--kubeconfig", kubeconfig(t)}, arguments...))
 	err = root.ExecuteContext(t.Context())
@@ -97,11 +120,17 @@ func namespace(name string) *corev1.Namespace {
 }
 
 func fleet() *world {
-	return &world{objects: []client.Object{
-		namespace("kube-system"), namespace("default"),
+	w := &world{objects: []client.Object{
+		namespace("kube-system"), namespace("default"), namespace("capt-system"),
 		&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-eks-controlplane-apply", UID: "apply-1"}},
 		&controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", UID: "plane-1"}},
 	}}
+	for _, kind := range migrate.Kinds() {
+		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kind.Definition()}}
+		definition.Status.StoredVersions = []string{migrate.LegacyVersion, migrate.Version}
+		w.objects = append(w.objects, definition)
+	}
+	return w
 }
 
 func TestInspectShowsTheFleet(t *testing.T) {
@@ -128,8 +157,8 @@ func TestInspectOfOneNamespaceLooksAtThatOnly(t *testing.T) {
 
 func TestTheNamespaceOfTheContextIsOfNoAccount(t *testing.T) {
 	w := fleet()
-	w.objects[2].SetNamespace("elsewhere")
 	w.objects[3].SetNamespace("elsewhere")
+	w.objects[4].SetNamespace("elsewhere")
 	out, _, err := w.run(t, "migrate", "inspect")
 	require.NoError(t, err)
 	assert.Contains(t, out, "elsewhere")
@@ -159,7 +188,7 @@ func TestPlanHasAnExitCodeForWhatItFinds(t *testing.T) {
 	assert.Equal(t, string(written), printed, "a plan is the same in a file and in a pipe")
 
 	w := fleet()
-	w.objects[3].(*controlplanev1.CAPTControlPlane).Spec.ControlPlaneEndpoint.Host = "https://built.example.com"
+	w.objects[4].(*controlplanev1.CAPTControlPlane).Spec.ControlPlaneEndpoint.Host = "https://built.example.com"
 	out, _, err = w.run(t, "migrate", "plan")
 	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
 	assert.ErrorContains(t, err, "1 object kept from adoption")

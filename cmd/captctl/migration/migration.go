@@ -81,7 +81,9 @@ func New(environment *cli.Environment) *cobra.Command {
 
   # Plan, look at the plan, carry it out, and prove that nothing else changed
   captctl migrate plan --out plan.json
-  captctl migrate show plan.json --diff`,
+  captctl migrate show plan.json --diff
+  captctl migrate apply plan.json --backup backup-2026-10-22
+  captctl migrate verify plan.json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
@@ -95,6 +97,7 @@ func New(environment *cli.Environment) *cobra.Command {
 		look.NewStatus(environment),
 		change.NewResume(environment),
 		change.NewRollback(environment),
+		look.NewVerify(environment),
 		change.NewFinalize(environment),
 		files.NewManifests(environment),
 		files.NewBackup(environment),

@@ -129,9 +129,12 @@ func (p *Progress) show() {
 	p.write("\r\x1b[K" + string(line[:min(len(line), p.width()-1)]))
 }
 
-// line is "name: 3 of 10 (30 %)".
+// line is "name: 3 of 10 (30 %)"; the name alone where nothing is counted.
 func (p *Progress) line() string {
-	if p.total == 0 {
+	switch {
+	case p.total == 0 && p.done == 0:
+		return p.name
+	case p.total == 0:
 		return fmt.Sprintf("%s: %d", p.name, p.done)
 	}
 	return fmt.Sprintf("%s: %d of %d (%d %%)", p.name, p.done, p.total, p.percent())

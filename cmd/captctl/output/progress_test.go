@@ -64,7 +64,7 @@ func TestSlowWorkIsALineEachHalfMinute(t *testing.T) {
 		p.Add(1)
 	}
 	p.Stop()
-	assert.Equal(t, "storage: 0\nstorage: 30\nstorage: 60\nstorage: 90\n", out.String())
+	assert.Equal(t, "storage\nstorage: 30\nstorage: 60\nstorage: 90\n", out.String())
 }
 
 func TestOnATerminalProgressIsABarOfOneLine(t *testing.T) {

@@ -108,10 +108,7 @@ func (c *comments) field(of reflect.Type, name string) string {
 }
 
 // mentions tells whether a comment is also about a field, as in "For and Against are the evidence".
-func mentions(comment, name string) bool {
-	words := strings.FieldsFunc(comment, func(r rune) bool { return strings.ContainsRune(" \n.,;:", r) })
-	return len(words) > 2 && words[1] == "and" && words[2] == name
-}
+func mentions(comment, name string) bool { return strings.Contains(comment, " and "+name+" ") }
 
 // find is a type in the documentation of its package.
 func (c *comments) find(of reflect.Type) *doc.Type {

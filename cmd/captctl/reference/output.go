@@ -20,14 +20,22 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"reflect"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capt-provider/capt/cmd/captctl/migration/files"
+	"github.com/capt-provider/capt/cmd/captctl/migration/look"
 	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/crds"
+	"github.com/capt-provider/capt/migrate/execute"
+	"github.com/capt-provider/capt/migrate/preflight"
+	"github.com/capt-provider/capt/migrate/storage"
+	"github.com/capt-provider/capt/migrate/verify"
 )
 
 // module is where the types are that are described here; others are described elsewhere.
@@ -40,8 +48,16 @@ var kinds = []struct {
 	from string
 }{
 	{"Inspection", reflect.TypeFor[migrate.Inspection](), "`captctl migrate inspect` prints it."},
+	{"PreflightReport", reflect.TypeFor[preflight.Report](), "`captctl migrate preflight` prints it."},
+	{"DefinitionsReport", reflect.TypeFor[crds.Report](), "`captctl migrate crds` prints it."},
 	{"Plan", reflect.TypeFor[migrate.Plan](), "`captctl migrate plan` writes it, `captctl migrate show` prints it, and other commands carry it out."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "A person writes it, in YAML or JSON, for `captctl migrate plan --decisions`."},
+	{"Result", reflect.TypeFor[execute.Result](), "`captctl migrate apply`, `resume` and `rollback` print it."},
+	{"Status", reflect.TypeFor[look.Status](), "`captctl migrate status` prints it."},
+	{"VerifyReport", reflect.TypeFor[verify.Report](), "`captctl migrate verify` prints it."},
+	{"FinalizeReport", reflect.TypeFor[storage.Report](), "`captctl migrate finalize` prints it."},
+	{"ManifestsReport", reflect.TypeFor[files.ManifestsReport](), "`captctl migrate manifests` prints it."},
+	{"BackupReport", reflect.TypeFor[files.BackupReport](), "`captctl migrate backup verify` prints it."},
 	{"Version", reflect.TypeFor[version.Version](), "`captctl version` prints it."},
 }
 
@@ -66,7 +82,7 @@ func outputDocument(repository string) (string, error) {
 	w.WriteString(aboutOutput)
 	for _, kind := range kinds {
 		fmt.Fprintf(w, "\n## %s\n\n%s %s\n", kind.name, kind.from, sentence(w.comments.of(kind.of)))
-		w.fields(kind.of)
+		w.fields(kind.of, kind.name)
 		w.rest()
 	}
 	return w.String(), w.comments.err
@@ -89,9 +105,9 @@ func (w *writer) rest() {
 			continue
 		}
 		w.described[next] = true
-		fmt.Fprintf(w, "\n### %s\n\n%s\n", next.Name(), sentence(w.comments.of(next)))
+		fmt.Fprintf(w, "\n### %s\n\n%s\n", title(next), sentence(w.comments.of(next)))
 		if next.Kind() == reflect.Struct {
-			w.fields(next)
+			w.fields(next, "")
 			continue
 		}
 		fmt.Fprint(w, "\n| value | meaning |\n|---|---|\n")
@@ -101,23 +117,27 @@ func (w *writer) rest() {
 	}
 }
 
-func (w *writer) fields(of reflect.Type) {
+// fields of a type; kind is that of a whole document.
+func (w *writer) fields(of reflect.Type, kind string) {
 	fmt.Fprint(w, "\n| field | type | required | meaning |\n|---|---|---|---|\n")
-	w.rows(of)
+	w.rows(of, kind)
 }
 
-func (w *writer) rows(of reflect.Type) {
+func (w *writer) rows(of reflect.Type, kind string) {
 	for _, field := range reflect.VisibleFields(of) {
-		if len(field.Index) > 1 {
+		if len(field.Index) > 1 || !field.IsExported() || field.Tag.Get("json") == "-" {
 			continue
 		}
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if field.Type == reflect.TypeFor[metav1.TypeMeta]() {
-			fmt.Fprintf(w, "| `apiVersion` | string | yes | `%s` |\n| `kind` | string | yes | `%s` |\n", migrate.APIVersion, of.Name())
+			if kind != "" {
+				kind = "`" + kind + "`"
+			}
+			fmt.Fprintf(w, "| `apiVersion` | string | yes | `%s` |\n| `kind` | string | yes | %s |\n", migrate.APIVersion, kind)
 			continue
 		}
 		if field.Anonymous && name == "" {
-			w.rows(field.Type)
+			w.rows(field.Type, "")
 			continue
 		}
 		required := "yes"
@@ -153,7 +173,7 @@ func (w *writer) typeOf(of reflect.Type) string {
 	}
 	if strings.HasPrefix(of.PkgPath(), module) {
 		w.queue = append(w.queue, of)
-		return "[" + of.Name() + "](#" + strings.ToLower(of.Name()) + ")"
+		return "[" + title(of) + "](#" + strings.ToLower(title(of)) + ")"
 	}
 	switch of.Kind() {
 	case reflect.String:
@@ -163,6 +183,15 @@ func (w *writer) typeOf(of reflect.Type) string {
 	default:
 		return "number"
 	}
+}
+
+// title tells types of one name apart by their packages.
+func title(of reflect.Type) string {
+	folder := path.Base(of.PkgPath())
+	if folder == "migrate" || folder == "render" {
+		return of.Name()
+	}
+	return strings.ToUpper(folder[:1]) + folder[1:] + of.Name()
 }
 
 func sentence(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -61,15 +61,39 @@ func severities(p *output.Printer, findings []migrate.Finding) string {
 	return strings.Join(counts, ", ")
 }
 
-// Findings shows each finding with all that a person needs to decide about it.
+// Findings shows each finding that a person has to decide about, with all that is needed for that, and the others by their reasons.
 func Findings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
+		if severity == migrate.Warning || severity == migrate.Skipped {
+			byReason(p, severity, findings)
+			continue
+		}
 		for _, finding := range findings {
 			if finding.Severity == severity {
 				p.Blank()
 				showFinding(p, finding)
 			}
 		}
+	}
+}
+
+// byReason shows the findings of a severity in a line each, below their reasons.
+func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
+	var reasons []string
+	lines := map[string][]string{}
+	for _, finding := range findings {
+		if finding.Severity != severity {
+			continue
+		}
+		if lines[finding.Reason] == nil {
+			reasons = append(reasons, finding.Reason)
+		}
+		lines[finding.Reason] = append(lines[finding.Reason], finding.Object.String()+": "+oneLine(finding.Message))
+	}
+	for _, reason := range reasons {
+		p.Blank()
+		p.Linef("%s: %s", p.Paint(severityStyle(string(severity)), string(severity)), p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, len(lines[reason]))))
+		objects(p, "  ", output.Plain, lines[reason])
 	}
 }
 
@@ -118,6 +142,7 @@ func decision(p *output.Printer, finding migrate.Finding) {
 	for _, choice := range choices {
 		width = max(width, len(choice[0])+2)
 	}
+	belongs(p, finding)
 	p.Linef("  To decide, write this into the file of --decisions%s:", oneOf(len(choices)))
 	p.Linef("    owners:")
 	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, uid, finding.Object)))
@@ -127,6 +152,19 @@ func decision(p *output.Printer, finding migrate.Finding) {
 	}
 	for _, choice := range choices {
 		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice[0], choice[1])))
+	}
+}
+
+// belongs shows what could be written about a Workspace that several mean: it goes to one of them.
+func belongs(p *output.Printer, finding migrate.Finding) {
+	if finding.Workspace == nil || len(finding.Candidates) < 2 {
+		return
+	}
+	p.Linef("  To give the Workspace to one of them, write this, once, with one # replaced by a space; its owner needs no decision then:")
+	p.Linef("    workspaces:")
+	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("- uid: %s  # %s", finding.Workspace.UID, finding.Workspace)))
+	for _, candidate := range finding.Candidates {
+		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("# belongsTo: %s  # %s", candidate.Object.UID, candidate.Object)))
 	}
 }
 

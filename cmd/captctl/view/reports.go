@@ -25,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate/crds"
 	"github.com/capt-provider/capt/migrate/preflight"
 	"github.com/capt-provider/capt/migrate/storage"
+	"github.com/capt-provider/capt/migrate/verify"
 )
 
 func checkStyle(status string) output.Style {
@@ -52,9 +53,21 @@ func Preflight(p *output.Printer, report *preflight.Report) {
 		if check.Status == preflight.OK && !p.Wide() {
 			continue
 		}
-		for _, object := range check.Objects {
-			p.Linef("             %s", p.Paint(output.Plain, object))
+		objects(p, "             ", output.Plain, check.Objects)
+	}
+}
+
+// Verification shows each promise, and what is not as it should be.
+func Verification(p *output.Printer, report verify.Report) {
+	p.Linef("Plan %s", p.Paint(output.Strong, report.Plan))
+	for _, check := range report.Checks {
+		status, style := "OK", output.Good
+		if !check.OK {
+			status, style = "Failed", output.Bad
 		}
+		p.Linef("  %s  %s: %s", p.Paint(style, pad(status, 6)), p.Paint(output.Strong, check.Name), p.Paint(output.Plain, oneLine(check.Message)))
+		objects(p, "            ", output.Bad, texts("", check.Objects))
+		objects(p, "            ", output.Faint, texts("note: ", check.Notes))
 	}
 }
 
@@ -67,9 +80,7 @@ func Definitions(p *output.Printer, report *crds.Report) {
 			status, style = "done", output.Good
 		}
 		p.Linef("  %s  %s: %s", p.Paint(style, pad(status, 5)), p.Paint(output.Strong, step.Name), p.Paint(output.Plain, oneLine(step.Message)))
-		for _, object := range step.Objects {
-			p.Linef("           %s", p.Paint(output.Plain, object))
-		}
+		objects(p, "           ", output.Plain, step.Objects)
 	}
 	if report.Next != "" {
 		p.Linef("Next: %s", p.Paint(output.Plain, report.Next))
@@ -91,17 +102,35 @@ func Finalized(p *output.Printer, report storage.Report) {
 
 // Backup shows whether a backup is as it was written.
 func Backup(p *output.Printer, dir string, about *backup.About, problems []backup.Problem) {
-	objects := 0
+	total := 0
 	for _, n := range about.Files {
-		objects += n
+		total += n
 	}
-	p.Linef("Backup %s of %s, for plan %s: %s in %s", p.Paint(output.Plain, dir), moment(about.Taken.Time), about.PlanID, count(objects, "object"), count(len(about.Files), "file"))
+	p.Linef("Backup %s of %s, for plan %s: %s in %s", p.Paint(output.Plain, dir), moment(about.Taken.Time), about.PlanID, count(total, "object"), count(len(about.Files), "file"))
 	if len(problems) == 0 {
 		p.Linef("%s: every file is there, as it was written, and no other", p.Paint(output.Good, "OK"))
 	}
 	for _, problem := range problems {
 		p.Linef("%s: %s", p.Paint(output.Bad, problem.Problem), p.Paint(output.Plain, problem.File))
 	}
+}
+
+// objects are lines about objects.
+func objects(p *output.Printer, indent string, style output.Style, lines []string) {
+	for i, line := range lines {
+		if i == shown && !p.Wide() {
+			more(p, len(lines)-shown)
+			return
+		}
+		p.Linef("%s%s", indent, p.Paint(style, line))
+	}
+}
+
+func texts(before string, deviations []verify.Deviation) (lines []string) {
+	for _, deviation := range deviations {
+		lines = append(lines, before+oneLine(deviation.String()))
+	}
+	return lines
 }
 
 func pad(text string, width int) string { return text + strings.Repeat(" ", max(0, width-len(text))) }

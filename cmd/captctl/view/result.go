@@ -22,11 +22,18 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/execute"
 	"github.com/capt-provider/capt/migrate/journal"
 	"github.com/capt-provider/capt/migrate/lock"
 )
+
+// shown is how many lines about objects of one kind people are shown before the rest is counted; -o wide shows all.
+const shown = 20
+
+func more(p *output.Printer, count int) { p.Linef("  and %d more, which -o wide shows", count) }
 
 func outcomeStyle(outcome string) output.Style {
 	switch journal.Outcome(outcome) {
@@ -54,7 +61,11 @@ func Result(p *output.Printer, result *execute.Result) {
 		p.Blank()
 		p.Linef("Not written:")
 	}
-	for _, failure := range result.Failures {
+	for i, failure := range result.Failures {
+		if i == shown && !p.Wide() {
+			more(p, len(result.Failures)-shown)
+			break
+		}
 		p.Linef("  %s: %s", p.Paint(output.Bad, failure.Object.String()), p.Paint(output.Plain, oneLine(failure.Error)))
 		if failure.Why != "" {
 			p.Linef("    %s", p.Paint(output.Faint, failure.Why))
@@ -139,5 +150,5 @@ func ago(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return now.Sub(at).Round(time.Second).String() + " ago"
+	return duration.HumanDuration(now.Sub(at)) + " ago"
 }

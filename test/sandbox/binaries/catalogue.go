@@ -39,6 +39,7 @@ const (
 	Clusterctl            = "clusterctl"
 	Tofu                  = "tofu"
 	Manager               = "manager"
+	Captctl               = "captctl"
 	Provider              = "provider"
 	Sandbox               = "sandbox"
 )
@@ -73,6 +74,7 @@ func catalogue() []binary {
 		{name: Sandbox, pkg: "./test/sandbox/cmd/sandbox"},
 		{name: Provider, pkg: "./test/provider/cmd/provider"},
 		{name: Manager, pkg: "./cmd/manager"},
+		{name: Captctl, pkg: "./cmd/captctl"},
 	}
 }
 

@@ -94,7 +94,7 @@ func (o *ApplyOptions) Validate() error { return validate(o.output, &o.run, o.En
 // Run writes.
 func (o *ApplyOptions) Run(ctx context.Context) error {
 	return do(o.Environment, o.output, func(progress migrate.Progress) (*execute.Result, error) {
-		options, err := o.run.Execution(o.Environment, progress, verified(o.plan), phases(o.plan)...)
+		options, err := o.run.Execution(o.Environment, progress, phases(o.plan)...)
 		if err != nil {
 			return nil, err
 		}

@@ -30,6 +30,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/preflight"
 	"github.com/capt-provider/capt/migrate/storage"
+	"github.com/capt-provider/capt/migrate/verify"
 )
 
 // FinalizeOptions are the options of finalize.
@@ -103,10 +104,9 @@ func (o *FinalizeOptions) Run(ctx context.Context) error {
 		return err
 	}
 	progress := o.Progress(o.output.Format())
-	verify := verified(o.plan)
 	report, err := storage.Finalize(ctx, storage.Options{
 		Client: connected, Plan: o.plan, Workers: o.workers, Progress: progress,
-		Adopted: func(ctx context.Context) error { return verify(ctx, connected) },
+		Adopted: verify.Adopted(connected, o.plan),
 	})
 	progress.Stop()
 	if err != nil {

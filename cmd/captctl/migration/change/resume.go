@@ -79,7 +79,7 @@ func (o *ResumeOptions) Validate() error { return validate(o.output, &o.run, o.E
 // Run writes.
 func (o *ResumeOptions) Run(ctx context.Context) error {
 	return do(o.Environment, o.output, func(progress migrate.Progress) (*execute.Result, error) {
-		options, err := o.run.Execution(o.Environment, progress, nil, preflight.Backup, preflight.Adopt, preflight.Storage)
+		options, err := o.run.Execution(o.Environment, progress, preflight.Backup, preflight.Adopt, preflight.Storage)
 		if err != nil {
 			return nil, err
 		}

@@ -93,7 +93,7 @@ func (o *RollbackOptions) Validate() error { return validate(o.output, &o.run, o
 // Run writes.
 func (o *RollbackOptions) Run(ctx context.Context) error {
 	return do(o.Environment, o.output, func(progress migrate.Progress) (*execute.Result, error) {
-		options, err := o.run.Execution(o.Environment, progress, nil, preflight.Adopt, preflight.Storage)
+		options, err := o.run.Execution(o.Environment, progress, preflight.Adopt, preflight.Storage)
 		if err != nil {
 			return nil, err
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/preflight"
 	"github.com/capt-provider/capt/migrate/storage"
+	"github.com/capt-provider/capt/migrate/verify"
 )
 
 // DefaultWorkers keep an API server busy without being a burden.
@@ -99,8 +100,8 @@ func (r *Run) Validate(environment *cli.Environment) error {
 	return errors.Join(r.Checks.Validate(), environment.Access.ValidateRate())
 }
 
-// Execution has everything that a run needs. Verify is asked after the canary.
-func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress, verify func(context.Context, client.Reader) error, phases ...preflight.Phase) (execute.Options, error) {
+// Execution has everything that a run needs.
+func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress, phases ...preflight.Phase) (execute.Options, error) {
 	connected, err := environment.Access.Client()
 	if err != nil {
 		return execute.Options{}, err
@@ -115,15 +116,15 @@ func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress,
 			return execute.Options{}, fmt.Errorf("%w; say where the journal should be with --journal-dir", err)
 		}
 	}
-	options := execute.Options{
+	return execute.Options{
 		Client: connected, Namespace: r.Namespace, BackupDir: r.backup, JournalDir: dir, Canary: r.canary, MaxFailures: r.maxFailures,
 		Workers: r.workers, DryRun: r.dryRun == server, LeaseDuration: r.lease, Clock: environment.Clock, Progress: progress,
 		Preflight:        func(ctx context.Context) error { return r.MayBegin(ctx, environment, phases...) },
 		OlderManagerRuns: func(ctx context.Context) (string, error) { return environment.OlderManagerRuns(ctx, checks) },
 		NewRewriter:      func(c client.Client) execute.Rewriter { return storage.NewRewriter(c) },
-	}
-	if verify != nil {
-		options.Verify = func(ctx context.Context) error { return verify(ctx, connected) }
-	}
-	return options, nil
+		Verify: func(ctx context.Context, part *migrate.Plan) error {
+			_, err := verify.Run(ctx, connected, part, verify.Options{})
+			return err
+		},
+	}, nil
 }

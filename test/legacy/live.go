@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package legacy
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+// LiveVersion is one that the sandbox's EKS can run, and LiveUpgrade the next one.
+const (
+	LiveVersion = "1.35"
+	LiveUpgrade = "1.36"
+)
+
+// SandboxRecipe makes clusters that can be used: their control planes are those of the samples for the sandbox. They take a
+// provider with OpenTofu.
+func SandboxRecipe() (*Recipe, error) {
+	root, err := binaries.Root()
+	if err != nil {
+		return nil, err
+	}
+	samples, err := manifests.Load(filepath.Join(root, "config", "samples", "sandbox", "controlplane-template.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(samples, func(o *unstructured.Unstructured) bool { return o.GetName() == "sandbox-controlplane" })
+	if i < 0 {
+		return nil, fmt.Errorf("the samples have no template sandbox-controlplane")
+	}
+	recipe := plain
+	recipe.ProviderConfig = sandbox.ProviderConfigName
+	if recipe.ControlPlane, _, err = unstructured.NestedString(samples[i].Object, "spec", "template", "spec", "forProvider", "module"); err != nil {
+		return nil, err
+	}
+	return &recipe, nil
+}
+
+// PlainRecipe makes clusters that nobody can connect to, for a provider with OpenTofu.
+func PlainRecipe() *Recipe {
+	recipe := plain
+	recipe.ProviderConfig = sandbox.ProviderConfigName
+	return &recipe
+}
+
+// Live is clusters that a provider has really run, with the state and outputs of OpenTofu. World must have been started with one.
+func Live(recipe *Recipe, names ...string) Fixture {
+	return Fixture{Clusters: func(of Names) []Cluster {
+		var clusters []Cluster
+		for _, name := range names {
+			clusters = append(clusters, Cluster{
+				Namespace: of.Namespace, Name: of.Prefix + name, Recipe: recipe, Version: LiveVersion, Unreferenced: true, Live: true,
+			})
+		}
+		return clusters
+	}}
+}
