@@ -14,7 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package migrate_test migrates fleets of the older CAPT with captctl itself, while Terraform is real.
 package migrate_test
 
 import (
@@ -34,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/legacy"
@@ -103,6 +103,29 @@ func (w *world) workspaces() map[string]*unstructured.Unstructured {
 		workspaces[list.Items[i].GetName()] = &list.Items[i]
 	}
 	return workspaces
+}
+
+// identities of Workspaces are everything of them that is not the provider's to tell.
+func identities(workspaces map[string]*unstructured.Unstructured) map[string]any {
+	found := map[string]any{}
+	for name, workspace := range workspaces {
+		found[name] = []any{
+			workspace.GetUID(), workspace.GetGeneration(), workspace.GetLabels(), workspace.GetAnnotations(), workspace.GetFinalizers(), workspace.Object["spec"],
+		}
+	}
+	return found
+}
+
+// applies are the WorkspaceTemplateApplies, by namespace and name.
+func (w *world) applies() map[types.NamespacedName]types.UID {
+	w.Helper()
+	var list infrav1.WorkspaceTemplateApplyList
+	require.NoError(w, w.Admin.List(w.Context(), &list))
+	applies := map[types.NamespacedName]types.UID{}
+	for i := range list.Items {
+		applies[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].UID
+	}
+	return applies
 }
 
 // writesTo a resource since a time, by all but the provider.
