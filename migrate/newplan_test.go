@@ -210,12 +210,9 @@ func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
 // Cluster API writes them anew when our definitions come.
 func TestTheClusterAmongTheOwnersDoesNotMakeAPlanStale(t *testing.T) {
 	s := newScene("demo", "default")
-	before, err := migrate.ContentHash(snapshot(t, s).Raw[s.plane.UID])
-	require.NoError(t, err)
+	before := contentHash(t, s, s.plane.UID)
 	s.plane.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
-	after, err := migrate.ContentHash(snapshot(t, s).Raw[s.plane.UID])
-	require.NoError(t, err)
-	assert.Equal(t, before, after)
+	assert.Equal(t, before, contentHash(t, s, s.plane.UID))
 }
 
 func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
@@ -379,4 +376,11 @@ func TestChurnDoesNotMakeAPlanStaleAndAnEditDoes(t *testing.T) {
 	assert.NotEqual(t, as, hash(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cluster_name"] = "other" }))
 	assert.NotEqual(t, as, hash(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }))
 	assert.NotEqual(t, as, hash(func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &metav1.Time{Time: now} }))
+}
+
+func contentHash(t *testing.T, s *scene, uid types.UID) string {
+	t.Helper()
+	hash, err := migrate.ContentHash(raw(t, snapshot(t, s), uid))
+	require.NoError(t, err)
+	return hash
 }

@@ -44,7 +44,7 @@ func (p *Plan) Seal() error {
 	return nil
 }
 
-// sum is over the compact JSON with sorted keys, whatever the file looks like.
+// sum is over the compact JSON, whatever the file looks like.
 func (p *Plan) sum() (string, error) {
 	content := *p
 	content.ID, content.Checksum = "", ""
@@ -52,16 +52,13 @@ func (p *Plan) sum() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the plan: %w", err)
 	}
-	return Sum(data)
+	return Sum(data), nil
 }
 
-// Sum is the SHA-256, in hexadecimal, of the canonical form of a JSON document: compact, with sorted keys.
-func Sum(document []byte) (string, error) {
-	hash := sha256.New()
-	if err := canonical(hash, document); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+// Sum is the SHA-256, in hexadecimal, of what encoding/json made: compact, and with a fixed order of fields and keys.
+func Sum(document []byte) string {
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:])
 }
 
 // ReadPlan reads a plan and checks that nobody has changed it.
@@ -113,11 +110,7 @@ func ContentHash(object *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	sum, err := Sum(data)
-	if err != nil {
-		return "", err
-	}
-	return sum[:16], nil
+	return Sum(data)[:16], nil
 }
 
 // WorkspaceHash is a hash of what a migration must not change in a Workspace: spec, labels, annotations and finalizers; 16
@@ -131,9 +124,5 @@ func WorkspaceHash(workspace *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
 	}
-	sum, err := Sum(data)
-	if err != nil {
-		return "", err
-	}
-	return sum[:16], nil
+	return Sum(data)[:16], nil
 }
