@@ -23,7 +23,7 @@ limitations under the License.
 //	1 Workspaces, ProviderConfigs and Secrets are left as they are
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun, TestAMigrationThatStopsHalfWayIsTakenBack
 //	    test/storage: TestTheStoragePhaseOfEveryFixtureTouchesNothingElse
-//	    test/migrate/crash: TestNothingComesOfKillingCaptctl
+//	    test/migrate/crash: TestNothingComesOfKillingApply
 //	    test/verify: TestEachBrokenPromiseIsToldByItsCheck
 //	2 the provider runs nothing
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun, TestAMigrationThatStopsHalfWayIsTakenBack
@@ -31,7 +31,7 @@ limitations under the License.
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
 //	4 whoever goes on after a kill, or a lost answer, comes to the same end
-//	    test/migrate/crash: TestNothingComesOfKillingCaptctl
+//	    test/migrate/crash: TestNothingComesOfKillingApply
 //	    test/migrate: TestAMigrationThatStopsHalfWayIsTakenBack
 //	    migrate/execute: TestWhereverARunIsKilledAnotherOneEndsTheSame, TestARollbackThatIsKilledIsGoneOnWith
 //	    migrate/crds: TestARunThatIsKilledIsFinishedByTheNext

@@ -17,6 +17,7 @@ limitations under the License.
 package migrate_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,7 +50,7 @@ func TestEveryInvariantIsHeldByTests(t *testing.T) {
 			source = append(source, text...)
 		}
 		for _, name := range nameOfTest.FindAll(line[2], -1) {
-			assert.Contains(t, string(source), "func "+string(name)+"(", "%s has no such test", dir)
+			assert.True(t, bytes.Contains(source, []byte("func "+string(name)+"(")), "%s has no %s", dir, name)
 		}
 	}
 }
