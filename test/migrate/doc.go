@@ -31,10 +31,10 @@ limitations under the License.
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
 //	4 whoever goes on after a kill, or a lost answer, comes to the same end
-//	    test/migrate/crash: TestNothingComesOfKillingApply
+//	    test/migrate/crash: TestNothingComesOfKillingApply, TestNothingComesOfKillingRollback, TestNothingComesOfKillingFinalize
 //	    test/migrate: TestAMigrationThatStopsHalfWayIsTakenBack
 //	    migrate/execute: TestWhereverARunIsKilledAnotherOneEndsTheSame, TestARollbackThatIsKilledIsGoneOnWith
-//	    migrate/crds: TestARunThatIsKilledIsFinishedByTheNext
+//	    test/migrate/crds: TestARunThatIsKilledIsFinishedByTheNext
 //	5 of two runs at once one writes
 //	    test/migrate/crash: TestOfTwoRunsAtOnceOneWrites, TestARunThatWokeUpTooLateWritesNothing
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
@@ -42,8 +42,8 @@ limitations under the License.
 //	6 who looks writes nothing, and who may not write is told what is missing before anything is tried
 //	    test/migrate: TestWhoOnlyLooksWritesNothing
 //	    test/verify: TestEveryPromiseHoldsAndVerifyWritesNothing
-//	    migrate/preflight: TestWhoMayOnlyReadIsToldWhatIsMissingAndSendsNoWrite
-//	    migrate/crds: TestWhoMayOnlyReadIsToldWhatIsMissing
+//	    test/migrate/preflight: TestWhoMayOnlyReadIsToldWhatIsMissingAndSendsNoWrite
+//	    test/migrate/crds: TestWhoMayOnlyReadIsToldWhatIsMissing
 //	7 what is taken back is as it was before
 //	    test/migrate: TestAMigrationThatStopsHalfWayIsTakenBack
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
