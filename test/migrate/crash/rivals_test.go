@@ -161,6 +161,9 @@ func TestARunThatWokeUpTooLateWritesNothing(t *testing.T) {
 		before, sent := shared.now(t), len(sleeper.proxy.Writes())
 		require.NoError(t, r.command.Process.Signal(syscall.SIGCONT))
 		require.Equal(t, migrate.Partly, sleeper.outcome(r), "stopped at %s\n%s", c, &r.out)
+		require.Eventually(t, func() bool { // It may have ended without waiting for an answer.
+			return !slices.ContainsFunc(sleeper.proxy.Writes(), func(w proxy.Write) bool { return w.Code == 0 })
+		}, patience, tick)
 		for _, write := range sleeper.proxy.Writes()[sent:] {
 			require.Equal(t, http.StatusConflict, write.Code, "%s after it woke up; it was stopped at %s", write, c)
 		}
