@@ -110,7 +110,13 @@ func (w *world) commands() []command {
 		{begins: "captctl migrate status"},
 		{begins: "captctl migrate resume PLAN_ID"},
 		{begins: "captctl migrate rollback PLAN_ID --object", then: func() { w.run("captctl migrate verify plan.json", migrate.NotVerified) }},
-		{begins: "captctl migrate rollback PLAN_ID", then: func() { w.run("captctl migrate apply plan.json --backup backup", migrate.Done) }},
+		{begins: "captctl migrate rollback PLAN_ID"},
+
+		{begins: "kubectl delete -k config/policy"},
+		{begins: "kubectl delete mutatingwebhookconfiguration/"},
+		{begins: "kubectl delete crd captcontrolplanetemplates", then: w.bringOlderDefinition},
+		{begins: "kubectl apply -f older-captcontrolplanetemplates.yaml"},
+		{begins: "captctl migrate crds --backup backup-crds --restore", then: w.returnAndTryAnew},
 
 		{begins: "captctl migrate manifests", exit: migrate.Pending},
 		{begins: "captctl migrate manifests", then: func() {

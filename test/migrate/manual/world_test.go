@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,11 +32,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/planfile"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/legacy"
@@ -51,6 +55,7 @@ type world struct {
 	*testing.T
 	*legacy.World
 	folder    string
+	objects   []unstructured.Unstructured
 	templates int
 }
 
@@ -117,6 +122,7 @@ func (w *world) fill() {
 		objects, err := w.Create(w.Context(), legacy.Named()[name], names)
 		require.NoError(w, err)
 		w.commit(names.Namespace, objects.Manifests)
+		w.objects = append(w.objects, objects.Items...)
 		for i := range objects.Items {
 			if objects.Items[i].GetKind() == legacy.OlderTemplate {
 				w.templates++
@@ -186,4 +192,58 @@ func (w *world) decide() {
 	data, err := yaml.Marshal(decisions)
 	require.NoError(w, err)
 	require.NoError(w, os.WriteFile(filepath.Join(w.folder, "decisions.yaml"), data, 0o600))
+}
+
+// older is the kind of an object in v1beta1, which is all that the older CAPT knows.
+func older(kind schema.GroupVersionKind) schema.GroupVersionKind {
+	kind.Version = "v1beta1"
+	return kind
+}
+
+// bringOlderDefinition writes the one of the older CAPT into the file that the manual names.
+func (w *world) bringOlderDefinition() {
+	w.Helper()
+	definitions, err := legacy.Definitions()
+	require.NoError(w, err)
+	i := slices.IndexFunc(definitions, func(d *unstructured.Unstructured) bool {
+		return strings.HasPrefix(d.GetName(), "captcontrolplanetemplates.")
+	})
+	require.NotEqual(w, -1, i)
+	data, err := yaml.Marshal(definitions[i].Object)
+	require.NoError(w, err)
+	require.NoError(w, os.WriteFile(filepath.Join(w.folder, "older-captcontrolplanetemplates.yaml"), data, 0o600))
+}
+
+// returnAndTryAnew proves that the older CAPT would find what it left, and may write it; then the migration is done a second time.
+func (w *world) returnAndTryAnew() {
+	w.Helper()
+	require.Len(w, w.list(older(controlplanev1.GroupVersion.WithKind(legacy.OlderTemplate))), w.templates)
+	found := map[types.UID]*unstructured.Unstructured{}
+	for _, kind := range []schema.GroupVersionKind{
+		infrav1.GroupVersion.WithKind("CAPTCluster"), infrav1.GroupVersion.WithKind("WorkspaceTemplate"),
+		infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"),
+	} {
+		items := w.list(older(kind))
+		for i := range items {
+			found[items[i].GetUID()] = &items[i]
+		}
+	}
+	for _, object := range w.objects {
+		if object.GetKind() == legacy.OlderTemplate || !migrate.IsOlder(object.GetAPIVersion()) {
+			continue
+		}
+		now := found[object.GetUID()]
+		require.NotNil(w, now, object.GetName())
+		require.Equal(w, object.Object["spec"], now.Object["spec"], object.GetName())
+		require.Equal(w, object.Object["status"], now.Object["status"], object.GetName())
+		require.Equal(w, object.GetOwnerReferences(), now.GetOwnerReferences(), object.GetName())
+		require.NoError(w, w.Admin.Update(w.Context(), now, client.FieldOwner(legacy.FieldManager)), "the older CAPT writes it")
+	}
+
+	require.NoError(w, w.StopComponent(w.Context(), sandbox.Manager))
+	w.run("captctl migrate crds --backup backup-crds-anew", migrate.Done)
+	w.upgrade()
+	w.run("captctl migrate crds --backup backup-crds-anew", migrate.Done)
+	w.run("captctl migrate plan --decisions decisions.yaml --out plan.json", migrate.Pending)
+	w.run("captctl migrate apply plan.json --backup backup-anew", migrate.Done)
 }
