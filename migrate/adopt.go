@@ -90,7 +90,11 @@ func (f *fleet) applySteps(o *owner) ([]Step, error) {
 	if err != nil || o.live == nil {
 		return steps, err
 	}
-	return append(steps, statusStep(kindApply, apply, "status remembers the UID of the Workspace, so that no other one of its name is taken for it", f.status(apply, o.live))...), nil
+	status, err := f.status(apply, o.live)
+	if err != nil {
+		return nil, err
+	}
+	return append(steps, statusStep(kindApply, apply, "status remembers the UID of the Workspace, so that no other one of its name is taken for it", status)...), nil
 }
 
 func (o *owner) why() string {
@@ -121,11 +125,15 @@ func (o *owner) reference() metav1.OwnerReference {
 }
 
 // status is what the status of a WorkspaceTemplateApply lacks.
-func (f *fleet) status(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) (c change) {
+func (f *fleet) status(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) (c change, err error) {
 	ref := reference(live)
-	if _, has := f.Raw[apply.UID].Object["status"]; !has {
+	raw, err := f.Raw[apply.UID].Object()
+	if err != nil {
+		return c, err
+	}
+	if _, has := raw.Object["status"]; !has {
 		c.add("/status", map[string]any{"workspaceName": live.GetName(), "workspaceRef": ref})
-		return c
+		return c, nil
 	}
 	if apply.Status.WorkspaceName == "" {
 		c.add("/status/workspaceName", live.GetName())
@@ -133,7 +141,7 @@ func (f *fleet) status(apply *infrav1.WorkspaceTemplateApply, live *unstructured
 	if apply.Status.WorkspaceRef == nil {
 		c.add("/status/workspaceRef", ref)
 	}
-	return c
+	return c, nil
 }
 
 // reference to a Workspace, as the manager records it.

@@ -210,12 +210,9 @@ func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
 // Cluster API writes them anew when our definitions come.
 func TestTheClusterAmongTheOwnersDoesNotMakeAPlanStale(t *testing.T) {
 	s := newScene("demo", "default")
-	before, err := migrate.ContentHash(snapshot(t, s).Raw[s.plane.UID])
-	require.NoError(t, err)
+	before := contentHash(t, s, s.plane.UID)
 	s.plane.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
-	after, err := migrate.ContentHash(snapshot(t, s).Raw[s.plane.UID])
-	require.NoError(t, err)
-	assert.Equal(t, before, after)
+	assert.Equal(t, before, contentHash(t, s, s.plane.UID))
 }
 
 func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
@@ -323,14 +320,14 @@ func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
 	for _, unit := range first.Units {
 		for _, step := range unit.Steps {
 			if step.Subresource == "" {
-				patched, err := migrate.Patched(snapshot.Raw[step.Object.UID], step.Patch)
+				patched, err := migrate.Patched(raw(t, snapshot, step.Object.UID), step.Patch)
 				require.NoError(t, err)
 				hash, err := migrate.ContentHash(patched)
 				require.NoError(t, err)
 				assert.Equal(t, step.Precondition.After, hash)
 				back, err := migrate.Patched(patched, step.Inverse)
 				require.NoError(t, err)
-				assert.Equal(t, snapshot.Raw[step.Object.UID].Object, back.Object, "the inverse takes back what the step did")
+				assert.Equal(t, raw(t, snapshot, step.Object.UID).Object, back.Object, "the inverse takes back what the step did")
 			}
 		}
 	}
@@ -366,7 +363,7 @@ func TestChurnDoesNotMakeAPlanStaleAndAnEditDoes(t *testing.T) {
 		change(apply)
 		s := newScene("demo", "default")
 		s.vpc = apply
-		got, err := migrate.ContentHash(snapshot(t, s).Raw[apply.UID])
+		got, err := migrate.ContentHash(raw(t, snapshot(t, s), apply.UID))
 		require.NoError(t, err)
 		return got
 	}
@@ -379,4 +376,11 @@ func TestChurnDoesNotMakeAPlanStaleAndAnEditDoes(t *testing.T) {
 	assert.NotEqual(t, as, hash(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cluster_name"] = "other" }))
 	assert.NotEqual(t, as, hash(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }))
 	assert.NotEqual(t, as, hash(func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &metav1.Time{Time: now} }))
+}
+
+func contentHash(t *testing.T, s *scene, uid types.UID) string {
+	t.Helper()
+	hash, err := migrate.ContentHash(raw(t, snapshot(t, s), uid))
+	require.NoError(t, err)
+	return hash
 }

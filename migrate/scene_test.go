@@ -134,7 +134,7 @@ func (s *scene) objects() (all []client.Object) {
 func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
 	t.Helper()
 	snapshot := &migrate.Snapshot{
-		ClusterUID: "management-cluster", Taken: now, Raw: map[types.UID]*unstructured.Unstructured{}, Older: map[types.UID]bool{},
+		ClusterUID: "management-cluster", Taken: now, Raw: map[types.UID]migrate.Document{}, Older: map[types.UID]bool{},
 	}
 	seen := map[string]bool{}
 	for _, s := range scenes {
@@ -183,8 +183,17 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 	if _, has := content["status"]; has {
 		content["status"] = map[string]any{}
 	}
-	snapshot.Raw[object.GetUID()] = raw
+	snapshot.Raw[object.GetUID()], err = raw.MarshalJSON()
+	require.NoError(t, err)
 	snapshot.Older[object.GetUID()] = true
+}
+
+// raw is an object as the API server has it.
+func raw(t *testing.T, snapshot *migrate.Snapshot, uid types.UID) *unstructured.Unstructured {
+	t.Helper()
+	object, err := snapshot.Raw[uid].Object()
+	require.NoError(t, err)
+	return object
 }
 
 var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)

@@ -17,7 +17,6 @@ limitations under the License.
 package migrate
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -45,7 +44,7 @@ func (p *Plan) Seal() error {
 	return nil
 }
 
-// sum is over the compact JSON with sorted keys, whatever the file looks like.
+// sum is over the compact JSON, whatever the file looks like.
 func (p *Plan) sum() (string, error) {
 	content := *p
 	content.ID, content.Checksum = "", ""
@@ -53,23 +52,13 @@ func (p *Plan) sum() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the plan: %w", err)
 	}
-	return Sum(data)
+	return Sum(data), nil
 }
 
-// Sum is the SHA-256, in hexadecimal, of the canonical form of a JSON document: compact, with sorted keys.
-func Sum(document []byte) (string, error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var content any
-	if err := decoder.Decode(&content); err != nil {
-		return "", fmt.Errorf("reading JSON: %w", err)
-	}
-	canonical, err := json.Marshal(content)
-	if err != nil {
-		return "", fmt.Errorf("encoding JSON: %w", err)
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+// Sum is the SHA-256, in hexadecimal, of what encoding/json made: compact, and with a fixed order of fields and keys.
+func Sum(document []byte) string {
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:])
 }
 
 // ReadPlan reads a plan and checks that nobody has changed it.
@@ -121,11 +110,7 @@ func ContentHash(object *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	sum, err := Sum(data)
-	if err != nil {
-		return "", err
-	}
-	return sum[:16], nil
+	return Sum(data)[:16], nil
 }
 
 // WorkspaceHash is a hash of what a migration must not change in a Workspace: spec, labels, annotations and finalizers; 16
@@ -139,9 +124,5 @@ func WorkspaceHash(workspace *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
 	}
-	sum, err := Sum(data)
-	if err != nil {
-		return "", err
-	}
-	return sum[:16], nil
+	return Sum(data)[:16], nil
 }

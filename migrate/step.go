@@ -68,17 +68,21 @@ func (s *Snapshot) step(kind string, object client.Object, why string, c change)
 	if len(c.patch) == 0 {
 		return nil, nil
 	}
-	before, found := s.Raw[object.GetUID()]
+	document, found := s.Raw[object.GetUID()]
 	if !found {
 		return nil, fmt.Errorf("%s %s/%s is not in the snapshot", kind, object.GetNamespace(), object.GetName())
+	}
+	before, err := document.Object()
+	if err != nil {
+		return nil, err
 	}
 	hash, err := ContentHash(before)
 	if err != nil {
 		return nil, err
 	}
-	after, err := Patched(before, c.patch)
+	after, err := document.patched(c.patch)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("patching %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
 	}
 	hashAfter, err := ContentHash(after)
 	if err != nil {
@@ -103,6 +107,18 @@ func statusStep(kind string, object client.Object, why string, c change) []Step 
 
 // Patched is an object with a JSON Patch applied. It fails when a test of the patch does.
 func Patched(object *unstructured.Unstructured, operations []Operation) (*unstructured.Unstructured, error) {
+	document, err := object.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	patched, err := Document(document).patched(operations)
+	if err != nil {
+		return nil, fmt.Errorf("patching %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return patched, nil
+}
+
+func (d Document) patched(operations []Operation) (*unstructured.Unstructured, error) {
 	operationsJSON, err := json.Marshal(operations)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a patch: %w", err)
@@ -111,16 +127,11 @@ func Patched(object *unstructured.Unstructured, operations []Operation) (*unstru
 	if err != nil {
 		return nil, fmt.Errorf("reading a patch: %w", err)
 	}
-	document, err := object.MarshalJSON()
+	document, err := patch.Apply(d)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
+		return nil, err
 	}
-	document, err = patch.Apply(document)
-	if err != nil {
-		return nil, fmt.Errorf("patching %s %s: %w", object.GetKind(), object.GetName(), err)
-	}
-	patched := &unstructured.Unstructured{}
-	return patched, patched.UnmarshalJSON(document)
+	return Document(document).Object()
 }
 
 // Ref refers to an object of one of CAPT's kinds.

@@ -30,11 +30,16 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // status computes the status from the facts.
 func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 	s := &captCluster.Status
+	if captCluster.DeletionTimestamp.IsZero() && f.Apply.Inherited(s.ObservedGeneration, s.Conditions, f.Paused, naming.CAPTClusterFieldManager) {
+		owner.KeepInherited(captCluster, f.Paused)
+		return
+	}
 	s.ObservedGeneration = captCluster.Generation
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		s.Endpoint = f.Cluster.Spec.ControlPlaneEndpoint.String()

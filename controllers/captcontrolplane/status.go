@@ -24,11 +24,16 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // status computes the status from the facts.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	s := &controlPlane.Status
+	if controlPlane.DeletionTimestamp.IsZero() && f.Apply.Inherited(s.ObservedGeneration, s.Conditions, f.Paused, manager) {
+		owner.KeepInherited(controlPlane, f.Paused)
+		return
+	}
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
 	if endpoint := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {

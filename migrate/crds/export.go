@@ -88,7 +88,7 @@ func (e *export) sum() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the export: %w", err)
 	}
-	return migrate.Sum(data)
+	return migrate.Sum(data), nil
 }
 
 // writeExport writes an export, so that it is on the disk when it returns.

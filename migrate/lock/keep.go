@@ -60,6 +60,9 @@ func (l *Lock) lose(why error) {
 	l.cancel(migrate.Partly.Errorf("%w", l.lost))
 }
 
+// errOutdated is why a renewal failed before which another one had arrived, of which the answer was lost.
+var errOutdated = errors.New("the Lease was not what it was taken for")
+
 // renew writes the time. After an answer that was lost, what stands there decides.
 func (l *Lock) renew(ctx context.Context) error {
 	sent := l.Clock.Now()
@@ -73,15 +76,17 @@ func (l *Lock) renew(ctx context.Context) error {
 		if lease, err = l.read(ctx); err == nil && (lease == nil || l.other(lease) != "" || lease.Spec.HolderIdentity == nil) {
 			return errTaken
 		}
-		sent = l.renewed // Nothing was written this time; the next time, it is.
+		if err == nil { // Nothing was written this time; the next time, which is soon, it is.
+			sent, err = l.renewed, errOutdated
+		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errOutdated) {
 		return fmt.Errorf("renewing Lease %s/%s: %w", l.Namespace, Name, err)
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.lease, l.renewed = lease, sent
-	return nil
+	return err
 }
 
 // left is what remains of the lease. The wall clock counts as well as the monotonic one, which stands still while a machine

@@ -19,6 +19,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,9 @@ type bench struct {
 
 	mutex sync.Mutex
 	fail  error
+	// lossy loses the answers of two writes in three.
+	lossy    bool
+	answered int
 }
 
 func newBench(t *testing.T) *bench {
@@ -60,7 +64,13 @@ func newBench(t *testing.T) *bench {
 			if b.fail != nil {
 				return b.fail
 			}
-			return c.Update(ctx, object, options...)
+			if err := c.Update(ctx, object, options...); err != nil || !b.lossy {
+				return err
+			}
+			if b.answered++; b.answered%3 != 0 {
+				return io.ErrUnexpectedEOF
+			}
+			return nil
 		},
 	})
 	b.options = lock.Options{Client: c, Reader: c, Namespace: "capt-system", Duration: 3 * time.Second, Clock: b.clock}
@@ -206,6 +216,20 @@ func TestALockThatCanNotBeRenewedIsLost(t *testing.T) {
 	b.failing(nil)
 	require.NoError(t, held.Release(t.Context()))
 	assert.Equal(t, "first", *b.lease().Spec.HolderIdentity, "it may be somebody else's by now")
+}
+
+func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
+	b := newBench(t)
+	held, ctx, err := b.acquire("first")
+	require.NoError(t, err)
+	b.mutex.Lock()
+	b.lossy = true
+	b.mutex.Unlock()
+	for range 100 {
+		_, ended := pass(b, ctx.Done(), 100*time.Millisecond)
+		require.False(t, ended, "%v", context.Cause(ctx))
+		require.NoError(t, held.Check())
+	}
 }
 
 func TestALockThatIsTakenAwayIsLost(t *testing.T) {

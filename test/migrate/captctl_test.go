@@ -33,16 +33,43 @@ import (
 // captctl runs a command of captctl migrate as the user that the sandbox has for it, and returns what it printed for machines.
 func (w *world) captctl(want migrate.Outcome, args ...string) string {
 	w.Helper()
-	command := exec.CommandContext(w.Context(), w.Binary(sandbox.Captctl), append([]string{"migrate", "--kubeconfig=" + w.KubeconfigOf(sandbox.Captctl)}, args...)...)
-	var out, complaints bytes.Buffer
-	command.Stdout, command.Stderr = &out, &complaints
-	err := command.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		require.NoError(w, err)
-	}
-	require.Equal(w, int(want), command.ProcessState.ExitCode(), "captctl migrate %s: %s", strings.Join(args, " "), complaints.String())
-	return out.String()
+	return w.begin(sandbox.Captctl, args...).ends(want).out.String()
 }
+
+// execution is a command of captctl migrate.
+type execution struct {
+	*world
+	*exec.Cmd
+	out, complaints bytes.Buffer
+}
+
+// begin starts a command as one of the identities of the sandbox, and does not wait for it.
+func (w *world) begin(identity string, args ...string) *execution {
+	w.Helper()
+	return w.beginWith(w.KubeconfigOf(identity), args...)
+}
+
+func (w *world) beginWith(kubeconfig string, args ...string) *execution {
+	w.Helper()
+	e := &execution{world: w, Cmd: exec.CommandContext(w.Context(), w.Binary(sandbox.Captctl), append([]string{"migrate", "--kubeconfig=" + kubeconfig}, args...)...)}
+	e.Stdout, e.Stderr = &e.out, &e.complaints
+	require.NoError(w, e.Start())
+	return e
+}
+
+// ends waits for the command, and returns it. An outcome of killed is that of one that ended by a signal.
+func (e *execution) ends(want migrate.Outcome) *execution {
+	e.Helper()
+	err := e.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		require.NoError(e, err)
+	}
+	require.Equal(e, int(want), e.ProcessState.ExitCode(), "captctl %s: %s %s", strings.Join(e.Args[1:], " "), &e.out, &e.complaints)
+	return e
+}
+
+// killed is what the system says of a process that ended by a signal.
+const killed migrate.Outcome = -1
 
 // buildCaptctl builds it, as far as it has changed.
 func buildCaptctl(ctx context.Context, t *testing.T) {

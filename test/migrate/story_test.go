@@ -37,7 +37,7 @@ import (
 // TestALegacyFleetIsAdoptedWithoutARun is why captctl migrate exists: clusters that the older CAPT made, with their state in
 // Terraform, are adopted, run by today's manager, get a new version, and are deleted.
 func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})
 	buildCaptctl(t.Context(), t)
 	recipe, err := legacy.SandboxRecipe()
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 
 	// The older manager is frozen, and today's definitions are installed with a manager that only converts.
 	require.NoError(t, w.Upgrade(t.Context()))
-	frozen, runs, workspaces := time.Now(), w.runs(), w.workspaces()
+	frozen, runs, workspaces, applies := time.Now(), w.runs(), w.workspaces(), w.applies()
 	require.Len(t, workspaces, len(fleet.Adoptions)+len(neighbours.Adoptions))
 
 	// An operator looks, plans, and has the plan carried out. A second time there is nothing left to write.
@@ -65,7 +65,17 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	w.captctl(migrate.Done, "plan", "--scope=adopt")
 	require.Len(t, w.written(), written)
 
-	// The manager starts to reconcile, and has nothing to do.
+	// What was promised was kept, and the operator gives v1beta1 up. Nothing in etcd speaks of it any more.
+	w.captctl(migrate.Done, "verify", plan)
+	w.captctl(migrate.Done, "finalize", plan, "--yes", "--quiet=1ms")
+	require.Empty(t, w.older())
+	require.Equal(t, []string{migrate.Version}, w.storedVersions())
+	w.keptToItself()
+	require.Equal(t, identities(workspaces), identities(w.workspaces()))
+	require.Equal(t, applies, w.applies())
+
+	// The manager starts to reconcile, while captctl watches, and has nothing to do. Nobody is woken for it.
+	watching, chronicle := w.begin(sandbox.Captctl, "verify", plan, "--watch=30s"), w.chronicle()
 	require.NoError(t, w.StartControllers(t.Context()))
 	for _, key := range []types.NamespacedName{demo, shop} {
 		w.awaitTrue(&infrav1.CAPTCluster{}, key, infrav1.ReadyCondition)
@@ -73,15 +83,13 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	}
 	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, demo, controlplanev1.AvailableCondition)
 	w.awaitTrue(&clusterv1.Cluster{}, demo, clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition)
+	require.Empty(t, chronicle.alarms())
+	watching.ends(migrate.Done)
+	require.Empty(t, w.older(), "the manager writes in today's version")
 	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", frozen))
 	require.Equal(t, runs, w.runs())
-	for name, now := range w.workspaces() {
-		before := workspaces[name]
-		require.Equal(t, before.GetUID(), now.GetUID())
-		require.Equal(t, before.GetGeneration(), now.GetGeneration())
-		require.Equal(t, before.Object["spec"], now.Object["spec"])
-		require.Equal(t, before.GetAnnotations(), now.GetAnnotations())
-	}
+	require.Equal(t, identities(workspaces), identities(w.workspaces()))
+	require.Equal(t, applies, w.applies())
 
 	// From here on they are clusters like others: a new version reaches Terraform, and the endpoint stays.
 	controlPlane := &controlplanev1.CAPTControlPlane{}
@@ -106,6 +114,25 @@ func TestALegacyFleetIsAdoptedWithoutARun(t *testing.T) {
 	require.Len(t, left, 2)
 	require.Contains(t, left, "shop-vpc")
 	require.Contains(t, left, "shop-eks-controlplane")
+}
+
+// keptToItself is that captctl created nothing but its lock, its journal and its events, deleted nothing, and wrote nothing that
+// is of Terraform.
+func (w *world) keptToItself() {
+	w.Helper()
+	events, err := w.Writes(sandbox.CaptctlUser)
+	require.NoError(w, err)
+	require.NotEmpty(w, events)
+	for _, event := range events {
+		switch event.Verb {
+		case "create":
+			require.Contains(w, []string{"leases", "configmaps", "events", "selfsubjectaccessreviews"}, event.ObjectRef.Resource, event.RequestURI)
+		case "update", "patch":
+			require.NotContains(w, []string{"workspaces", "providerconfigs", "secrets"}, event.ObjectRef.Resource, event.RequestURI)
+		default:
+			require.Fail(w, "captctl deletes nothing", "%s %s", event.Verb, event.RequestURI)
+		}
+	}
 }
 
 // written are captctl's writes of objects that are not its own: the lock and the journal.

@@ -14,7 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package migrate_test migrates fleets of the older CAPT with captctl itself, while Terraform is real.
 package migrate_test
 
 import (
@@ -34,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/legacy"
@@ -55,15 +55,13 @@ type world struct {
 	metrics string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, options sandbox.Options) *world {
 	t.Helper()
 	port, err := process.FreePort()
 	require.NoError(t, err)
 	metrics := process.Loopback(port)
-	w, err := legacy.Start(t.Context(), sandbox.Options{
-		ClusterAPI: true, KubeControllerManager: true, Provider: true,
-		ProviderArgs: []string{"--metrics-addr=" + metrics, "--max-reconcile-rate=4"},
-	})
+	options.ProviderArgs = []string{"--metrics-addr=" + metrics, "--max-reconcile-rate=4"}
+	w, err := legacy.Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -105,6 +103,29 @@ func (w *world) workspaces() map[string]*unstructured.Unstructured {
 		workspaces[list.Items[i].GetName()] = &list.Items[i]
 	}
 	return workspaces
+}
+
+// identities of Workspaces are everything of them that is not the provider's to tell.
+func identities(workspaces map[string]*unstructured.Unstructured) map[string]any {
+	found := map[string]any{}
+	for name, workspace := range workspaces {
+		found[name] = []any{
+			workspace.GetUID(), workspace.GetGeneration(), workspace.GetLabels(), workspace.GetAnnotations(), workspace.GetFinalizers(), workspace.Object["spec"],
+		}
+	}
+	return found
+}
+
+// applies are the WorkspaceTemplateApplies, by namespace and name.
+func (w *world) applies() map[types.NamespacedName]types.UID {
+	w.Helper()
+	var list infrav1.WorkspaceTemplateApplyList
+	require.NoError(w, w.Admin.List(w.Context(), &list))
+	applies := map[types.NamespacedName]types.UID{}
+	for i := range list.Items {
+		applies[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].UID
+	}
+	return applies
 }
 
 // writesTo a resource since a time, by all but the provider.

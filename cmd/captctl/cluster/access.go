@@ -30,6 +30,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,6 +55,8 @@ type Access struct {
 	Warnings io.Writer
 	// Connect makes a client; tests have their own.
 	Connect func(*rest.Config) (client.WithWatch, error)
+
+	limiter flowcontrol.RateLimiter
 }
 
 // New is access with the flags of kubectl.
@@ -95,14 +98,18 @@ func (a *Access) ValidateRate() error {
 	return nil
 }
 
-// Config of the API server.
+// Config of the API server. All clients that are made of it, and of what it returns later, keep the limits together.
 func (a *Access) Config() (*rest.Config, error) {
 	config, err := a.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server: %w; say where it is with --kubeconfig or --context", err)
 	}
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = a.QPS, a.Burst
+	// A client is many: controller-runtime's has one for each kind. Left to themselves, each would send as much as all may together.
+	if a.limiter == nil {
+		a.limiter = flowcontrol.NewTokenBucketRateLimiter(a.QPS, a.Burst)
+	}
+	config.QPS, config.Burst, config.RateLimiter = a.QPS, a.Burst, a.limiter
 	config.UserAgent = version.Get().UserAgent()
 	config.WarningHandler = rest.NewWarningWriter(a.Warnings, rest.WarningWriterOptions{Deduplicate: true})
 	return config, nil

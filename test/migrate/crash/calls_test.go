@@ -118,8 +118,8 @@ type fate struct {
 	proxy.Moment
 }
 
-// fates are what happens to runs: everything at every call, or the moments at the first and the last call of each kind of write,
-// in turn, and one of them at some reads.
+// fates are what happens to runs: everything at every call, or each moment at a call of each kind of write (the first, the last)
+// and at a read. Answers are lost of every second kind then.
 func fates(calls []call, moments ...proxy.Moment) (chosen []fate) {
 	if everything {
 		for _, c := range calls {
@@ -143,17 +143,17 @@ func fates(calls []call, moments ...proxy.Moment) (chosen []fate) {
 			writes[c.kind] = append(writes[c.kind], c)
 		}
 	}
-	for _, kind := range kinds {
+	for n, kind := range kinds {
+		if moments[0] == proxy.Lost && n%2 == 0 {
+			continue // The run goes on as another one does, after a kill.
+		}
 		of := writes[kind]
 		for i, m := range moments {
 			chosen = append(chosen, fate{of[(len(of)-1)*i/max(1, len(moments)-1)], m})
 		}
 	}
-	for i := range sampledReads {
-		chosen = append(chosen, fate{reads[(len(reads)-1)*i/(sampledReads-1)], moments[i%len(moments)]})
+	for i, m := range moments {
+		chosen = append(chosen, fate{reads[(len(reads)-1)*(i+1)/(len(moments)+1)], m})
 	}
 	return chosen
 }
-
-// sampledReads is how many reads are met unless all are.
-const sampledReads = 4

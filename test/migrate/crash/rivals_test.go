@@ -29,7 +29,6 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/execute"
-	"github.com/capt-provider/capt/migrate/journal"
 	"github.com/capt-provider/capt/test/crash/proxy"
 )
 
@@ -52,10 +51,7 @@ func (s *story) listen() {
 // it is free and finds nothing to do.
 func TestOfTwoRunsAtOnceOneWrites(t *testing.T) {
 	s := begin(t)
-	s.command = journal.Apply
-	s.first = (*story).apply
-	s.undisturbed()
-	rounds := 3
+	rounds := 2
 	if everything {
 		rounds = 30
 	}
@@ -103,10 +99,6 @@ func resultOf(t *testing.T, r *run) *execute.Result {
 // it lives.
 func TestARunThatFindsAnotherAliveIsToldSo(t *testing.T) {
 	s := begin(t)
-	s.command = journal.Apply
-	s.first = (*story).apply
-	s.undisturbed()
-	shared.putBack(t, shared.legacy)
 	slow, rival := s.rival(), s.rival()
 	held, goOn := make(chan struct{}), make(chan struct{})
 	slow.at(readsOfObjects(s.calls)[0], func() {
@@ -144,12 +136,9 @@ func (o *operator) at(c call, do func()) {
 // one takes over meanwhile, and comes to the end.
 func TestARunThatWokeUpTooLateWritesNothing(t *testing.T) {
 	s := begin(t)
-	s.command = journal.Apply
-	s.first = (*story).apply
-	s.undisturbed()
 	stops := readsOfObjects(s.calls)
 	if !everything {
-		stops = []call{stops[0], stops[len(stops)/2], stops[len(stops)-1]}
+		stops = []call{stops[0], stops[len(stops)-1]} // The first is of an adoption, and the last of a rewrite.
 	}
 	for _, c := range stops {
 		shared.putBack(t, shared.legacy)

@@ -49,6 +49,8 @@ type world struct {
 	dir, captctl string
 	// legacy is what etcd held before the first migration; nil until there is a plan of it.
 	legacy moment
+	// told is the story of apply; nil before the first test.
+	told *story
 }
 
 func TestMain(m *testing.M) {

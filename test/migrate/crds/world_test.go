@@ -115,14 +115,14 @@ func loadDefinitions() error {
 	if err != nil {
 		return err
 	}
-	all, err := server.Definitions("../../config/crd")
+	all, err := server.Definitions("../../../config/crd")
 	if err != nil {
 		return err
 	}
 	if ours, err = named(all); err != nil {
 		return err
 	}
-	if all, err = manifests.Load("../../test/legacy/definitions.yaml"); err != nil {
+	if all, err = manifests.Load("../../legacy/definitions.yaml"); err != nil {
 		return err
 	}
 	older, err = named(all)
@@ -140,7 +140,7 @@ func named(definitions []*unstructured.Unstructured) (*unstructured.Unstructured
 
 // admit gives the one who runs captctl the role for it, and the reader what is read.
 func admit(ctx context.Context) error {
-	roles, err := manifests.Load("../../config/rbac/captctl.yaml")
+	roles, err := manifests.Load("../../../config/rbac/captctl.yaml")
 	if err != nil {
 		return err
 	}

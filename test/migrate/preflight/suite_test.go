@@ -77,7 +77,7 @@ func start(ctx context.Context) error {
 	if admin, err = client.New(quiet, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return err
 	}
-	roles, err := manifests.Load(rolesFile)
+	roles, err := manifests.Load("../../../config/rbac/captctl.yaml")
 	if err != nil {
 		return err
 	}

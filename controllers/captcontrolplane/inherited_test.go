@@ -1,0 +1,125 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package captcontrolplane
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// asTheOlderLeftIt is the status of a WorkspaceTemplateApply of the older CAPT: with Crossplane's reasons, of no generation.
+func asTheOlderLeftIt() builder.Option {
+	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+		apply.Status.Applied = ptr.To(true)
+		apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Available"}}
+	})
+}
+
+// adopted is a control plane that the older CAPT had Ready, when this one sees it for the first time.
+func adopted(t *testing.T) *scene {
+	t.Helper()
+	s := configured(t).apply(asTheOlderLeftIt())
+	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	s.controlPlane.Status.Phase = controlplanev1.PhaseReady
+	engine.Set(s.controlPlane, engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, ""))
+	s.controlPlane.Status.Conditions[0].ObservedGeneration = 0
+	return s
+}
+
+func TestAnAdoptedControlPlaneStaysReadyUntilItsWorkspaceTemplateApplyWasSeen(t *testing.T) {
+	s := adopted(t)
+	before := s.controlPlane.Status.DeepCopy()
+	assert.Equal(t, *before, s.status(), "neither Degraded nor Provisioning, and nothing to write")
+
+	s.apply(builder.WithGeneration(2), builder.UpToDate(outputs()))
+	s.Apply.Apply.Generation = 3 // The owner has written it in between.
+	assert.Equal(t, *before, s.status())
+
+	s.Apply.Apply.Status.ObservedGeneration = 3
+	after := s.status()
+	assert.Equal(t, controlplanev1.StateReady, after.State)
+	ready := meta.FindStatusCondition(after.Conditions, controlplanev1.ReadyCondition)
+	assert.Equal(t, metav1.ConditionTrue, ready.Status)
+	assert.Equal(t, before.Conditions[0].LastTransitionTime, ready.LastTransitionTime, "it was Ready all the time")
+	assert.Equal(t, s.controlPlane.Generation, after.ObservedGeneration)
+}
+
+func TestWhatIsFoundAfterAnAdoptionIsTold(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		ready string
+		state controlplanev1.State
+	}{
+		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = ptr.To(true) })),
+			"False ApplyFailed", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateProvisioning},
+		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asTheOlderLeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Claimed = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
+		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := row.scene.status()
+			assert.Equal(t, row.ready, builder.Story(got.Conditions)["Ready"])
+			assert.Equal(t, row.state, got.State)
+		})
+	}
+}
+
+func TestAStatusOfThisCAPTIsNeverInherited(t *testing.T) {
+	for name, s := range map[string]*scene{
+		"a new control plane":               newScene(t).apply(asTheOlderLeftIt()),
+		"one that this CAPT had Ready":      onceReady(t).apply(asTheOlderLeftIt()),
+		"one that lost its status":          configured(t).apply(asTheOlderLeftIt()),
+		"one that this CAPT is asked to go": adoptedAndDeleted(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.NotEqual(t, "True Ready", builder.Story(s.status().Conditions)["Ready"])
+			assert.Equal(t, s.controlPlane.Generation, s.controlPlane.Status.ObservedGeneration)
+		})
+	}
+}
+
+func adoptedAndDeleted(t *testing.T) *scene {
+	t.Helper()
+	s := adopted(t)
+	builder.Deleting()(s.controlPlane)
+	return s
+}
+
+func TestAnAdoptedControlPlaneThatIsPausedStaysAsItWasAndSaysSo(t *testing.T) {
+	s := adopted(t).with(func(f *Facts) { f.Paused = "annotation" })
+	// It was seen, but what the owner wants is not written while it is paused.
+	s.apply(builder.UpToDate(outputs()))
+	desired, err := engine.Unstructured(builder.WorkspaceTemplateApply(applyName, builder.WithLabel("a", "b")))
+	require.NoError(t, err)
+	s.Apply.Desired = desired
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.Story(s.status().Conditions))
+
+	s.Paused = ""
+	s.apply(asTheOlderLeftIt())
+	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.Story(s.status().Conditions))
+}

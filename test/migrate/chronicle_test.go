@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// What somebody may have an alarm on: a condition that is lost once it was True, and one that is True at all.
+var (
+	comforting = []string{
+		infrav1.ReadyCondition, controlplanev1.AvailableCondition, controlplanev1.InitializedCondition, infrav1.VPCReadyCondition,
+		clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterControlPlaneAvailableCondition,
+	}
+	alarming = []string{controlplanev1.DegradedCondition, controlplanev1.FailedCondition}
+)
+
+// chronicle is everything that a watch sees of the conditions of a fleet: each status that each of them had, in their order.
+type chronicle struct {
+	*world
+	began time.Time
+
+	lock     sync.Mutex
+	statuses map[string][]string
+	versions map[types.UID]string
+}
+
+// chronicle begins to watch, and ends with the test.
+func (w *world) chronicle() *chronicle {
+	w.Helper()
+	c := &chronicle{world: w, began: time.Now(), statuses: map[string][]string{}, versions: map[types.UID]string{}}
+	for _, list := range chronicled() {
+		// The request for the watch outlives a test that fails, but not the sandbox.
+		watch, err := w.Admin.Watch(context.WithoutCancel(w.Context()), list)
+		require.NoError(w, err)
+		w.Cleanup(watch.Stop)
+		go func() {
+			for event := range watch.ResultChan() {
+				if object, ok := event.Object.(client.Object); ok {
+					c.note(object)
+				}
+			}
+		}()
+	}
+	return c
+}
+
+func chronicled() []client.ObjectList {
+	return []client.ObjectList{
+		&clusterv1.ClusterList{}, &infrav1.CAPTClusterList{}, &controlplanev1.CAPTControlPlaneList{}, &infrav1.WorkspaceTemplateApplyList{},
+	}
+}
+
+func (c *chronicle) note(object client.Object) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.versions[object.GetUID()] = object.GetResourceVersion()
+	name := strings.TrimPrefix(fmt.Sprintf("%T", object), "*") + " " + object.GetNamespace() + "/" + object.GetName() + " "
+	for _, condition := range object.(conditions.Getter).GetConditions() {
+		c.append(name+condition.Type, string(condition.Status)+" "+condition.Reason)
+	}
+	if controlPlane, ok := object.(*controlplanev1.CAPTControlPlane); ok {
+		c.append(name+"state", string(controlPlane.Status.State))
+	}
+}
+
+func (c *chronicle) append(of, status string) {
+	if known := c.statuses[of]; len(known) == 0 || known[len(known)-1] != status {
+		c.statuses[of] = append(known, status)
+	}
+}
+
+// alarms are what an operator would have been called for so far: a condition that was lost, or that should never have been
+// there, a state between what it was and Ready, and a Warning.
+func (c *chronicle) alarms() (alarms []string) {
+	c.Helper()
+	c.await(c.behind)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for of, statuses := range c.statuses {
+		condition := of[strings.LastIndex(of, " ")+1:]
+		had := false
+		for _, status := range statuses {
+			isTrue := strings.HasPrefix(status, string(metav1.ConditionTrue)+" ")
+			had = had || isTrue
+			switch {
+			case slices.Contains(comforting, condition) && had && !isTrue,
+				slices.Contains(alarming, condition) && isTrue,
+				condition == "state" && status != "" && status != string(controlplanev1.StateReady):
+				alarms = append(alarms, fmt.Sprintf("%s: %v", of, statuses))
+			}
+		}
+	}
+	return append(alarms, c.warnings()...)
+}
+
+// behind tells what the watches have not told yet.
+func (c *chronicle) behind() string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, list := range chronicled() {
+		require.NoError(c, c.Admin.List(c.Context(), list))
+		objects, err := meta.ExtractList(list)
+		require.NoError(c, err)
+		for i := range objects {
+			object := objects[i].(client.Object)
+			if c.versions[object.GetUID()] != object.GetResourceVersion() {
+				return fmt.Sprintf("%T %s was written, and no watch told it", object, client.ObjectKeyFromObject(object))
+			}
+		}
+	}
+	return ""
+}
+
+// warnings of anybody since the chronicle began.
+func (c *chronicle) warnings() (warnings []string) {
+	c.Helper()
+	var list eventsv1.EventList
+	require.NoError(c, c.Admin.List(c.Context(), &list))
+	for i := range list.Items {
+		event := &list.Items[i]
+		if event.Type == "Warning" && !event.CreationTimestamp.Time.Before(c.began.Truncate(time.Second)) {
+			warnings = append(warnings, fmt.Sprintf("%s %s: %s %s", event.Regarding.Kind, event.Regarding.Name, event.Reason, event.Note))
+		}
+	}
+	return warnings
+}
