@@ -92,7 +92,7 @@ func (w *world) commands() []command {
 
 		{begins: "captctl migrate crds --backup backup-crds --dry-run", exit: migrate.Pending},
 		{begins: "captctl migrate crds"},
-		{begins: "kubectl apply --server-side -k config/webhooks-only", instead: w.upgrade},
+		{begins: "kubectl apply --server-side --force-conflicts -k config/webhooks-only", instead: w.install},
 		{begins: "kubectl -n capt-system rollout status", instead: elsewhere},
 		{begins: "captctl migrate crds", then: w.requireTemplates},
 

@@ -155,7 +155,15 @@ func (w *world) commit(name string, documents []*unstructured.Unstructured) {
 	}
 }
 
-// upgrade installs this CAPT with a manager that only converts, as config/webhooks-only does. The older one is gone by then.
+// install does what config/webhooks-only does, but for the node that a manager needs. The older one is gone by then. That the API
+// server takes the definitions over the older ones is asked first.
+func (w *world) install() {
+	w.Helper()
+	w.run("kubectl apply --server-side --dry-run=server -k config/crd", migrate.Failed)
+	w.run("kubectl apply --server-side --force-conflicts --dry-run=server -k config/crd", migrate.Done)
+	w.upgrade()
+}
+
 func (w *world) upgrade() {
 	w.Helper()
 	older := &appsv1.Deployment{}
