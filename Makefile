@@ -110,6 +110,10 @@ test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for h
 	  done; \
 	done
 
+.PHONY: test-crash
+test-crash: sandbox-binaries ## Kill captctl at every single API call of a migration; make test does at each kind of call.
+	@CAPT_CRASH=all $(GO) test -count=1 -timeout 150m ./test/migrate/crash
+
 .PHONY: bench
 bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> chooses among them.
 	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 150m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | awk '!/\[no test files\]/ && !/^ok .*\[no tests to run\]/ && !/^PASS$$/ {print; fflush()}'

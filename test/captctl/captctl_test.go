@@ -31,8 +31,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
@@ -82,10 +80,7 @@ func build(ctx context.Context, w *legacy.World) error {
 			return fmt.Errorf("fixture %s: %w", name, err)
 		}
 	}
-	if err := w.Upgrade(ctx); err != nil {
-		return err
-	}
-	return grant(ctx, w)
+	return w.Upgrade(ctx)
 }
 
 // captctl runs a command as its user, and returns what it printed.
@@ -96,21 +91,6 @@ func captctl(t *testing.T, arguments ...string) (out string, err error) {
 	err = command.New("captctl", arguments, streams).ExecuteContext(t.Context())
 	t.Logf("captctl %v: %v\n%s", arguments, err, stderr)
 	return stdout.String(), err
-}
-
-// grant gives captctl's user the roles that CAPT ships for migrations.
-func grant(ctx context.Context, w *legacy.World) error {
-	for _, role := range []string{"capt-migrate", "capt-migrate-journal", "capt-migrate-backup", "capt-migrate-finalize"} {
-		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "captctl-" + role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: sandbox.CaptctlUser}},
-		}
-		if err := w.Admin.Create(ctx, binding); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 var (

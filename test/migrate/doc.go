@@ -16,7 +16,7 @@ limitations under the License.
 
 // Package migrate migrates fleets of the older CAPT with captctl itself, while Terraform is real. Two stories are here: a fleet
 // is adopted, run, upgraded and deleted; and a migration that stops half way is taken back. A third, about older manifests that
-// are applied again, is in reapply.
+// are applied again, is in reapply. The commands of docs/migration.md are run in manual.
 //
 // A migration has invariants. Each is held by tests, of which these say most; a test proves that they are there.
 //

@@ -53,9 +53,9 @@ Then install this CAPT's CRDs and run the command again, with the same folder: i
 objects under their new kind. It finds out by itself how far it has come, and can be interrupted
 and repeated at any point. If there is nothing to replace, it says so.
 
-Exit codes: 0 done, or nothing to do; 2 something is left to do, and the output says what; 5
-interrupted, run it again; 6 something is in the way, or a right is missing, and nothing was
-changed; 1 error.`,
+Exit codes: 0 deleted, created, or nothing to do, and the output says what comes next; 2 changes
+are pending: it was a dry run, or this CAPT's CRDs are not installed yet; 5 interrupted, run it
+again; 6 something is in the way, or a right is missing, and nothing was changed; 1 error.`,
 		Example: `  # What would be done?
   captctl migrate crds --backup backup-2026-10-22 --dry-run
 

@@ -49,7 +49,7 @@ the cluster, with the journal. What was written already is not written again; wh
 meantime is refused, as by apply.
 
 If the run that began it was killed, its lock is taken over as soon as it has run out, which takes
-a few seconds.
+a quarter of a minute.
 
 Exit codes are those of captctl migrate apply.`,
 		Example: `  # Which plans were begun, and how far they came
