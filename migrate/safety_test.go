@@ -121,3 +121,14 @@ func TestAnOwnerThatIsNoControllerBecomesIt(t *testing.T) {
 		}
 	}
 }
+
+// What the render gate found to hold must hold when the plan is carried out, of objects that are not written as well.
+func TestAPlanKnowsWhatItRestsOn(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	var told []string
+	for _, premise := range plan(t, nil, s).Baseline.Premises {
+		assert.Len(t, premise.Hash, 16)
+		told = append(told, premise.String())
+	}
+	assert.Equal(t, []string{"CAPTCluster team-a/demo", "WorkspaceTemplate team-a/eks", "WorkspaceTemplate team-a/vpc"}, told)
+}
