@@ -168,11 +168,7 @@ func (f *fleet) built(o *owner) bool {
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
 		return true
 	}
-	if o.plane != nil {
-		initialized := o.plane.Status.Initialization.ControlPlaneInitialized
-		return o.plane.Spec.ControlPlaneEndpoint.Host != "" || initialized != nil && *initialized || o.plane.Spec.WorkspaceTemplateApplyRef != nil
-	}
-	return o.network.Status.VPC.ID != "" || o.network.Spec.WorkspaceTemplateApplyRef != nil
+	return o.match.Claimant.Want.Built != "" || o.referenceInSpec() != nil
 }
 
 // candidates are the suspects, for a person to decide among.

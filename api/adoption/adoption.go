@@ -38,6 +38,8 @@ type Expectation struct {
 	Template infrav1.WorkspaceTemplateReference
 	// Variables are those that the owner would set, as far as it knows.
 	Variables map[string]string
+	// Built is the field that tells that the owner's cloud resources were made once; empty when none does.
+	Built string
 	// profile is the Fargate profile that it is about; empty when it is a VPC, or the control plane itself.
 	profile string
 	// byScheme is true when no reference says which one it is, but the naming scheme.
