@@ -19,6 +19,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,8 @@ func TestALostLockExplainsWhatFailed(t *testing.T) {
 		message    string
 	}{
 		"before anything was written": {early, lost, failed, migrate.Locked, "the lock is lost; nothing was written"},
+		"an error that has it":        {early, lost, fmt.Errorf("listing CAPTControlPlane: %w", lost), migrate.Locked, "the lock is lost; nothing was written"},
+		"a step that has it":          {begun, lost, fmt.Errorf("2 were not tried: %w", lost), migrate.Partly, "2 were not tried: the lock is lost"},
 		"in the middle":               {begun, lost, failed, migrate.Partly, "the lock is lost"},
 		"it was stale anyway":         {begun, lost, migrate.Stale.Errorf("stale"), migrate.Stale, "stale"},
 		"somebody interrupted it":     {early, context.Canceled, failed, migrate.Failed, failed.Error()},
