@@ -166,6 +166,8 @@ func TestALockDoesNotKeepARunFromTryingToTakeIt(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = w.run(t, "migrate", "preflight")
 	assert.Equal(t, migrate.Locked, migrate.OutcomeOf(err))
+	_, _, err = w.run(t, "migrate", "finalize", file, "--yes")
+	assert.Equal(t, migrate.Locked, migrate.OutcomeOf(err), "it takes no lock, and a run that is taken back meanwhile could not be")
 }
 
 func TestDefinitionsAreReplacedAsAsked(t *testing.T) {

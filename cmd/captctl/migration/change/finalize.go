@@ -59,7 +59,7 @@ Do it when the new manager is trusted. Nothing forces it before an upgrade to a 
 longer has v1beta1. It can be repeated at any time, and then writes nothing.
 
 Exit codes: 0 done; 3 the plan has findings that need a decision; 6 a right is missing; 7
-something is not adopted, or stored in v1beta1; 1 error.`,
+something is not adopted, or stored in v1beta1; 8 another run is under way; 1 error.`,
 		Example: `  # Did anything change that must not?
   captctl migrate verify plan.json
 
@@ -100,7 +100,7 @@ func (o *FinalizeOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.checks.MayBegin(ctx, o.Environment, preflight.Storage, preflight.Finalize); err != nil {
+	if err := o.checks.MayBeginAlone(ctx, o.Environment, preflight.Storage, preflight.Finalize); err != nil {
 		return err
 	}
 	progress := o.Progress(o.output.Format())

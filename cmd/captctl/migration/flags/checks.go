@@ -85,12 +85,18 @@ func (c *Checks) Options(environment *cli.Environment, progress migrate.Progress
 // MayBegin is nil if nothing stands in the way of a run. That another run has the lock is not asked here: the lock itself tells, and waits
 // for one that died.
 func (c *Checks) MayBegin(ctx context.Context, environment *cli.Environment, phases ...preflight.Phase) error {
+	if err := c.MayBeginAlone(ctx, environment, phases...); migrate.OutcomeOf(err) != migrate.Locked {
+		return err
+	}
+	return nil
+}
+
+// MayBeginAlone is nil if nothing stands in the way of what takes no lock, and must not be done beside a run.
+func (c *Checks) MayBeginAlone(ctx context.Context, environment *cli.Environment, phases ...preflight.Phase) error {
 	options, err := c.Options(environment, migrate.Silent{}, phases...)
 	if err != nil {
 		return err
 	}
-	if _, err := environment.Preflight(ctx, options); err != nil && migrate.OutcomeOf(err) != migrate.Locked {
-		return err
-	}
-	return nil
+	_, err = environment.Preflight(ctx, options)
+	return err
 }
