@@ -58,6 +58,8 @@ func Rollback(ctx context.Context, planID, object string, o Options) (*Result, e
 type rollback struct {
 	*run
 	selection
+	// seen is what the live objects said before anything was taken back.
+	seen *proof
 }
 
 func (b *rollback) rollBack(ctx context.Context) (*Result, error) {
@@ -75,6 +77,7 @@ func (b *rollback) rollBack(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.seen = proof
 	if b.over(previous, proof) {
 		state := &b.record.state
 		state.Outcome, state.Steps.Already, state.Storage.Already = journal.Done, state.Steps.Total, state.Storage.Total
@@ -120,7 +123,7 @@ func (b *rollback) phases(ctx context.Context) error {
 	}
 	kept := b.takeBackUnits(ctx)
 	for _, grant := range b.grants {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && len(kept) == 0 { // What stays adopted needs its template.
 			b.make(ctx, grant)
 		}
 	}
@@ -135,11 +138,14 @@ func (b *rollback) phases(ctx context.Context) error {
 	})
 }
 
-// takeBackUnits tells which units were not taken back, or not all of them.
+// takeBackUnits tells which units were not taken back, or not all of them. What changed since comes first: nothing else of its unit
+// is written then. An owner without its reference, of what stays adopted, would be worse than before.
 func (b *rollback) takeBackUnits(ctx context.Context) (kept []unit) {
 	var mutex sync.Mutex
 	b.inParallel(ctx, len(b.units), func(i int) {
-		for _, c := range b.units[i].changes {
+		changes := slices.Clone(b.units[i].changes)
+		slices.SortStableFunc(changes, b.staleFirst)
+		for _, c := range changes {
 			if _, ok := b.make(ctx, c); !ok {
 				mutex.Lock()
 				defer mutex.Unlock()
@@ -149,6 +155,16 @@ func (b *rollback) takeBackUnits(ctx context.Context) (kept []unit) {
 		}
 	})
 	return kept
+}
+
+func (b *rollback) staleFirst(one, other *change) int {
+	switch first, second := b.seen.verdicts[one] == stale, b.seen.verdicts[other] == stale; {
+	case first == second:
+		return 0
+	case first:
+		return -1
+	}
+	return 1
 }
 
 // finalized refuses once versions were taken out of what the definitions say is stored: there is no way back to the older CAPT.

@@ -23,11 +23,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/execute"
 	"github.com/capt-provider/capt/migrate/journal"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 // adopted is a world whose plan was carried out, and the fleet before that.
@@ -107,9 +109,27 @@ func TestWhatChangedSinceIsNotTakenBack(t *testing.T) {
 	require.Len(t, result.Failures, 1)
 	assert.Equal(t, "CAPTControlPlane default/b", result.Failures[0].Object.String())
 	assert.Contains(t, result.Failures[0].Error, "changed; it was left as it is")
-	before["CAPTControlPlane b"], before["WorkspaceTemplateApply b-apply"] = kept["CAPTControlPlane b"], kept["WorkspaceTemplateApply b-apply"]
-	assert.Equal(t, before, w.fleet(), "all of b stays as it is, and the others go back")
+	for _, name := range []string{"CAPTControlPlane b", "WorkspaceTemplateApply b-apply", "WorkspaceTemplate eks"} {
+		before[name] = kept[name]
+	}
+	assert.Equal(t, before, w.fleet(), "all of b stays as it is, with the permission for its template, and the others go back")
 	assert.Len(t, w.rewriter.restored, 4)
+}
+
+// The manager has written into what was adopted. An owner that lost its reference alone would be built anew.
+func TestAnOwnerKeepsItsReferenceWhenTheRestIsNotTakenBack(t *testing.T) {
+	w, _ := adopted(t)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"variables":{"addons":"[]"}}}`))
+	require.NoError(t, w.base.Patch(t.Context(), builder.WorkspaceTemplateApply("b-apply"), patch))
+	kept := w.fleet()
+	result, err := w.rollBack("")
+	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
+	require.Len(t, result.Failures, 1)
+	assert.Equal(t, "WorkspaceTemplateApply default/b-apply", result.Failures[0].Object.String())
+	now := w.fleet()
+	for _, name := range []string{"CAPTControlPlane b", "WorkspaceTemplateApply b-apply", "WorkspaceTemplate eks"} {
+		assert.Equal(t, kept[name], now[name])
+	}
 }
 
 func TestNothingIsTakenBackWhen(t *testing.T) {
