@@ -63,7 +63,7 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	if decisions.APIVersion != APIVersion || decisions.Kind != "Decisions" {
 		return nil, fmt.Errorf("this is %q %q; decisions begin with apiVersion: %s and kind: Decisions", decisions.APIVersion, decisions.Kind, APIVersion)
 	}
-	seen := map[types.UID]bool{}
+	seen, taken := map[types.UID]bool{}, map[types.UID]bool{}
 	for i, d := range decisions.Owners {
 		switch {
 		case d.UID == "":
@@ -72,8 +72,10 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 			return nil, fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
 		case d.Skip == (d.Take != ""):
 			return nil, fmt.Errorf("owners[%d]: set either take or skip for %s", i, d.UID)
+		case taken[d.Take] && d.Take != "":
+			return nil, fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)
 		}
-		seen[d.UID] = true
+		seen[d.UID], taken[d.Take] = true, true
 	}
 	for i, d := range decisions.Workspaces {
 		switch {

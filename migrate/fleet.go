@@ -68,6 +68,8 @@ type owner struct {
 	match   adoption.Match
 	apply   *infrav1.WorkspaceTemplateApply
 	live    *unstructured.Unstructured
+	// helper tells that it is one of the older CAPT's helpers.
+	helper bool
 	// retain tells that what the WorkspaceTemplateApply made must outlive it.
 	retain   bool
 	findings []Finding

@@ -37,6 +37,11 @@ func (f *fleet) gate(o *owner) (stop bool) {
 			o.apply.TemplateKey(), o.live.GetName(), skipHint))
 		return true
 	}
+	if o.givesUp() {
+		o.block(ReasonWouldDestroyLater, fmt.Sprintf("the VPC would be destroyed with it: WorkspaceTemplateApply %s retains what it made, and the manager writes what spec.vpc.template.deletionPolicy says. Set both to the same, %s",
+			o.apply.Name, skipHint))
+		return true
+	}
 	looks, err := f.looks(o)
 	if err != nil {
 		o.block(ReasonCannotRender, fmt.Sprintf("%v. Correct it, %s", err, skipHint))
@@ -58,6 +63,11 @@ func (f *fleet) gate(o *owner) (stop bool) {
 	return false
 }
 
+// givesUp tells whether the manager would no longer retain what a person retained by hand: what becomes of a VPC, its owner says.
+func (o *owner) givesUp() bool {
+	return o.Owner.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
+}
+
 // look is a WorkspaceTemplateApply to render, and why it would be rendered otherwise than the older CAPT did.
 type look struct {
 	apply *infrav1.WorkspaceTemplateApply
@@ -72,7 +82,9 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 		return looks, nil
 	}
 	intent, err := f.intent(o)
-	return append(looks, look{intent.Upon(apply), "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
+	written := intent.Upon(apply)
+	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A person may have decided for one of another template.
+	return append(looks, look{written, "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.

@@ -59,6 +59,9 @@ func NewPlan(s *Snapshot, options PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	plan.Baseline = baseline
+	if plan.Baseline.Premises, err = f.premises(plan); err != nil {
+		return nil, err
+	}
 	return plan, plan.Seal()
 }
 

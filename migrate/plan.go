@@ -75,6 +75,15 @@ type Baseline struct {
 	Workspaces []BaselineItem `json:"workspaces,omitempty"`
 	// WorkspaceTemplateApplies of the plan's scope. None may go, come, or get another UID.
 	WorkspaceTemplateApplies []ObjectRef `json:"workspaceTemplateApplies,omitempty"`
+	// Premises are what units rest on and no step writes: templates above all. If one was changed since, the plan is stale.
+	Premises []Premise `json:"premises,omitempty"`
+}
+
+// Premise is an object as it was.
+type Premise struct {
+	ObjectRef `json:",inline"`
+	// Hash is ContentHash.
+	Hash string `json:"hash"`
 }
 
 // BaselineItem is a Workspace as it was.

@@ -43,9 +43,11 @@ const (
 	ReasonTooManyGrants    = "TooManyGrants"
 	ReasonCannotRender     = "CannotRender"
 	ReasonWouldChange      = "WouldChange"
-	ReasonPaused           = "Paused"
-	ReasonSharedTemplate   = "PermissionGranted"
-	ReasonClusterEndpoint  = "ClusterEndpoint"
+	// ReasonWouldDestroyLater: nothing would change now, but more would be destroyed with the owner than before.
+	ReasonWouldDestroyLater = "WouldDestroyLater"
+	ReasonPaused            = "Paused"
+	ReasonSharedTemplate    = "PermissionGranted"
+	ReasonClusterEndpoint   = "ClusterEndpoint"
 )
 
 // skipHint ends what can be decided by leaving something alone.
@@ -83,8 +85,8 @@ func (f *fleet) resolveOwner(o *owner) error {
 	if o.live != nil {
 		o.Workspace = workspaceRef(o.live)
 	}
-	if adopted(o.apply) && o.Owner.Kind != kindApply {
-		return f.finish(o)
+	if adopted(o.apply) && o.Owner.Kind != kindApply && o.referenceInSpec() != nil {
+		return f.finish(o) // Whoever refers to one that is adopted has been the manager's from then on.
 	}
 	if stop := f.workspaceUnclear(o); stop {
 		return nil
@@ -130,11 +132,31 @@ func (f *fleet) unclear(o *owner) bool {
 		o.State = NothingToAdopt
 	case f.built(o):
 		o.block(ReasonNotFound, "it was built, but nothing speaks for any WorkspaceTemplateApply: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup, "+skipHint)
+	case f.perhapsBuilt(o):
+		o.ambiguous(ReasonSeveral, "there is no sign that it was ever built, but what nobody owns is made from the template that it names. Say which one is its own with take: UID in --decisions, "+skipHint, f.candidates(o))
 	default:
 		o.State = NothingToAdopt
 		o.find(Warning, ReasonNeverBuilt, "there is no WorkspaceTemplateApply for it and no sign that it was ever built: the manager will build it when it starts")
 	}
 	return true
+}
+
+// perhapsBuilt looks for what would be an owner's if it said for which cluster it is: the cluster may be named in the template. The
+// owner would be built a second time.
+func (f *fleet) perhapsBuilt(o *owner) bool {
+	taken := map[types.UID]bool{}
+	for _, other := range f.owners {
+		if other.apply != nil {
+			taken[other.apply.UID] = true
+		}
+	}
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		if !taken[apply.UID] && apply.Namespace == o.object.GetNamespace() && o.match.Claimant.Want.Orphan(o.object, apply) {
+			o.match.Suspects = append(o.match.Suspects, adoption.Suspect{Apply: apply, For: []adoption.Evidence{adoption.SameTemplate}})
+		}
+	}
+	return len(o.match.Suspects) > 0
 }
 
 // built tells whether there is a sign that the owner has something in the cloud.
@@ -146,11 +168,7 @@ func (f *fleet) built(o *owner) bool {
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
 		return true
 	}
-	if o.plane != nil {
-		initialized := o.plane.Status.Initialization.ControlPlaneInitialized
-		return o.plane.Spec.ControlPlaneEndpoint.Host != "" || initialized != nil && *initialized || o.plane.Spec.WorkspaceTemplateApplyRef != nil
-	}
-	return o.network.Status.VPC.ID != "" || o.network.Spec.WorkspaceTemplateApplyRef != nil
+	return o.match.Claimant.Want.Built != "" || o.referenceInSpec() != nil
 }
 
 // candidates are the suspects, for a person to decide among.
@@ -197,7 +215,7 @@ func (f *fleet) workspaceUnclear(o *owner) bool {
 func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	claims := f.claims[key]
 	decision := f.decided.workspaces[o.live.GetUID()]
-	if len(claims) < 2 || decision.BelongsTo == o.apply.UID {
+	if decision.BelongsTo == o.apply.UID || len(claims) < 2 && decision.BelongsTo == "" {
 		return false
 	}
 	var candidates []Candidate
@@ -241,7 +259,7 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 // deletion waits for nobody; others would be built, which nobody asked for.
 func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 	switch {
-	case o.Role != "" && strings.Contains(o.Role, "helper"):
+	case o.helper:
 		o.retain = true
 		return false
 	case o.Owner.Kind == kindApply:
@@ -288,7 +306,7 @@ func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]st
 		}
 		if helper := adoption.HelperOf(ref.Name, apply); helper != "" {
 			o.Role = fmt.Sprintf("%s of %s %s", helper, ref.Kind, ref.Name)
-			o.retain = helper == adoption.SpotRole
+			o.helper, o.retain = true, helper == adoption.SpotRole
 		}
 	}
 	return o

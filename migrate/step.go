@@ -43,8 +43,15 @@ func (c *change) replace(path string, before, after any) {
 	c.inverse = append([]Operation{operation("test", path, after), operation("replace", path, before)}, c.inverse...)
 }
 
-// own adds an owner reference behind those that are there.
+// own adds an owner reference behind those that are there, or takes the place of one of the same owner: two of one UID are not
+// permitted to whoever applies.
 func (c *change) own(object metav1.Object, owner metav1.OwnerReference) {
+	for i, before := range object.GetOwnerReferences() {
+		if before.UID == owner.UID {
+			c.replace(fmt.Sprintf("/metadata/ownerReferences/%d", i), before, owner)
+			return
+		}
+	}
 	there := len(object.GetOwnerReferences())
 	if there == 0 {
 		c.add("/metadata/ownerReferences", []metav1.OwnerReference{owner})

@@ -38,6 +38,8 @@ type Expectation struct {
 	Template infrav1.WorkspaceTemplateReference
 	// Variables are those that the owner would set, as far as it knows.
 	Variables map[string]string
+	// Built is the field that tells that the owner's cloud resources were made once; empty when none does.
+	Built string
 	// profile is the Fargate profile that it is about; empty when it is a VPC, or the control plane itself.
 	profile string
 	// byScheme is true when no reference says which one it is, but the naming scheme.
@@ -61,6 +63,8 @@ const (
 	Owned Evidence = "this object owns it"
 	// Named: the owner would make one of that name.
 	Named Evidence = "it has the name that the naming scheme gives"
+	// Unowned: it may be this object's, and nobody else has it.
+	Unowned Evidence = "nobody owns it, and it is made from the same template, for the same cluster as far as it says"
 	// Referred: spec of the owner names it, and nobody has adopted it from the older CAPT yet.
 	Referred Evidence = "spec refers to it"
 )
@@ -75,8 +79,8 @@ func (c Candidate) String() string {
 }
 
 // Candidates returns those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which refers to none: the
-// one that bears the name the naming scheme would give, the one that the owner's status records, and those that it owns and
-// that are of the kind it expects. They are sorted by name.
+// one that bears the name the naming scheme would give, the one that the owner's status records, those that it owns and
+// that are of the kind it expects, and those that nobody owns and that are like what it would make. They are sorted by name.
 //
 // An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
 // one would be a second EKS cluster, VPC or Fargate profile.
@@ -103,7 +107,21 @@ func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTe
 	if named {
 		found = append(found, Named)
 	}
+	if len(found) == 0 && want.Orphan(owner, apply) {
+		found = append(found, Unowned)
+	}
 	return found
+}
+
+// Orphan tells whether a WorkspaceTemplateApply of the older CAPT's, which nobody owns or has adopted, may be what an owner looks
+// for, whatever its name: it is made from the same template, and for the same cluster, or does not say for which. People made
+// such ones by hand, and the reference to them may be lost.
+func (want Expectation) Orphan(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	if want.profile != "" || want.Template.Name == "" || !want.expects(apply) || metav1.GetControllerOf(apply) != nil || Unadopted(apply) == "" {
+		return false
+	}
+	cluster := apply.Spec.Variables[naming.ClusterVariable]
+	return cluster == "" || cluster == want.Variables[naming.ClusterVariable] || cluster == owner.GetName()
 }
 
 // expects tells whether an owner would have this one among those that it owns: the template tells. What a control plane owns of

@@ -36,7 +36,7 @@ var eks = of(infrav1.WorkspaceTemplateReference{Name: "eks"})
 func TestCandidates(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	namesake := builder.CAPTCluster("demo", builder.WithUID("another"))
-	owned := builder.OwnedBy(owner)
+	owned, ofOlder := builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	apply := func(name string, options ...builder.Option) infrav1.WorkspaceTemplateApply {
 		return *builder.WorkspaceTemplateApply(name, options...)
 	}
@@ -69,6 +69,18 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", builder.OwnedBy(namesake))}, nil},
 		"a name that only begins like the scheme's": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc-2")}, nil},
+		"one of the older CAPT's that nobody owns, for the same cluster": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder)}, []string{"made-by-hand"}},
+		"one of the older CAPT's that nobody owns, for whatever cluster": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(nil))}, []string{"made-by-hand"}},
+		"one of the older CAPT's that nobody owns, for another cluster": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
+		"one of the older CAPT's that nobody owns, of another template": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks)}, nil},
+		"one of the older CAPT's that somebody has adopted by itself": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "made-by-hand" }))}, nil},
+		"one of the older CAPT's that another has": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.OwnedBy(namesake))}, nil},
 		"several are sorted": {
 			[]infrav1.WorkspaceTemplateApply{apply("z", owned), apply("demo-vpc"), apply("stranger"), apply("a", owned)}, []string{"a", "demo-vpc", "z"}},
 	} {

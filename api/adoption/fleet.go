@@ -115,14 +115,20 @@ func contest(matches []Match) {
 	claims := map[types.UID][]*Match{}
 	for i := range matches {
 		for _, suspect := range matches[i].Suspects {
-			if matches[i].has(suspect.Apply.UID) || suspect.weight() == 3 {
+			if matches[i].has(suspect.Apply.UID) || suspect.weight() >= 2 {
 				claims[suspect.Apply.UID] = append(claims[suspect.Apply.UID], &matches[i])
 			}
 		}
 	}
 	for uid, rivals := range claims {
+		decided := 0
+		for _, match := range rivals {
+			if match.Claimant.Decided == uid {
+				decided++
+			}
+		}
 		for i, match := range rivals {
-			if len(rivals) < 2 || !match.has(uid) || match.Claimant.Decided == uid {
+			if len(rivals) < 2 || !match.has(uid) || match.Claimant.Decided == uid && decided == 1 {
 				continue
 			}
 			rival := rivals[(i+1)%len(rivals)].Claimant
@@ -160,7 +166,7 @@ func newIndex(applies []infrav1.WorkspaceTemplateApply, outputs map[types.UID]ma
 
 // keys under which a WorkspaceTemplateApply is found. Owners look in their own namespace only.
 func (x *index) keys(apply *infrav1.WorkspaceTemplateApply) []string {
-	keys := []string{"name/" + apply.Name}
+	keys := []string{"name/" + apply.Name, "uid/" + string(apply.UID)}
 	for _, owner := range apply.OwnerReferences {
 		keys = append(keys, "owner/"+string(owner.UID))
 	}
@@ -202,7 +208,7 @@ func (m *Match) decided() {
 			return
 		}
 	}
-	m.Problem = fmt.Sprintf("there is no evidence for the WorkspaceTemplateApply that was decided for (UID %s)", m.Claimant.Decided)
+	m.Problem = fmt.Sprintf("its namespace has no WorkspaceTemplateApply with the UID that was decided for, %s", m.Claimant.Decided)
 }
 
 // judge takes the one suspect that stands above all others, if there is one.
@@ -241,6 +247,9 @@ func (x *index) suspects(claimant *Claimant) []Suspect {
 	}
 	for name, value := range claimant.Outputs {
 		keys = append(keys, "output/"+name+"="+value)
+	}
+	if claimant.Decided != "" {
+		keys = append(keys, "uid/"+string(claimant.Decided))
 	}
 	seen := map[types.UID]bool{}
 	var suspects []Suspect

@@ -48,6 +48,9 @@ func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation
 	}
 	if template := captCluster.Spec.VPC.Template; template != nil {
 		want.Template, want.Variables = template.Ref, vpcVariables(captCluster, cluster)
+		if captCluster.Status.VPC.ID != "" {
+			want.Built = "status.vpc.id"
+		}
 	}
 	if known := captCluster.Status.WorkspaceTemplateApply; known != nil {
 		want.Recorded = known.Name
@@ -83,6 +86,12 @@ func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster strin
 	}
 	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {
 		want.Recorded = known.Name
+	}
+	switch {
+	case controlPlane.Spec.ControlPlaneEndpoint.Host != "":
+		want.Built = "spec.controlPlaneEndpoint"
+	case ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false):
+		want.Built = "status.initialization"
 	}
 	return want
 }

@@ -43,7 +43,7 @@ func decide(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 		return Observe
 	case !captCluster.DeletionTimestamp.IsZero():
 		return decideDeletion(f)
-	case f.Cluster == nil, len(f.Apply.Candidates) > 0, f.Apply.Claimed != "":
+	case f.Cluster == nil, f.Apply.Undecided(), f.Apply.Claimed != "":
 		return Observe
 	case captCluster.Spec.VPC.Template == nil:
 		return Hold

@@ -73,7 +73,7 @@ func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPT
 	if err == nil && decide(captCluster, f) == Provision {
 		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
 	}
-	if err != nil || clusterName == "" || len(f.Apply.Candidates) > 0 || f.Apply.Claimed != "" {
+	if err != nil || clusterName == "" || f.Apply.Undecided() || f.Apply.Claimed != "" {
 		return err
 	}
 	name := want.SchemeName

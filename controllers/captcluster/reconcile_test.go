@@ -120,6 +120,16 @@ func TestNoSecondVPCIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 }
 
+// It was made once, by something that nobody knows any more.
+func TestNoSecondVPCIsMadeForOneThatIsLost(t *testing.T) {
+	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))
+	require.NoError(t, w.reconcile())
+	assert.Zero(t, w.applies)
+	assert.Nil(t, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["VPCReady"])
+}
+
 // The policy reaches the WorkspaceTemplateApply before its deletion does.
 func TestDefect01AVPCThatIsToBeRetainedIsToldSo(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))

@@ -77,7 +77,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
 			"no Cluster refers to this object yet; create one whose spec.infrastructureRef names it")
 	case captCluster.Spec.VPC.Template == nil:
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
-	case len(f.Apply.Candidates) > 0:
+	case f.Apply.Undecided():
 		adoption := f.Apply.AdoptionCondition(infrav1.VPCReadyCondition)
 		return engine.False(infrav1.VPCReadyCondition, adoption.Reason, adoption.Message)
 	case f.Paused != "" && f.Apply.Apply == nil && f.Apply.Claimed == "":

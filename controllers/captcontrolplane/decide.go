@@ -87,7 +87,7 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(controlplanev1.WaitingForOwnerReason, "no Cluster refers to this object yet; create one whose spec.controlPlaneRef names it")
 	case f.VersionError != nil:
 		return no(controlplanev1.InvalidVersionReason, "spec.version: "+f.VersionError.Error())
-	case len(f.Apply.Candidates) > 0:
+	case f.Apply.Undecided():
 		adoption := f.Apply.AdoptionCondition(controlplanev1.DependenciesReadyCondition)
 		return no(adoption.Reason, adoption.Message)
 	case f.Apply.Claimed != "":

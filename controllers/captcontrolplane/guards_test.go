@@ -223,6 +223,23 @@ func TestAVersionThatTerraformHasAlreadyIsNoStep(t *testing.T) {
 	assert.Nil(t, blocked(s.controlPlane, s.Facts))
 }
 
+// It was built once, by something that nobody knows any more. To build it anew would be a second EKS cluster.
+func TestWhatWasBuiltIsNotBuiltAnewWithoutAReference(t *testing.T) {
+	objects := prepared()
+	builder.WithEndpoint("https://"+host, 443)(objects[2])
+	w := newWorld(t, objects...)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
+
+	chosen := w.get()
+	builder.WithApplyRef("anew")(chosen)
+	require.NoError(t, w.Client.Update(context.Background(), chosen))
+	require.NoError(t, w.reconcile())
+	assert.NotNil(t, read(w, "anew", &infrav1.WorkspaceTemplateApply{}), "a person said so")
+}
+
 func TestTheEndpointOfTheOlderCAPTIsRepaired(t *testing.T) {
 	for stored, want := range map[string]string{
 		"https://" + host:               host,
@@ -231,6 +248,7 @@ func TestTheEndpointOfTheOlderCAPTIsRepaired(t *testing.T) {
 	} {
 		objects := prepared()
 		builder.WithEndpoint(stored, 443)(objects[2])
+		builder.WithApplyRef(applyName)(objects[2])
 		w := newWorld(t, objects...)
 		require.NoError(t, w.reconcile())
 		w.terraformMade()

@@ -184,6 +184,7 @@ func TestDefect05NoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
 func TestAnEndpointThatIsKnownIsNotOverwritten(t *testing.T) {
 	objects := prepared()
 	builder.WithEndpoint("of-before.example.com", 443)(objects[2])
+	builder.WithApplyRef(applyName)(objects[2])
 	w := newWorld(t, objects...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()

@@ -48,6 +48,9 @@ type Facts struct {
 	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none, or the one that it refers
 	// to and nobody has adopted.
 	Candidates []adoption.Candidate
+	// Lost is the field that tells that something was built, when the owner refers to no WorkspaceTemplateApply and there is no
+	// candidate either: what is made now would be built a second time.
+	Lost string
 	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
 	Owned []string
 	// Unadopted is the Workspace that the older CAPT made for the one candidate that the owner does refer to; empty when there
@@ -72,13 +75,20 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 			return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 		}
 		candidates := want.Candidates(object, applies.Items)
-		return Facts{Candidates: candidates, Owned: adoption.Names(candidates, adoption.Owned)}, nil
+		facts := Facts{Candidates: candidates, Owned: adoption.Names(candidates, adoption.Owned)}
+		if len(candidates) == 0 {
+			facts.Lost = want.Built
+		}
+		return facts, nil
 	}
 	if !object.GetDeletionTimestamp().IsZero() {
 		cached = uncached
 	}
 	return referred(ctx, cached, object, ref, want)
 }
+
+// Undecided tells whether a person has to say which WorkspaceTemplateApply is the owner's. Nothing is made before that.
+func (f *Facts) Undecided() bool { return len(f.Candidates) > 0 || f.Lost != "" }
 
 // Confirm looks past the cache for a WorkspaceTemplateApply that is referred to and seems to be missing: it could be somebody
 // else's, made a moment ago. Who waits for something else need not ask the API server each time.

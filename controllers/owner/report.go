@@ -104,6 +104,10 @@ func (f *Facts) Destroyed() bool {
 
 // AdoptionCondition says whether a person must decide which WorkspaceTemplateApply belongs to the owner.
 func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
+	if f.Lost != "" {
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
+			"%s says that it was built, but spec.workspaceTemplateApplyRef is empty, and no WorkspaceTemplateApply is known that could be its own. Set the reference to the one that has built it, or to a new name to have it built anew; nothing is created before that", f.Lost))
+	}
 	if len(f.Candidates) == 0 {
 		return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
 	}

@@ -132,7 +132,7 @@ func (a *application) apply(ctx context.Context) (*Result, error) {
 	if a.over(previous, proof) {
 		return a.nothingToDo(previous), nil
 	}
-	if err := a.admit(previous, proof); err != nil {
+	if err := a.admit(ctx, previous, proof); err != nil {
 		return nil, err
 	}
 	if a.DryRun {
@@ -165,7 +165,7 @@ func (a *application) nothingToDo(previous *journal.State) *Result {
 }
 
 // admit refuses, before anything is written, what may not be begun.
-func (a *application) admit(previous *journal.State, p *proof) error {
+func (a *application) admit(ctx context.Context, previous *journal.State, p *proof) error {
 	begun := previous != nil && previous.Command == journal.Apply
 	undecided := a.plan.Undecided()
 	switch {
@@ -178,6 +178,9 @@ func (a *application) admit(previous *journal.State, p *proof) error {
 		return fmt.Errorf("the plan has no owner and no Cluster %s that could go first; nothing was written", a.Canary)
 	case a.BackupDir == "" && !a.DryRun && (previous == nil || previous.Backup == nil):
 		return fmt.Errorf("plan %s has no backup yet: say where to make it; nothing was written", a.plan.ID)
+	}
+	if err := p.rest(ctx, &a.Options, a.plan); err != nil {
+		return err
 	}
 	return p.err()
 }
@@ -196,7 +199,7 @@ func (a *application) carryOut(ctx context.Context) (*Result, error) {
 	if a.over(previous, proof) {
 		return a.nothingToDo(previous), nil
 	}
-	if err := a.admit(previous, proof); err != nil {
+	if err := a.admit(ctx, previous, proof); err != nil {
 		return nil, err
 	}
 	if err := a.backUp(ctx); err != nil {

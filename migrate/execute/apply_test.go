@@ -111,6 +111,16 @@ func TestNothingIsWrittenWhen(t *testing.T) {
 			require.NoError(w, w.base.Delete(w.Context(), builder.CAPTControlPlane("b")))
 			require.NoError(w, w.base.Create(w.Context(), builder.CAPTControlPlane("b", builder.WithUID("new"))))
 		}, migrate.Stale, []string{"CAPTControlPlane default/b", "made anew: its UID is new"}},
+		"a template changed that is not written": {func(w *world) {
+			w.rest(migrate.Premise{ObjectRef: w.plan.Grants[0].Object, Hash: "as it was"})
+		}, migrate.Stale, []string{"WorkspaceTemplate platform/eks: it is not written", "spec"}},
+		"a template is gone that is not written": {func(w *world) {
+			gone := w.plan.Grants[0].Object
+			gone.Name = "gone"
+			w.rest(migrate.Premise{ObjectRef: gone, Hash: "as it was"})
+		}, migrate.Stale, []string{"WorkspaceTemplate platform/gone: it is gone"}},
+		"a Workspace changed": {func(w *world) { w.stand("as-before", 1, 1); w.stand("changed", 1, 2) },
+			migrate.Stale, []string{"Workspace changed: its spec changed: its generation is 2 and was 1"}},
 		"the plan has expired": {func(w *world) {
 			w.plan.Expires = metav1.NewTime(time.Now().Add(-time.Minute))
 			require.NoError(w, w.plan.Seal())

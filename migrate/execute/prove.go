@@ -63,8 +63,6 @@ func prove(ctx context.Context, o *Options, changes []*change) (*proof, error) {
 			p.due = append(p.due, c)
 		}
 	}
-	slices.Sort(p.stale)
-	p.stale = slices.Compact(p.stale)
 	return p, nil
 }
 
@@ -87,6 +85,8 @@ func (p *proof) err() error {
 	if len(p.stale) == 0 {
 		return nil
 	}
+	slices.Sort(p.stale)
+	p.stale = slices.Compact(p.stale)
 	return migrate.Stale.Errorf("the plan is stale, and nothing was written; make a new one. Changed since it was made:\n  %s", strings.Join(p.stale, "\n  "))
 }
 

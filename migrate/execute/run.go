@@ -108,7 +108,23 @@ func (r *run) locked(ctx context.Context, work func(context.Context) error) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, r.record.file.Close()) }()
-	return work(ctx)
+	return r.explained(ctx, work(ctx))
+}
+
+// explained is why work failed, if that is because the lock was lost: what failed of it then is of no account.
+func (r *run) explained(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil || cause == nil || migrate.OutcomeOf(cause) == migrate.Failed:
+		return err
+	case migrate.OutcomeOf(err) != migrate.Failed && !errors.Is(err, cause):
+		return err
+	case r.record.store == nil:
+		return migrate.Locked.Errorf("%w; nothing was written", cause)
+	case migrate.OutcomeOf(err) == migrate.Failed:
+		return cause
+	}
+	return err
 }
 
 // begin writes the journals before the first write of an object. previous is the state that an earlier run left.

@@ -206,6 +206,24 @@ func (w *world) makePlan() {
 	require.NoError(w, w.plan.Seal())
 }
 
+// rest adds a premise to the plan.
+func (w *world) rest(premise migrate.Premise) {
+	w.plan.Baseline.Premises = append(w.plan.Baseline.Premises, premise)
+	require.NoError(w, w.plan.Seal())
+}
+
+// stand puts a unit on a Workspace that had a generation and has another one.
+func (w *world) stand(name string, was, is int64) {
+	w.Helper()
+	live := builder.Workspace(name, builder.AtRest, builder.InClusterScope(), builder.WithUID(types.UID(name)))
+	live.SetGeneration(is)
+	require.NoError(w, w.base.Create(w.Context(), live))
+	item := migrate.BaselineItem{ObjectRef: migrate.ObjectRef{Group: live.GroupVersionKind().Group, Kind: "Workspace", Name: name, UID: live.GetUID()}, Generation: was}
+	w.plan.Baseline.Workspaces = append(w.plan.Baseline.Workspaces, item)
+	w.plan.Units[len(w.plan.Baseline.Workspaces)-1].Workspace = &item.ObjectRef
+	require.NoError(w, w.plan.Seal())
+}
+
 // step is a patch of an object as it is now.
 func (w *world) step(object client.Object, namespace, name, patch, inverse string) migrate.Step {
 	w.Helper()

@@ -38,15 +38,16 @@ func (l *Lock) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if lost := l.Check(); lost != nil {
-			err = errors.Join(lost, err)
-		}
+		lost := l.Check() != nil
 		switch {
-		case err == nil:
-			pause = l.Duration / 3
-		case errors.Is(err, errTaken) || l.Check() != nil:
+		case lost:
+			l.lose(errors.Join(fmt.Errorf("it could not be renewed for %s", l.Duration), err))
+			return
+		case errors.Is(err, errTaken):
 			l.lose(err)
 			return
+		case err == nil:
+			pause = l.Duration / 3
 		default:
 			pause = l.Duration / 15
 		}

@@ -36,8 +36,11 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// patience is how long one run may take.
-const patience = 3 * time.Minute
+const (
+	// patience is how long one run may take.
+	patience = 3 * time.Minute
+	tick     = 20 * time.Millisecond
+)
 
 // operator is somebody who runs captctl, on a machine with its own folders, through a proxy that can kill it.
 type operator struct {

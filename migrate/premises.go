@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// premises are what the render gate looked at for the units of a plan, but for what steps have preconditions for.
+func (f *fleet) premises(plan *Plan) ([]Premise, error) {
+	seen := map[types.UID]bool{}
+	steps := slices.Clone(plan.Grants)
+	for _, unit := range plan.Units {
+		steps = append(steps, unit.Steps...)
+	}
+	for i := range steps {
+		seen[steps[i].Object.UID] = seen[steps[i].Object.UID] || steps[i].Precondition.Hash != ""
+	}
+	var found []Premise
+	for _, o := range f.sorted() {
+		if len(o.steps) == 0 {
+			continue
+		}
+		for _, object := range f.restsOn(o) {
+			if seen[object.GetUID()] {
+				continue
+			}
+			seen[object.GetUID()] = true
+			premise, err := f.premise(object)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, premise)
+		}
+	}
+	slices.SortFunc(found, func(a, b Premise) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return found, nil
+}
+
+// restsOn are the objects by which is told what the manager will make of an owner's Workspace.
+func (f *fleet) restsOn(o *owner) (objects []client.Object) {
+	objects = append(objects, o.object, o.apply)
+	if o.network != nil {
+		objects = append(objects, o.network)
+	}
+	if template := f.templates[o.apply.TemplateKey()]; template != nil {
+		objects = append(objects, template)
+	}
+	return objects
+}
+
+func (f *fleet) premise(object client.Object) (Premise, error) {
+	raw, err := f.Raw[object.GetUID()].Object()
+	if err != nil {
+		return Premise{}, fmt.Errorf("reading %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	hash, err := ContentHash(raw)
+	return Premise{ObjectRef: Ref(raw.GetKind(), object), Hash: hash}, err
+}

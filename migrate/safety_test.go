@@ -1,0 +1,134 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package migrate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func taking(owner, apply metav1.Object) migrate.OwnerDecision {
+	return migrate.OwnerDecision{UID: owner.GetUID(), Take: apply.GetUID()}
+}
+
+// The older CAPT never gave a new template to a VPC that it had made. An owner whose status records a WorkspaceTemplateApply
+// gives it the template that spec names: Terraform would make another VPC of it.
+func TestADecisionDoesNotLetAnotherTemplatePass(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.network.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: s.vpc.Name}
+	other := s.template("vpc-v2", "cluster_name")
+	s.add(other)
+	s.network.Spec.VPC.Template.Ref.Name = other.Name
+
+	got := plan(t, &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.network, s.vpc)}}, s)
+	assert.Contains(t, story(got), "Blocked WouldChange CAPTCluster demo")
+}
+
+// What was half adopted by an earlier plan passes the gate once more: somebody may have changed spec since.
+func TestTheRestOfAnAdoptionPassesTheGate(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.eks.Spec.WorkspaceName = "demo-eks-controlplane"
+	s.eks.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "demo-eks-controlplane", UID: "Workspace/demo-eks-controlplane"}
+	s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.Version = nil, "1.32"
+
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked WouldChange CAPTControlPlane demo")
+}
+
+func TestTwoOwnersCanNotBeDecidedForOne(t *testing.T) {
+	s, rival := newScene("demo", "team-a").withWorkspaces(t), newScene("rival", "team-a").withWorkspaces(t)
+	s.eks.OwnerReferences = nil
+	decisions := &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.plane, s.eks), taking(rival.plane, s.eks)}}
+
+	got, err := migrate.NewPlan(snapshot(t, s, rival), migrate.PlanOptions{Scope: migrate.ScopeAll, Decisions: decisions, Now: now, Lifetime: time.Hour})
+	if err == nil {
+		requireOneToOne(t, "two decisions", got, []*scene{s, rival})
+	}
+}
+
+// A person says whose a Workspace is. That counts even when only one WorkspaceTemplateApply seems to mean it.
+func TestAWorkspaceIsNotAdoptedAgainstADecision(t *testing.T) {
+	s, other := newScene("demo", "team-a").withWorkspaces(t), newScene("other", "team-a").withWorkspaces(t)
+	decisions := &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/demo-eks-controlplane", BelongsTo: other.eks.UID}}}
+
+	assert.Contains(t, story(plan(t, decisions, s, other)), "Ambiguous WorkspaceShared CAPTControlPlane demo")
+}
+
+// Nobody but a person can tell whether one that names no cluster is a control plane's: to build a second one would be worse.
+func TestAnOwnerIsNotCalledNeverBuiltWhileOneOfItsTemplateIsNobodys(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.plane.Spec.WorkspaceTemplateApplyRef = nil
+	s.plane.Spec.ControlPlaneEndpoint.Host = ""
+	s.eks.OwnerReferences, s.eks.Spec.WriteConnectionSecretToRef = nil, nil
+	delete(s.eks.Spec.Variables, "cluster_name")
+	s.eks.Name = "production"
+
+	assert.Contains(t, story(plan(t, nil, s)), "Ambiguous SeveralCandidates CAPTControlPlane demo")
+}
+
+// The owner says what becomes of a VPC, and the manager writes that. What a person retained by hand would be destroyed.
+func TestAVPCThatWasRetainedByHandIsNotGivenUp(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked WouldDestroyLater CAPTCluster demo")
+}
+
+func TestOnlyAHelperIsTakenForOne(t *testing.T) {
+	s := newScene("helper", "team-a").withWorkspaces(t)
+	s.add(s.apply("bastion", "vpc", map[string]string{"cluster_name": "helper"}, builder.OwnedBy(s.plane)))
+
+	for _, line := range story(plan(t, nil, s)) {
+		assert.NotContains(t, line, "bastion /spec")
+	}
+}
+
+// Two owner references of one UID are one too many: the API server would not merge them.
+func TestAnOwnerThatIsNoControllerBecomesIt(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.eks.OwnerReferences[0].Controller = nil
+
+	got := plan(t, nil, s)
+	require.Empty(t, got.Undecided())
+	for _, unit := range got.Units {
+		for _, step := range unit.Steps {
+			if step.Object.UID == s.eks.UID && step.Subresource == "" {
+				for _, operation := range step.Patch {
+					assert.NotEqual(t, "/metadata/ownerReferences/1", operation.Path)
+				}
+				assert.Contains(t, paths(step), "/metadata/ownerReferences/0")
+			}
+		}
+	}
+}
+
+// What the render gate found to hold must hold when the plan is carried out, of objects that are not written as well.
+func TestAPlanKnowsWhatItRestsOn(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	var told []string
+	for _, premise := range plan(t, nil, s).Baseline.Premises {
+		assert.Len(t, premise.Hash, 16)
+		told = append(told, premise.String())
+	}
+	assert.Equal(t, []string{"CAPTCluster team-a/demo", "WorkspaceTemplate team-a/eks", "WorkspaceTemplate team-a/vpc"}, told)
+}
