@@ -96,7 +96,7 @@ func (w *world) provide() {
 case "$2" in preflight|apply|resume|rollback|finalize) set -- "$@" --quiet=1ms ;; esac
 exec %q --kubeconfig=%q "$@"
 `, w.Binary(sandbox.Captctl), w.KubeconfigOf(sandbox.Captctl))
-	require.NoError(w, os.WriteFile(filepath.Join(bin, "captctl"), []byte(script), 0o700)) //nolint:gosec // It is a program.
+	require.NoError(w, os.WriteFile(filepath.Join(bin, "captctl"), []byte(script), 0o700))
 }
 
 // fill makes the older CAPT, its fleet, and what is in Git of it.
