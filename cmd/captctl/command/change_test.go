@@ -197,6 +197,7 @@ func TestFlagsThatMakeNoSenseAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"--max-failures must not be negative":                     {"apply", file, "--max-failures", "-1"},
 		"--qps must be more than 0":                               {"apply", file, "--qps", "0"},
 		"--burst must be at least 1":                              {"resume", "x", "--burst", "0"},
+		"4 workers and --qps 0.5 do not go together":              {"apply", file, "--qps", "0.5"},
 		"--dry-run=client is captctl migrate show":                {"apply", file, "--dry-run=client"},
 		`--dry-run is none or server, not "some"`:                 {"rollback", "x", "--dry-run=some"},
 		`--canary "demo": this is not of the form NAMESPACE/NAME`: {"apply", file, "--canary", "demo"},

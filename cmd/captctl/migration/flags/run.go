@@ -38,6 +38,9 @@ import (
 // DefaultWorkers keep an API server busy without being a burden.
 const DefaultWorkers = 4
 
+// renewWithin is how long a renewal of the lock may wait for its turn.
+const renewWithin = lock.DefaultDuration / 3
+
 // none and server are the values of --dry-run.
 const none, server = "none", "server"
 
@@ -97,7 +100,18 @@ func (r *Run) Validate(environment *cli.Environment) error {
 			return fmt.Errorf("--canary %q: %w", r.canary, err)
 		}
 	}
-	return errors.Join(r.Checks.Validate(), environment.Access.ValidateRate())
+	if err := environment.Access.ValidateRate(); err != nil {
+		return err
+	}
+	return errors.Join(r.Checks.Validate(), r.validateWorkers(environment.Access.QPS))
+}
+
+// validateWorkers refuses so many that the lock could be lost: a renewal waits for its turn behind one request of each.
+func (r *Run) validateWorkers(qps float32) error {
+	if most := int(float64(qps) * renewWithin.Seconds()); r.workers > most {
+		return fmt.Errorf("%d workers and --qps %g do not go together: the lock could not be renewed in time. Give a higher --qps, or at most %d --workers", r.workers, qps, most)
+	}
+	return nil
 }
 
 // Execution has everything that a run needs.

@@ -1,0 +1,39 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAllClientsKeepTheLimitTogether, those of each kind of object and those of preflight.
+func TestAllClientsKeepTheLimitTogether(t *testing.T) {
+	server := "https://127.0.0.1:1"
+	access := New(io.Discard)
+	access.APIServer, access.QPS, access.Burst = &server, 0.001, 2
+	first, err := access.Config()
+	require.NoError(t, err)
+	second, err := access.Config()
+	require.NoError(t, err)
+	assert.True(t, first.RateLimiter.TryAccept())
+	assert.True(t, second.RateLimiter.TryAccept())
+	assert.False(t, first.RateLimiter.TryAccept(), "the burst is used up")
+}

@@ -1,0 +1,73 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// The command measure runs another command and writes into a file, as JSON, what it took: measure FILE COMMAND [ARGUMENTS...]. It
+// exits as the command did.
+//
+// Linux counts the memory of whoever starts a process as the memory of that process, until it has become the other program
+// (setmax_mm_hiwater_rss in exec_mmap). A benchmark that holds a fleet in memory would be told its own memory in the place of
+// the command's. This program is small.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// cost is what is written.
+type cost struct {
+	// Wall, User and System are seconds.
+	Wall, User, System float64
+	// Memory is the most that was resident, in bytes.
+	Memory int64
+}
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "Usage: measure FILE COMMAND [ARGUMENTS...]")
+		os.Exit(1)
+	}
+	command := exec.Command(os.Args[2], os.Args[3:]...) // #nosec G204 G702 -- Whoever runs this names the command.
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	began := time.Now()
+	err := command.Run()
+	wall := time.Since(began)
+	var exit *exec.ExitError
+	if err == nil || errors.As(err, &exit) {
+		err = write(os.Args[1], cost{
+			Wall: wall.Seconds(), User: command.ProcessState.UserTime().Seconds(), System: command.ProcessState.SystemTime().Seconds(),
+			Memory: command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10,
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+	os.Exit(command.ProcessState.ExitCode())
+}
+
+func write(file string, c cost) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
+}

@@ -1,0 +1,219 @@
+/*
+Copyright 2026 The CAPT Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bench_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+const (
+	// migrated is how many legacy clusters there are.
+	migrated = 1000
+	// longestLook is how many seconds inspect and plan may take.
+	longestLook = 5
+	// unlimited is a limit on requests that this machine does not reach.
+	unlimited = 5000
+)
+
+// atRates are parts of the fleet that are migrated at a number of requests a second.
+var atRates = []struct {
+	namespace     string
+	clusters, qps int
+}{{"slow", 20, 20}, {"fast", 60, 100}}
+
+// BenchmarkMigrate migrates 1,000 clusters that the older CAPT has left with captctl, a process for each command, and reports
+//   - inspect-s, plan-s: how long inspect and plan take, from the start of the program to its end; more than 5 s are a failure
+//   - COMMAND-s, COMMAND-cpu-s: the same of each command, and its processor time. Those that write do it as fast as they can
+//   - COMMAND-MiB: the most memory that the process had; more than 200 is a failure
+//   - at-N-requests/s: how many requests apply --qps N --burst 1 sent a second, from its first to its last write of one of CAPT's
+//     objects, by the audit log; 10 % more or less than N are a failure. It is measured with parts of the fleet
+//   - applied-requests/s: how many they were when nothing limited it
+func BenchmarkMigrate(b *testing.B) {
+	captctl, measure := build(b, "../../cmd/captctl"), build(b, "./cmd/measure")
+	for b.Loop() {
+		w, err := legacy.Start(b.Context(), sandbox.Options{Log: os.Stderr})
+		require.NoError(b, err)
+		left := migrated
+		for _, part := range atRates {
+			_, err = w.Create(b.Context(), legacy.Fleet(part.clusters), legacy.NamesOf(part.namespace))
+			require.NoError(b, err)
+			left -= part.clusters
+		}
+		_, err = w.Create(b.Context(), legacy.Fleet(left), legacy.NamesOf("fleet"))
+		require.NoError(b, err)
+		require.NoError(b, w.Upgrade(b.Context()))
+		m := &migration{b, w, captctl, measure, b.TempDir()}
+		m.look()
+		for _, part := range atRates {
+			m.limited(part.namespace, part.qps)
+		}
+		m.migrate()
+		require.NoError(b, w.Stop(context.Background()))
+	}
+}
+
+// build builds a program, and returns where it is.
+func build(b *testing.B, folder string) string {
+	b.Helper()
+	program := filepath.Join(b.TempDir(), filepath.Base(folder))
+	output, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, folder).CombinedOutput()
+	require.NoError(b, err, string(output))
+	return program
+}
+
+// migration runs commands of captctl.
+type migration struct {
+	*testing.B
+	world            *legacy.World
+	captctl, measure string
+	dir              string
+}
+
+func (m *migration) file(name string) string { return filepath.Join(m.dir, name) }
+
+// look measures what writes nothing.
+func (m *migration) look() {
+	for _, command := range [][]string{{"inspect"}, {"plan", "--out", m.file("first.json")}} {
+		want := migrate.Done
+		if command[0] == "plan" {
+			want = migrate.Pending
+		}
+		c := m.measured(want, command[0], command[1:]...)
+		assert.LessOrEqual(m, c.Wall, float64(longestLook), "seconds of %s", command[0])
+	}
+}
+
+// limited measures how fast a part of the fleet is written.
+func (m *migration) limited(namespace string, qps int) {
+	plan := m.file(namespace + ".json")
+	m.run(migrate.Pending, "plan", "--namespace", namespace, "--out", plan)
+	began := time.Now()
+	m.run(migrate.Done, "apply", append(m.application(plan, namespace), "--burst", "1", fmt.Sprint("--qps=", qps))...)
+	rate := m.rate(began)
+	assert.InEpsilon(m, qps, rate, 0.1, "requests a second")
+	m.ReportMetric(rate, fmt.Sprintf("at-%d-requests/s", qps))
+}
+
+// migrate measures the migration of all that is left.
+func (m *migration) migrate() {
+	plan, fast := m.file("plan.json"), []string{fmt.Sprint("--qps=", unlimited), fmt.Sprint("--burst=", unlimited)}
+	m.run(migrate.Pending, "plan", "--out", plan)
+	began := time.Now()
+	m.measured(migrate.Done, "apply", append(m.application(plan, "all"), fast...)...)
+	m.ReportMetric(m.rate(began), "applied-requests/s")
+	m.measured(migrate.Done, "verify", append(fast, plan)...)
+	m.measured(migrate.Done, "finalize", append(fast, plan, "--yes", "--quiet", "1ms")...)
+}
+
+func (m *migration) application(plan, name string) []string {
+	return []string{plan, "--backup", m.file("backup-" + name), "--journal-dir", m.file("journal"), "--quiet", "1ms"}
+}
+
+// rate is how many requests captctl sent a second while it wrote CAPT's objects.
+func (m *migration) rate(began time.Time) float64 {
+	requests, err := m.world.Requests(sandbox.CaptctlUser)
+	require.NoError(m, err)
+	var sent []time.Time
+	var first, last time.Time
+	for i := range requests {
+		request := &requests[i]
+		at := request.RequestReceivedTimestamp.Time
+		if at.Before(began) {
+			continue
+		}
+		sent = append(sent, at)
+		ours := slices.ContainsFunc(migrate.Kinds(), func(k migrate.Kind) bool {
+			return request.ObjectRef != nil && request.ObjectRef.APIGroup == k.Group && request.ObjectRef.Resource == k.Resource
+		})
+		// Preflight asks for changes of nothing, as dry runs.
+		if ours && (request.Verb == "patch" || request.Verb == "update") && !strings.Contains(request.RequestURI, "dryRun=") {
+			if first.IsZero() || at.Before(first) {
+				first = at
+			}
+			if at.After(last) {
+				last = at
+			}
+		}
+	}
+	require.False(m, first.IsZero(), "nothing was written")
+	count := 0
+	for _, at := range sent {
+		if at.After(first) && !at.After(last) {
+			count++
+		}
+	}
+	return float64(count) / last.Sub(first).Seconds()
+}
+
+// cost is what cmd/measure tells.
+type cost struct {
+	Wall, User, System float64
+	Memory             int64
+}
+
+// measured runs a command and reports what it took.
+func (m *migration) measured(want migrate.Outcome, command string, arguments ...string) cost {
+	m.Helper()
+	c := m.run(want, command, arguments...)
+	assert.LessOrEqual(m, c.Memory, int64(mostMemory), "memory of %s", command)
+	m.ReportMetric(c.Wall, command+"-s")
+	m.ReportMetric(c.User+c.System, command+"-cpu-s")
+	m.ReportMetric(float64(c.Memory)/(1<<20), command+"-MiB")
+	return c
+}
+
+// run runs a command, and returns what it took.
+func (m *migration) run(want migrate.Outcome, command string, arguments ...string) cost {
+	m.Helper()
+	told := m.file("cost.json")
+	arguments = append([]string{told, m.captctl, "migrate", command, "--kubeconfig", m.world.KubeconfigOf(sandbox.Captctl)}, arguments...)
+	process := exec.CommandContext(m.Context(), m.measure, arguments...)
+	errors, err := os.Create(m.file(command + ".stderr"))
+	require.NoError(m, err)
+	process.Stderr = errors
+	_ = process.Run() // Its exit code tells.
+	require.NoError(m, errors.Close())
+	if process.ProcessState.ExitCode() != int(want) {
+		said, _ := os.ReadFile(errors.Name())
+		require.FailNow(m, "captctl migrate "+command, "exit code %d:\n%s", process.ProcessState.ExitCode(), said)
+	}
+	return readCost(m.B, told)
+}
+
+func readCost(b *testing.B, file string) (c cost) {
+	b.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(b, err)
+	require.NoError(b, json.Unmarshal(data, &c))
+	return c
+}
