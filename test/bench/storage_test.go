@@ -75,9 +75,9 @@ func measureStorage(b *testing.B, w *legacy.World, measure, program string) {
 	require.NoError(b, command.Run())
 	var result struct {
 		storage.Counts
-		Objects    int
-		Progress   int
-		Seconds    float64
+		Objects  int
+		Progress int
+		Seconds  float64
 	}
 	require.NoError(b, json.Unmarshal(answer.Bytes(), &result))
 	require.GreaterOrEqual(b, result.Objects, rewritten)

@@ -21,13 +21,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -56,8 +53,6 @@ type result struct {
 	Objects  int
 	Progress int64
 	Seconds  float64
-	// PeakMemory is in bytes, as the kernel counts it. What it tells the parent of a process is no less than what the parent had.
-	PeakMemory int64
 }
 
 func main() {
@@ -100,23 +95,5 @@ func run() error {
 	if told.calls.Load() != told.done.Load() {
 		return fmt.Errorf("progress was told of %d objects in %d calls", told.done.Load(), told.calls.Load())
 	}
-	seconds := time.Since(began).Seconds()
-	memory, err := peakMemory()
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(result{counts, len(items), told.done.Load(), seconds, memory})
-}
-
-func peakMemory() (int64, error) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	match := regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`).FindSubmatch(status)
-	if match == nil {
-		return 0, errors.New("the kernel does not tell")
-	}
-	kibibytes, err := strconv.ParseInt(string(match[1]), 10, 64)
-	return kibibytes << 10, err
+	return json.NewEncoder(os.Stdout).Encode(result{counts, len(items), told.done.Load(), time.Since(began).Seconds()})
 }
