@@ -63,19 +63,9 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	if decisions.APIVersion != APIVersion || decisions.Kind != "Decisions" {
 		return nil, fmt.Errorf("this is %q %q; decisions begin with apiVersion: %s and kind: Decisions", decisions.APIVersion, decisions.Kind, APIVersion)
 	}
-	seen, taken := map[types.UID]bool{}, map[types.UID]bool{}
-	for i, d := range decisions.Owners {
-		switch {
-		case d.UID == "":
-			return nil, fmt.Errorf("owners[%d].uid is required", i)
-		case seen[d.UID]:
-			return nil, fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
-		case d.Skip == (d.Take != ""):
-			return nil, fmt.Errorf("owners[%d]: set either take or skip for %s", i, d.UID)
-		case taken[d.Take] && d.Take != "":
-			return nil, fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)
-		}
-		seen[d.UID], taken[d.Take] = true, true
+	seen := map[types.UID]bool{}
+	if err := decisions.ownersOnce(seen); err != nil {
+		return nil, err
 	}
 	for i, d := range decisions.Workspaces {
 		switch {
@@ -87,6 +77,25 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 		seen[d.UID] = true
 	}
 	return decisions, nil
+}
+
+// ownersOnce checks the decisions about owners, and notes whom they are about.
+func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
+	taken := map[types.UID]bool{}
+	for i, d := range d.Owners {
+		switch {
+		case d.UID == "":
+			return fmt.Errorf("owners[%d].uid is required", i)
+		case seen[d.UID]:
+			return fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
+		case d.Skip == (d.Take != ""):
+			return fmt.Errorf("owners[%d]: set either take or skip for %s", i, d.UID)
+		case taken[d.Take] && d.Take != "":
+			return fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)
+		}
+		seen[d.UID], taken[d.Take] = true, true
+	}
+	return nil
 }
 
 // decided are decisions by the UID that they are about.

@@ -132,3 +132,8 @@ func TestAPlanKnowsWhatItRestsOn(t *testing.T) {
 	}
 	assert.Equal(t, []string{"CAPTCluster team-a/demo", "WorkspaceTemplate team-a/eks", "WorkspaceTemplate team-a/vpc"}, told)
 }
+
+func TestOneIsNotTakenTwice(t *testing.T) {
+	_, err := migrate.ParseDecisions([]byte("apiVersion: " + migrate.APIVersion + "\nkind: Decisions\nowners:\n- {uid: a, take: x}\n- {uid: b, take: x}\n"))
+	require.ErrorContains(t, err, "x is taken twice")
+}

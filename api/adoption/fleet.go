@@ -121,14 +121,9 @@ func contest(matches []Match) {
 		}
 	}
 	for uid, rivals := range claims {
-		decided := 0
-		for _, match := range rivals {
-			if match.Claimant.Decided == uid {
-				decided++
-			}
-		}
+		chosen := decidedFor(uid, rivals)
 		for i, match := range rivals {
-			if len(rivals) < 2 || !match.has(uid) || match.Claimant.Decided == uid && decided == 1 {
+			if len(rivals) < 2 || !match.has(uid) || match == chosen {
 				continue
 			}
 			rival := rivals[(i+1)%len(rivals)].Claimant
@@ -140,6 +135,15 @@ func contest(matches []Match) {
 			matches[i].Apply = nil
 		}
 	}
+}
+
+// decidedFor is the one rival that a person named; nil when that is none, or several.
+func decidedFor(uid types.UID, rivals []*Match) *Match {
+	named := slices.DeleteFunc(slices.Clone(rivals), func(match *Match) bool { return match.Claimant.Decided != uid })
+	if len(named) != 1 {
+		return nil
+	}
+	return named[0]
 }
 
 func (m *Match) has(uid types.UID) bool { return m.Apply != nil && m.Apply.UID == uid }
