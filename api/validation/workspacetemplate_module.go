@@ -17,6 +17,7 @@ limitations under the License.
 package validation
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -26,6 +27,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/lru"
 
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -33,6 +35,8 @@ import (
 const (
 	// mostDiagnostics are told of one module: the first ones tell what is wrong, and garbage has a million.
 	mostDiagnostics = 10
+	// mostFine are how many modules are not parsed a second time.
+	mostFine = 1024
 	// placeholderMark takes the place of "${" and "}" around a name, and is found again in the names that a placeholder
 	// is part of. It is as long as they are, so that columns stay right, and made of what is a word in HCL and in JSON.
 	placeholderMark = "QQQ"
@@ -61,8 +65,20 @@ func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorL
 	if params.Source != terraform.SourceInline {
 		return nil
 	}
-	return read(params).findings(path.Child("module")).Errors
+	key := sha256.Sum256([]byte(string(params.InlineFormat) + "\x00" + params.Module))
+	if _, known := fine.Get(key); known {
+		return nil
+	}
+	errs := read(params).findings(path.Child("module")).Errors
+	if len(errs) == 0 {
+		fine.Add(key, nil)
+	}
+	return errs
 }
+
+// fine are the hashes of modules in which nothing was wrong. A fleet has few, and each is checked for every Workspace, again and
+// again, which would be a fifth of what captctl migrate plan has to do.
+var fine = lru.New(mostFine)
 
 // Parseable refuses an inline module that a parser of HCL would overflow the stack with, or not finish in time: what
 // parses one must ask first, since no program survives that.

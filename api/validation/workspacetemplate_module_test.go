@@ -50,6 +50,16 @@ func TestGarbageHasAShortAnswer(t *testing.T) {
 	assert.Len(t, template(inline(strings.Repeat("a = 1\n", 11))), 10, "as many as may be")
 }
 
+func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
+	hcl := inline("locals { known = 1 }\n")
+	json := hcl
+	json.InlineFormat = terraform.FormatJSON
+	for range 2 {
+		assert.Empty(t, validation.Module(hcl, field.NewPath("forProvider")))
+		assert.NotEmpty(t, validation.Module(json, field.NewPath("forProvider")))
+	}
+}
+
 func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
 	const judged = "can only be judged with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
