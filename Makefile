@@ -92,7 +92,7 @@ test-unit: ## Run the tests that start no servers.
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | awk '!/\[no test files\]/ {print; fflush()}'
 
 # SLOW rooms of tests have a target of their own, since "make test" is to end within half an hour, with everything built before it.
-SLOW := captctl|migrate/(crash|manual|reapply)
+SLOW := captctl|migrate/(crash|crds|manual|reapply)
 
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
