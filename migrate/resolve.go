@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -81,7 +82,7 @@ func (f *fleet) resolveOwner(o *owner) error {
 		return nil
 	}
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
-	o.WorkspaceTemplateApply = ptrTo(Ref(kindApply, o.apply))
+	o.WorkspaceTemplateApply = ptr.To(Ref(kindApply, o.apply))
 	if o.live != nil {
 		o.Workspace = workspaceRef(o.live)
 	}
@@ -328,5 +329,3 @@ func (o *owner) block(reason, message string) *Finding {
 	o.State = OwnerBlocked
 	return o.find(Blocked, reason, message)
 }
-
-func ptrTo[T any](value T) *T { return &value }

@@ -97,7 +97,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 
 func (s *Snapshot) readOurs(ctx context.Context, reader client.Reader) error {
 	for _, kind := range Kinds() {
-		err := pages(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
+		err := Each(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
 			s.Older[object.GetUID()] = hasOlder(object)
 			object.SetManagedFields(nil)
 			if err := s.add(object); err != nil {
@@ -136,7 +136,7 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 }
 
 func (s *Snapshot) readOthers(ctx context.Context, reader client.Reader) error {
-	err := pages(ctx, reader, clusterv1.GroupVersion.WithKind("Cluster"), s.Namespace, func(object *unstructured.Unstructured) error {
+	err := Each(ctx, reader, clusterv1.GroupVersion.WithKind("Cluster"), s.Namespace, func(object *unstructured.Unstructured) error {
 		return appendTyped(&s.Clusters, object)
 	})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Snapshot) readOthers(ctx context.Context, reader client.Reader) error {
 		if scope == terraform.ScopeCluster {
 			into = &s.ClusterWideWorkspaces
 		}
-		err := pages(ctx, reader, scope.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
+		err := Each(ctx, reader, scope.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
 			object.SetManagedFields(nil)
 			*into = append(*into, *object)
 			return nil
@@ -164,8 +164,8 @@ func (s *Snapshot) readOthers(ctx context.Context, reader client.Reader) error {
 	return nil
 }
 
-// pages calls take for each object of a kind, a page at a time. An empty namespace means all of them.
-func pages(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
+func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	for {
