@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -118,6 +119,15 @@ func (w *fakeWorld) CAPTCluster(_ context.Context, key types.NamespacedName) (*i
 
 func (w *fakeWorld) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return w.controlPlanes[key], w.look("CAPTControlPlane")
+}
+
+func (w *fakeWorld) Orphaned(_ context.Context, namespace string) (bool, error) {
+	for key, apply := range w.applies {
+		if key.Namespace == namespace && adoption.Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil {
+			return true, w.look("Orphaned")
+		}
+	}
+	return false, w.look("Orphaned")
 }
 
 func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) ([]validation.Owner, error) {

@@ -27,7 +27,7 @@ import (
 )
 
 func setupCAPTCluster(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, captClusterDefaults(live), captClusterRules(cached))
+	return serve(mgr, captClusterDefaults(lookedUp{World: live, cached: cached}), captClusterRules(cached))
 }
 
 func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster] {
@@ -51,8 +51,9 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 }
 
 // newReference refers to what the controller will make under the name of the naming scheme. There is none when that exists
-// already: whose it is, is for a person to say, and the controller asks (AdoptionRequired). Nor is there one for an object
-// whose name the API server has yet to make.
+// already: whose it is, is for a person to say, and the controller asks (AdoptionRequired). Nor is there one beside anything that
+// the older CAPT left and nobody has, whatever its name: the controller knows the Cluster, and can tell whether this object may be
+// meant (adoption.Expectation.Orphan). Nor for an object whose name the API server has yet to make.
 func newReference(ctx context.Context, world validation.World, owner validation.Owner, scheme func(string) string) (*infrav1.WorkspaceTemplateApplyReference, error) {
 	if owner.GetName() == "" {
 		return nil, nil
@@ -64,6 +65,9 @@ func newReference(ctx context.Context, world validation.World, owner validation.
 	}
 	if apply != nil {
 		return nil, nil
+	}
+	if orphaned, err := world.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
+		return nil, err
 	}
 	return &infrav1.WorkspaceTemplateApplyReference{Name: name}, nil
 }

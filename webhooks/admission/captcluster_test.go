@@ -36,6 +36,9 @@ func nameless(object client.Object) {
 // unborn takes away what the API server has not set yet when it asks for defaults.
 func unborn(object client.Object) { object.SetUID("") }
 
+// legacy is what the older CAPT made.
+var legacy = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+
 func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 	for name, row := range map[string]struct {
 		there  []client.Object
@@ -49,6 +52,10 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
 		"a person chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"a person chose what is there":            {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
+		"one the older CAPT left":                 {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"the older CAPT's, of another owner":      {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
+		"the older CAPT's, of another namespace":  {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"the older CAPT's, adopted":               {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
 		"its VPC exists, so that nothing is made": {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
 		"its name is not made yet":                {nil, []builder.Option{nameless}, ""},
 	} {

@@ -28,7 +28,7 @@ import (
 )
 
 func setupCAPTControlPlane(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, captControlPlaneDefaults(live), captControlPlaneRules(cached))
+	return serve(mgr, captControlPlaneDefaults(lookedUp{World: live, cached: cached}), captControlPlaneRules(cached))
 }
 
 func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {

@@ -19,10 +19,12 @@ package admission
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -33,11 +35,23 @@ const (
 	claimIndex     = "admission.workspaceName"
 	referenceIndex = "admission.workspaceTemplateApplyRef"
 	ownerIndex     = "admission.owner"
+	orphanIndex    = "admission.orphan"
 )
+
+// orphan is the one key of the index of that name.
+const orphan = "true"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := index(ctx, indexer, claimIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
 		return nonEmpty(apply.Spec.WorkspaceName)
+	}); err != nil {
+		return err
+	}
+	if err := index(ctx, indexer, orphanIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
+		if adoption.Unadopted(apply) == "" || metav1.GetControllerOf(apply) != nil {
+			return nil
+		}
+		return []string{orphan}
 	}); err != nil {
 		return err
 	}

@@ -19,9 +19,7 @@ package admission
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -30,25 +28,6 @@ import (
 
 func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live world) error {
 	return serve(mgr, workspaceTemplateApplyDefaults(lookedUp{World: live, cached: cached}), workspaceTemplateApplyRules(cached))
-}
-
-// lookedUp is a live world, but for what only an index of the cache can find, and for Clusters: the name of the
-// WorkspaceTemplateApply of a Fargate profile may begin with the names of many.
-type lookedUp struct {
-	validation.World
-	cached validation.World
-}
-
-func (w lookedUp) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
-	return w.cached.ClusterOf(ctx, owner)
-}
-
-func (w lookedUp) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
-	return w.cached.ReferrersTo(ctx, apply)
-}
-
-func (w lookedUp) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
-	return w.cached.Cluster(ctx, key)
 }
 
 func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.WorkspaceTemplateApply] {

@@ -54,6 +54,29 @@ func (w world) Get(ctx context.Context, key types.NamespacedName, object client.
 
 var _ validation.World = world{}
 
+// lookedUp is a live world, but for what only an index of the cache can find, and for Clusters: the name of the
+// WorkspaceTemplateApply of a Fargate profile may begin with the names of many.
+type lookedUp struct {
+	validation.World
+	cached validation.World
+}
+
+func (w lookedUp) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	return w.cached.ClusterOf(ctx, owner)
+}
+
+func (w lookedUp) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+	return w.cached.ReferrersTo(ctx, apply)
+}
+
+func (w lookedUp) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return w.cached.Cluster(ctx, key)
+}
+
+func (w lookedUp) Orphaned(ctx context.Context, namespace string) (bool, error) {
+	return w.cached.Orphaned(ctx, namespace)
+}
+
 func (w world) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return get[*infrav1.WorkspaceTemplate](ctx, w, key)
 }
@@ -80,6 +103,14 @@ func (w world) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1
 		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies of Workspace %s: %w", workspaceName, err)
 	}
 	return applies.Items, nil
+}
+
+func (w world) Orphaned(ctx context.Context, namespace string) (bool, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {
+		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of the older CAPT that nobody owns: %w", err)
+	}
+	return len(applies.Items) > 0, nil
 }
 
 func (w world) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
