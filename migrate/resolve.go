@@ -251,7 +251,7 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 		for i, difference := range differences {
 			fields[i] = difference.Field
 		}
-		candidate.Against = append(candidate.Against, "the Workspace is not what is rendered from it: "+strings.Join(fields, ", ")+" differ")
+		candidate.Against = append(candidate.Against, "the Workspace is not what is rendered from it, in "+strings.Join(fields, ", "))
 	}
 	return candidate
 }

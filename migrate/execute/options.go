@@ -66,8 +66,8 @@ type Rewriter interface {
 	// Rewrite stores an object in today's version. It tells whether there was something to write. An object that is gone needs
 	// no write.
 	Rewrite(ctx context.Context, item migrate.StorageItem) (changed bool, err error)
-	// Restore puts back the owner references that the object had.
-	Restore(ctx context.Context, item migrate.StorageItem) error
+	// Restore puts back the owner references that the object had. It tells whether there was something to write.
+	Restore(ctx context.Context, item migrate.StorageItem) (changed bool, err error)
 }
 
 func (o *Options) complete() error {

@@ -134,7 +134,7 @@ func (b *rollback) phases(ctx context.Context) error {
 		return ended(ctx)
 	}
 	return b.storage(ctx, journal.Restoring, items, func(ctx context.Context, rewriter Rewriter, item migrate.StorageItem) (bool, error) {
-		return true, rewriter.Restore(ctx, item)
+		return rewriter.Restore(ctx, item)
 	})
 }
 

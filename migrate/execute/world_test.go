@@ -84,11 +84,11 @@ func (r *rewriter) Rewrite(_ context.Context, item migrate.StorageItem) (bool, e
 	return !again, nil
 }
 
-func (r *rewriter) Restore(_ context.Context, item migrate.StorageItem) error {
+func (r *rewriter) Restore(_ context.Context, item migrate.StorageItem) (bool, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.restored = append(r.restored, item.String())
-	return nil
+	return true, nil
 }
 
 // newWorld has a template that clusters a, b and c use, each with a CAPTControlPlane and its WorkspaceTemplateApply, and a plan.

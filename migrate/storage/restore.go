@@ -36,11 +36,12 @@ import (
 // were added since are left to whoever added them. It writes nothing where they are as they were, and is an error that is
 // migrate.Stale when one of them was changed or removed since, or the object is another one or gone. What is stored remains of
 // today's version, and managedFields speak of it: that is the same ownership.
-func (r *Rewriter) Restore(ctx context.Context, item migrate.StorageItem) error {
+// It tells whether it wrote.
+func (r *Rewriter) Restore(ctx context.Context, item migrate.StorageItem) (wrote bool, err error) {
 	if len(item.OwnerReferences) == 0 {
-		return nil
+		return false, nil
 	}
-	err := retry.RetryOnConflict(conflicts, func() error {
+	err = retry.RetryOnConflict(conflicts, func() error {
 		live, err := r.read(ctx, item.ObjectRef)
 		if apierrors.IsNotFound(err) {
 			return migrate.Stale.Errorf("it is gone")
@@ -52,7 +53,9 @@ func (r *Rewriter) Restore(ctx context.Context, item migrate.StorageItem) error 
 		if err != nil {
 			return err
 		}
-		if err := r.patch(ctx, live, next); err != nil || !more {
+		sent, err := r.patch(ctx, live, next)
+		wrote = wrote || sent
+		if err != nil || !more {
 			return err
 		}
 		if live, err = r.read(ctx, item.ObjectRef); err != nil {
@@ -61,29 +64,30 @@ func (r *Rewriter) Restore(ctx context.Context, item migrate.StorageItem) error 
 		if next, err = ownership.Settle(live); err != nil {
 			return err
 		}
-		return r.patch(ctx, live, next)
+		_, err = r.patch(ctx, live, next)
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("restoring the owner references of %s: %w", item.ObjectRef, err)
+		return wrote, fmt.Errorf("restoring the owner references of %s: %w", item.ObjectRef, err)
 	}
-	return nil
+	return wrote, nil
 }
 
-// patch writes the owner references and managedFields of next, if live is still what is stored.
-func (r *Rewriter) patch(ctx context.Context, live, next *unstructured.Unstructured) error {
+// patch writes the owner references and managedFields of next, if live is still what is stored, and they differ.
+func (r *Rewriter) patch(ctx context.Context, live, next *unstructured.Unstructured) (wrote bool, err error) {
 	operations, err := same(live)
 	if err != nil {
-		return err
+		return false, err
 	}
 	conditions := len(operations)
 	for _, name := range []string{"ownerReferences", "managedFields"} {
 		was, err := member(live, name)
 		if err != nil {
-			return err
+			return false, err
 		}
 		is, err := member(next, name)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if string(was) == string(is) {
 			continue
@@ -94,11 +98,11 @@ func (r *Rewriter) patch(ctx context.Context, live, next *unstructured.Unstructu
 		operations = append(operations, migrate.Operation{Op: "replace", Path: "/metadata/" + name, Value: is})
 	}
 	if len(operations) == conditions {
-		return nil
+		return false, nil
 	}
 	body, err := json.Marshal(operations)
 	if err != nil {
-		return err
+		return false, err
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(live.GroupVersionKind())
@@ -106,9 +110,9 @@ func (r *Rewriter) patch(ctx context.Context, live, next *unstructured.Unstructu
 	object.SetName(live.GetName())
 	err = r.client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(migrate.FieldManager))
 	if apierrors.IsInvalid(err) { // So is a patch of which a test fails, since somebody has written in between.
-		return r.outdated(ctx, live, err)
+		err = r.outdated(ctx, live, err)
 	}
-	return err
+	return err == nil, err
 }
 
 // same are the tests that an object is still what was read.

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -53,7 +54,7 @@ func adopted(ctx context.Context, w *world, c *Check) error {
 				return err
 			}
 			if missing != "" {
-				c.wrong(step.Object, "it does not have what the plan writes (%s): %s", step.Why, missing)
+				c.wrong(step.Object, "%s is not what the plan writes (%s)", missing, step.Why)
 			}
 		}
 		return nil
@@ -61,8 +62,8 @@ func adopted(ctx context.Context, w *world, c *Check) error {
 	if err != nil {
 		return err
 	}
-	c.conclude(len(steps), "steps of the plan", "all of them are done, and nobody has undone them",
-		"are not done, or undone since. Run \"captctl migrate apply\" again, or \"resume\"")
+	c.conclude(len(byObject), "objects", "all have what the plan writes",
+		"do not have what the plan writes, or no longer. Run \"captctl migrate apply\" again, or \"resume\"")
 	return nil
 }
 
@@ -203,7 +204,7 @@ func references(ctx context.Context, w *world, c *Check) error {
 	if err != nil {
 		return err
 	}
-	c.conclude(len(w.plan.Units), "units", "owner, WorkspaceTemplateApply and Workspace of each name each other",
+	c.conclude(sets.New(refs...).Len(), "objects", "owner, WorkspaceTemplateApply and Workspace of each unit name each other",
 		"do not refer to what is theirs. Nothing of the cloud is written as long as it is so; \"captctl migrate inspect\" shows who claims what")
 	return nil
 }
@@ -354,6 +355,6 @@ func templatesPermit(ctx context.Context, w *world, c *Check) error {
 			c.wrong(ref, "WorkspaceTemplate %s does not permit namespace %s in spec.allowedNamespaces", key, apply.Namespace)
 		}
 	}
-	c.conclude(len(adopted), "adopted WorkspaceTemplateApplies", "all may use their templates", "may not use their templates: the manager will not write their Workspaces")
+	c.conclude(len(adopted), "adopted WorkspaceTemplateApplies", "all may use their templates", "may not use their templates; the manager will not write their Workspaces")
 	return nil
 }

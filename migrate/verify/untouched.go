@@ -144,14 +144,19 @@ func workspaceTemplateApplies(ctx context.Context, w *world, c *Check) error {
 		}
 		c.note(ref, "it was made since the plan was")
 	}
-	c.conclude(len(w.plan.Baseline.WorkspaceTemplateApplies), "WorkspaceTemplateApplies", "none went, and none was made for an owner that the plan adopts",
+	c.conclude(len(w.plan.Baseline.WorkspaceTemplateApplies), "WorkspaceTemplateApplies", "none went, and none was made for an owner that had one, or may have",
 		"are not what they were")
 	return nil
 }
 
-// owners that the plan adopts, by UID.
+// owners that the plan adopts, by UID, and those that it leaves alone although something may be theirs.
 func (w *world) owners() map[types.UID]migrate.ObjectRef {
 	owners := map[types.UID]migrate.ObjectRef{}
+	for _, finding := range w.plan.Findings {
+		if finding.Severity != migrate.Warning {
+			owners[finding.Object.UID] = finding.Object
+		}
+	}
 	for _, unit := range w.plan.Units {
 		owners[unit.Owner.UID] = unit.Owner
 	}

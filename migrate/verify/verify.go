@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
@@ -124,7 +125,10 @@ func Run(ctx context.Context, reader client.Reader, plan *migrate.Plan, o Option
 // adopted.
 func Adopted(reader client.Reader, plan *migrate.Plan) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := Run(ctx, reader, plan, Options{Adoption: true})
+		report, err := Run(ctx, reader, plan, Options{Adoption: true})
+		if migrate.OutcomeOf(err) == migrate.NotVerified { // Nobody is shown the report.
+			return migrate.NotVerified.Errorf("%s", report.failures())
+		}
 		return err
 	}
 }
@@ -145,14 +149,25 @@ func (r Report) conclude() (Report, error) {
 	var failed []string
 	for _, c := range r.Checks {
 		if !c.OK {
-			failed = append(failed, fmt.Sprintf("%s: %s (first: %s)", c.Name, c.Message, c.Objects[0]))
+			failed = append(failed, c.Name)
 		}
 	}
 	r.OK = len(failed) == 0
 	if r.OK {
 		return r, nil
 	}
-	return r, migrate.NotVerified.Errorf("%d of %d checks failed: %s", len(failed), len(r.Checks), strings.Join(failed, "; "))
+	return r, migrate.NotVerified.Errorf("%d of %d checks failed: %s", len(failed), len(r.Checks), strings.Join(failed, ", "))
+}
+
+// failures is the report in one line.
+func (r Report) failures() string {
+	var failed []string
+	for _, c := range r.Checks {
+		if !c.OK {
+			failed = append(failed, fmt.Sprintf("%s (first: %s)", c.Message, c.Objects[0]))
+		}
+	}
+	return strings.Join(failed, "; ")
 }
 
 // wrong adds an object that is not as it should be.
@@ -165,11 +180,15 @@ func (c *Check) note(object migrate.ObjectRef, format string, args ...any) {
 	c.Notes = append(c.Notes, Deviation{object, fmt.Sprintf(format, args...)})
 }
 
-// conclude says in one sentence what was found, of a number of things that were looked at.
+// conclude says in one sentence what was found, of a number of objects that were looked at.
 func (c *Check) conclude(number int, what, good, bad string) {
 	if len(c.Objects) == 0 {
 		c.Message = fmt.Sprintf("%d %s looked at; %s", number, what, good)
 		return
 	}
-	c.Message = fmt.Sprintf("%d of %d %s: %s", len(c.Objects), number, what, bad)
+	objects := sets.New[migrate.ObjectRef]()
+	for _, deviation := range c.Objects {
+		objects.Insert(deviation.Object)
+	}
+	c.Message = fmt.Sprintf("%d of %d %s %s", objects.Len(), number, what, bad)
 }

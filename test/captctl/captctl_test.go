@@ -35,6 +35,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/command"
 	"github.com/capt-provider/capt/cmd/captctl/planfile"
 	"github.com/capt-provider/capt/migrate"
@@ -42,13 +43,13 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// shared is an API server with a fleet of which much is ambiguous, upgraded.
+// shared is an API server with a fleet of which much is ambiguous, and with the older definitions.
 var shared *legacy.World
 
 // fixtures of the fleet: some are clear, and of some nobody but a person can tell.
 var fixtures = []string{
 	"reference-empty-hand-made-fixed-name", "helpers-present", "cluster-paused", "equal-names-in-two-namespaces", "x-and-x-apply",
-	"two-claimants", "deletion-in-progress", "templates-in-default-with-secret", "status-wiped",
+	"two-claimants", "deletion-in-progress", "templates-in-default-with-secret", "status-wiped", "control-plane-templates",
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -80,29 +81,51 @@ func build(ctx context.Context, w *legacy.World) error {
 			return fmt.Errorf("fixture %s: %w", name, err)
 		}
 	}
-	return w.Upgrade(ctx)
+	return nil
 }
 
-// captctl runs a command as its user, and returns what it printed.
-func captctl(t *testing.T, arguments ...string) (out string, err error) {
-	t.Helper()
+// person runs captctl, one command after another, and what is printed is compared with files.
+type person struct {
+	*testing.T
+	// folder is for backups, journals and plans.
+	folder string
+}
+
+func (p *person) file(name string) string { return filepath.Join(p.folder, name) }
+
+// run runs a command as the user of captctl, and compares what a person sees at its end with a file. An empty name is of none.
+func (p *person) run(name string, want migrate.Outcome, arguments ...string) {
+	p.Helper()
 	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
-	arguments = append([]string{"--kubeconfig", shared.KubeconfigOf(sandbox.Captctl)}, arguments...)
-	err = command.New("captctl", arguments, streams).ExecuteContext(t.Context())
-	t.Logf("captctl %v: %v\n%s", arguments, err, stderr)
-	return stdout.String(), err
+	line := "captctl migrate " + strings.Join(arguments, " ")
+	arguments = append([]string{"migrate", "--kubeconfig", shared.KubeconfigOf(sandbox.Captctl)}, arguments...)
+	err := command.New("captctl", arguments, streams).ExecuteContext(p.Context())
+	p.Logf("%s: %v\n%s", line, err, stderr)
+	require.Equal(p, want, migrate.OutcomeOf(err), "%s: %v", line, err)
+	if name == "" {
+		return
+	}
+	printed := "$ " + line + "\n" + stdout.String()
+	if err != nil {
+		printed += cli.Line(err) + "\n"
+	}
+	p.golden(name, fmt.Sprintf("%sexit code %d\n", printed, want))
 }
 
 var (
 	uids      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	moments   = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\dZ| UTC)`)
 	checksums = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+	ages      = regexp.MustCompile(`\b\d+s ago`)
+	plans     = regexp.MustCompile(`(^|[^-0-9a-f])[0-9a-f]{12}\b`)
 )
 
-// golden compares what was printed with a file, in which UIDs are numbered and moments have no digits. UPDATE_GOLDEN=1 writes it anew;
+// golden compares what was printed with a file, in which UIDs are numbered, and moments and IDs of plans have no digits. UPDATE_GOLDEN=1 writes it anew;
 // read the difference.
-func golden(t *testing.T, name, printed, folder string, ids ...string) {
-	t.Helper()
+func (p *person) golden(name, printed string) {
+	p.Helper()
+	host, err := os.Hostname()
+	require.NoError(p, err)
 	numbers := map[string]string{}
 	printed = uids.ReplaceAllStringFunc(printed, func(uid string) string {
 		if numbers[uid] == "" {
@@ -112,92 +135,108 @@ func golden(t *testing.T, name, printed, folder string, ids ...string) {
 	})
 	printed = moments.ReplaceAllStringFunc(printed, func(at string) string { return regexp.MustCompile(`\d`).ReplaceAllString(at, "0") })
 	printed = checksums.ReplaceAllString(printed, strings.Repeat("0", 64))
-	printed = strings.ReplaceAll(printed, folder, "FOLDER")
-	for _, id := range ids {
-		printed = strings.ReplaceAll(printed, id, "000000000000")
-	}
+	printed = strings.ReplaceAll(printed, p.folder, "FOLDER")
+	printed = ages.ReplaceAllString(printed, "0s ago")
+	printed = strings.ReplaceAll(printed, " on "+host+";", " on HOST;")
+	printed = plans.ReplaceAllString(printed, "${1}000000000000")
 	path := filepath.Join("testdata", name+".golden")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.WriteFile(path, []byte(printed), 0o600))
+		require.NoError(p, os.WriteFile(path, []byte(printed), 0o600))
 	}
 	expected, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(expected), printed)
+	require.NoError(p, err)
+	assert.Equal(p, string(expected), printed)
 }
 
 func TestAPersonCanDecideFromWhatIsPrintedAndCarryItOut(t *testing.T) {
-	folder := t.TempDir()
-	file := func(name string) string { return filepath.Join(folder, name) }
+	p := &person{T: t, folder: t.TempDir()}
+	p.upgrade()
+	p.look()
+	plan := p.decide()
+	p.carryOut(plan)
+	p.goBackAndForth(plan)
+}
 
-	// What is there?
+// upgrade replaces the definition whose kind has changed.
+func (p *person) upgrade() {
+	crds := []string{"crds", "--backup", p.file("backup-crds")}
+	p.run("crds-dry-run", migrate.Pending, append(crds, "--dry-run")...)
+	p.run("crds-deleted", migrate.Done, crds...)
+	require.NoError(p, shared.Upgrade(p.Context()))
+	p.run("crds-created", migrate.Done, crds...)
+	p.run("crds-done", migrate.Done, crds...)
+}
+
+// look finds out what is there.
+func (p *person) look() {
 	for name, arguments := range map[string][]string{
 		"inspect": nil, "inspect-wide": {"-o", "wide"}, "inspect-tree": {"--tree"}, "inspect-dot": {"-o", "dot"}, "inspect-mermaid": {"-o", "mermaid"},
 	} {
-		out, err := captctl(t, append([]string{"migrate", "inspect"}, arguments...)...)
-		require.NoError(t, err)
-		golden(t, name, out, folder)
+		p.run(name, migrate.Done, append([]string{"inspect"}, arguments...)...)
 	}
-
-	// Not all of it is clear.
-	out, err := captctl(t, "migrate", "plan", "--out", file("unclear.json"))
-	require.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
-	unclear := read(t, file("unclear.json"))
-	golden(t, "plan-unclear", out, folder, unclear.ID)
-	_, err = captctl(t, "migrate", "apply", file("unclear.json"), "--backup", file("backup"), "--journal-dir", folder, "--quiet", "1ms")
-	require.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
-
-	// A person decides: here, to leave all of that alone.
-	decide(t, file("decisions.yaml"), unclear)
-	out, err = captctl(t, "migrate", "plan", "--out", file("plan.json"), "--decisions", file("decisions.yaml"))
-	require.Equal(t, migrate.Pending, migrate.OutcomeOf(err), "%v", err)
-	plan := read(t, file("plan.json"))
-	golden(t, "plan", out, folder, plan.ID)
-	for name, arguments := range map[string][]string{"show": nil, "show-diff": {"--diff"}} {
-		out, err := captctl(t, append([]string{"migrate", "show", file("plan.json")}, arguments...)...)
-		require.NoError(t, err)
-		golden(t, name, out, folder, plan.ID)
-	}
-
-	// Can it be done? Then it is.
-	_, err = captctl(t, "migrate", "preflight", "--phase", "adopt,storage,backup,finalize", "--quiet", "1ms")
-	require.NoError(t, err)
-	apply := []string{"migrate", "apply", file("plan.json"), "--backup", file("backup"), "--journal-dir", folder, "--quiet", "1ms"}
-	_, err = captctl(t, append(apply, "--dry-run=server")...)
-	require.NoError(t, err)
-	first := plan.Units[0].Owner
-	_, err = captctl(t, append(apply, "--canary", first.Namespace+"/"+first.Name)...)
-	require.NoError(t, err)
-	for _, arguments := range [][]string{
-		{"migrate", "verify", file("plan.json")}, {"migrate", "status", plan.ID}, {"migrate", "backup", "verify", file("backup")}, apply,
-		{"migrate", "resume", plan.ID, "--journal-dir", folder, "--quiet", "1ms"},
-	} {
-		_, err = captctl(t, arguments...)
-		require.NoError(t, err, arguments)
-	}
-
-	// There is a way back, and forth again, until finalize.
-	_, err = captctl(t, "migrate", "rollback", plan.ID, "--journal-dir", folder, "--quiet", "1ms")
-	require.NoError(t, err)
-	_, err = captctl(t, "migrate", "verify", file("plan.json"))
-	require.Equal(t, migrate.NotVerified, migrate.OutcomeOf(err))
-	_, err = captctl(t, apply...)
-	require.NoError(t, err)
-	out, err = captctl(t, "migrate", "finalize", file("plan.json"), "--yes", "--quiet", "1ms")
-	require.NoError(t, err)
-	golden(t, "finalize", out, folder)
-	_, err = captctl(t, "migrate", "rollback", plan.ID, "--journal-dir", folder, "--quiet", "1ms")
-	require.Error(t, err, "that was the point of no return")
 }
 
-func read(t *testing.T, file string) *migrate.Plan {
-	t.Helper()
-	plan, err := planfile.Read(file, nil)
-	require.NoError(t, err)
+// decide decides what is not clear: here, to leave all of that alone.
+func (p *person) decide() *migrate.Plan {
+	p.run("plan-unclear", migrate.NeedsDecision, "plan", "--out", p.file("unclear.json"))
+	unclear := p.read("unclear.json")
+	p.run("apply-unclear", migrate.NeedsDecision, "apply", p.file("unclear.json"), "--backup", p.file("backup"), "--journal-dir", p.folder, "--quiet", "1ms")
+
+	leave(p.T, p.file("decisions.yaml"), unclear)
+	p.run("plan", migrate.Pending, "plan", "--out", p.file("plan.json"), "--decisions", p.file("decisions.yaml"))
+	return p.read("plan.json")
+}
+
+// carryOut does what was decided, after a look at it from all sides.
+func (p *person) carryOut(plan *migrate.Plan) {
+	p.run("show", migrate.Done, "show", p.file("plan.json"))
+	p.run("show-diff", migrate.Done, "show", p.file("plan.json"), "--diff")
+	p.run("preflight", migrate.Done, "preflight", "--phase", "adopt,storage,backup,finalize", "--quiet", "1ms")
+	p.run("preflight-wide", migrate.Done, "preflight", "--phase", "adopt,storage,backup,finalize", "--quiet", "1ms", "-o", "wide")
+	p.run("verify-before", migrate.NotVerified, "verify", p.file("plan.json"))
+
+	apply, first := p.apply(), plan.Units[0].Owner
+	p.run("apply-dry-run", migrate.Done, append(apply, "--dry-run=server")...)
+	p.run("finalize-too-early", migrate.NotVerified, "finalize", p.file("plan.json"), "--yes", "--quiet", "1ms")
+	p.run("apply", migrate.Done, append(apply, "--canary", first.Namespace+"/"+first.Name)...)
+	p.run("apply-again", migrate.Done, apply...)
+	p.run("resume", migrate.Done, p.again("resume", plan)...)
+	p.run("status", migrate.Done, "status", plan.ID)
+	p.run("backup-verify", migrate.Done, "backup", "verify", p.file("backup"))
+	p.run("verify", migrate.Done, "verify", p.file("plan.json"))
+}
+
+// goBackAndForth shows that there is a way back, and forth again, until finalize.
+func (p *person) goBackAndForth(plan *migrate.Plan) {
+	back := p.again("rollback", plan)
+	p.run("rollback-dry-run", migrate.Done, append(back, "--dry-run=server")...)
+	p.run("rollback", migrate.Done, back...)
+	p.run("status-rolled-back", migrate.Done, "status", plan.ID)
+	p.run("verify-rolled-back", migrate.NotVerified, "verify", p.file("plan.json"))
+	p.run("apply-anew", migrate.Done, p.apply()...)
+	p.run("finalize", migrate.Done, "finalize", p.file("plan.json"), "--yes", "--quiet", "1ms")
+	p.run("finalize-again", migrate.Done, "finalize", p.file("plan.json"), "--yes", "--quiet", "1ms")
+	p.run("rollback-too-late", migrate.Failed, back...)
+}
+
+func (p *person) apply() []string {
+	return []string{"apply", p.file("plan.json"), "--backup", p.file("backup"), "--journal-dir", p.folder, "--quiet", "1ms"}
+}
+
+// again is a command that goes on with what apply has begun.
+func (p *person) again(command string, plan *migrate.Plan) []string {
+	return []string{command, plan.ID, "--journal-dir", p.folder, "--quiet", "1ms"}
+}
+
+func (p *person) read(name string) *migrate.Plan {
+	p.Helper()
+	plan, err := planfile.Read(p.file(name), nil)
+	require.NoError(p, err)
 	return plan
 }
 
-// decide leaves every owner alone about which there is an open finding.
-func decide(t *testing.T, file string, plan *migrate.Plan) {
+// leave decides to leave every owner alone about which there is an open finding.
+func leave(t *testing.T, file string, plan *migrate.Plan) {
 	t.Helper()
 	decisions := migrate.Decisions{APIVersion: migrate.APIVersion, Kind: "Decisions"}
 	seen := map[types.UID]bool{}

@@ -146,7 +146,7 @@ func TestAnotherObjectOfTheNameIsRefusedAndOneThatIsGoneIsNot(t *testing.T) {
 	_, err := rewriter.Rewrite(t.Context(), other)
 	require.Equal(t, migrate.Stale, migrate.OutcomeOf(err), "%v", err)
 	other.OwnerReferences = []metav1.OwnerReference{{}}
-	require.Equal(t, migrate.Stale, migrate.OutcomeOf(rewriter.Restore(t.Context(), other)))
+	require.Equal(t, migrate.Stale, migrate.OutcomeOf(restore(t, rewriter, other)))
 	other.Name = "gone"
 	changed, err := rewriter.Rewrite(t.Context(), other)
 	require.NoError(t, err)
@@ -163,11 +163,11 @@ func TestOwnerReferencesAreRestored(t *testing.T) {
 		moved := shared.read(t, &object, migrate.Version)
 
 		for writes := range 3 {
-			if err := storage.NewRewriter(killed(writes)).Restore(t.Context(), item(&object)); err != nil {
+			if err := restore(t, storage.NewRewriter(killed(writes)), item(&object)); err != nil {
 				require.ErrorIs(t, err, errKilled)
 			}
 		}
-		require.NoError(t, rewriter.Restore(t.Context(), item(&object)))
+		require.NoError(t, restore(t, rewriter, item(&object)))
 		now := shared.read(t, &object, migrate.Version)
 		require.Equal(t, without(object.DeepCopy(), "managedFields", "resourceVersion").Object, without(now, "managedFields", "resourceVersion").Object)
 		require.Equal(t, moved.GetManagedFields(), now.GetManagedFields(), "everybody has what they had, and captctl nothing")
@@ -175,7 +175,9 @@ func TestOwnerReferencesAreRestored(t *testing.T) {
 			restored++
 		}
 
-		require.NoError(t, rewriter.Restore(t.Context(), item(&object)))
+		wrote, err := rewriter.Restore(t.Context(), item(&object))
+		require.NoError(t, err)
+		require.False(t, wrote)
 		require.Equal(t, now.Object, shared.read(t, &object, migrate.Version).Object, "the second time nothing is written")
 	}
 	require.Positive(t, restored)
@@ -202,12 +204,18 @@ func TestARestoreThatMeetsSomebodyElsesWriteTriesAgain(t *testing.T) {
 			return c.Patch(ctx, own, patch, options...)
 		},
 	})
-	require.NoError(t, storage.NewRewriter(c).Restore(t.Context(), item(object)))
+	require.NoError(t, restore(t, storage.NewRewriter(c), item(object)))
 	require.Equal(t, 4, writes, "two writes, and each was in vain once")
 	now := shared.read(t, object, migrate.Version)
 	require.Equal(t, object.GetOwnerReferences(), now.GetOwnerReferences())
 	require.NotContains(t, sets(t, now), "captctl Update ")
 	require.Contains(t, sets(t, now), "somebody Update ")
+}
+
+func restore(t *testing.T, rewriter *storage.Rewriter, item migrate.StorageItem) error {
+	t.Helper()
+	_, err := rewriter.Restore(t.Context(), item)
+	return err
 }
 
 func equalReferences(a, b *unstructured.Unstructured) bool {
@@ -239,17 +247,17 @@ func TestOwnerReferencesThatSomebodyChangedSinceAreNotRestored(t *testing.T) {
 	uid := string(before.OwnerReferences[0].UID)
 	added := `{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"5f0c0a4e-7d3b-4e57-a5a1-0d2c6a9b1c11"}`
 	patch(`[{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","name":"another","uid":"` + uid + `"}]`)
-	err = rewriter.Restore(t.Context(), before)
+	err = restore(t, rewriter, before)
 	require.Equal(t, migrate.Stale, migrate.OutcomeOf(err), "%v", err)
 	require.ErrorContains(t, err, "the owner reference to CAPTControlPlane from-git was changed")
 
 	patch(`[` + added + `]`)
-	err = rewriter.Restore(t.Context(), before)
+	err = restore(t, rewriter, before)
 	require.Equal(t, migrate.Stale, migrate.OutcomeOf(err), "%v", err)
 	require.ErrorContains(t, err, "is gone")
 
 	patch(`[` + added + `,{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"CAPTControlPlane","name":"from-git","uid":"` + uid + `"}]`)
-	require.NoError(t, rewriter.Restore(t.Context(), before))
+	require.NoError(t, restore(t, rewriter, before))
 	references := shared.read(t, object, migrate.Version).GetOwnerReferences()
 	require.Equal(t, "ConfigMap", references[0].Kind, "what was added since is left to whoever added it")
 	require.Equal(t, before.OwnerReferences[0], references[1])

@@ -98,6 +98,8 @@ func Finalized(p *output.Printer, report storage.Report) {
 	p.Table([]output.Column{
 		{Name: "Kind"}, {Name: "Objects"}, {Name: "Written"}, {Name: "Stored-Versions-Before"}, {Name: "Stored-Versions-Now"}, {Name: "Note"}, {Name: "Passes", Wide: true},
 	}, rows)
+	p.Blank()
+	p.Linef("No object is stored in v1beta1 any more. captctl migrate rollback refuses from now on.")
 }
 
 // Backup shows whether a backup is as it was written.

@@ -119,7 +119,7 @@ func Migrations(p *output.Printer, states []journal.State, holder *lock.Holder, 
 			})
 		}
 		p.Table([]output.Column{
-			{Name: "Plan"}, {Name: "Command"}, {Name: "Phase"}, {Name: "Outcome", Style: outcomeStyle}, {Name: "Adopted"}, {Name: "Stored"}, {Name: "Updated"},
+			{Name: "Plan"}, {Name: "Command"}, {Name: "Phase"}, {Name: "Outcome", Style: outcomeStyle}, {Name: "Adoption"}, {Name: "Storage"}, {Name: "Updated"},
 			{Name: "Object", Wide: true}, {Name: "Runs", Wide: true}, {Name: "Last-Run", Wide: true},
 		}, rows)
 	}

@@ -69,9 +69,9 @@ func NewStatus(environment *cli.Environment) *cobra.Command {
 how far that came, and why it ended if it did not end well; and which run has the lock. Nothing is
 written.
 
-ADOPTED and STORED count patches, and objects in v1beta2: those that are as they should be, of
-all. An OUTCOME of Partly can be resumed. "under way, or killed" is one of both; the lock tells
-which.
+ADOPTION counts patches, and STORAGE objects: those that are as the command wants them, of all.
+Apply wants objects in v1beta2, and rollback the owner references that they had. An OUTCOME of
+Partly can be resumed. "under way, or killed" is one of both; the lock tells which.
 
 The exit code is 0 whatever is found.`,
 		Example: `  # All plans
