@@ -186,7 +186,7 @@ func (f *fleet) findOwners() {
 		} else {
 			o.Paused = annotations.HasPaused(o.object)
 		}
-		if o.plane != nil && cluster != nil {
+		if o.plane != nil && cluster != nil && cluster.Spec.InfrastructureRef.Kind == kindCAPTCluster {
 			o.network = f.networks[types.NamespacedName{Namespace: o.object.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
 		}
 		if claimant, claims := f.claimant(o); claims {
@@ -199,7 +199,7 @@ func (f *fleet) findOwners() {
 	}
 }
 
-// clusterOf is the Cluster of an owner: the one that owns it, or that refers to it.
+// clusterOf is the Cluster of an owner: the one that owns it, or that its label names.
 func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 	for _, ref := range object.GetOwnerReferences() {
 		if ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {

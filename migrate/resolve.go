@@ -127,6 +127,8 @@ func (f *fleet) unclear(o *owner) bool {
 		o.ambiguous(ReasonBeingDeleted, "it is being deleted. Let the older manager finish that before it is frozen, "+skipHint, f.candidates(o))
 	case o.match.Problem != "":
 		o.ambiguous(ReasonSeveral, o.match.Problem+". Say which one is its own with take: UID in --decisions, "+skipHint, f.candidates(o))
+	case f.ofProfile(o):
+		o.block(ReasonWouldChange, "it is that of a Fargate profile in spec of a CAPTControlPlane, which writes it when the manager starts, and captctl can not tell whether Terraform would run then. Take the profile out of spec until the migration is done, "+skipHint)
 	case o.apply != nil:
 		return false
 	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
@@ -140,6 +142,30 @@ func (f *fleet) unclear(o *owner) bool {
 		o.find(Warning, ReasonNeverBuilt, "there is no WorkspaceTemplateApply for it and no sign that it was ever built: the manager will build it when it starts")
 	}
 	return true
+}
+
+// ofProfile tells whether a WorkspaceTemplateApply is that of a Fargate profile that a control plane asks for. The older CAPT had none:
+// people made such WorkspaceTemplateApplies by hand, and may have put the profile into spec when this CAPT served it.
+func (f *fleet) ofProfile(o *owner) bool {
+	if o.Owner.Kind != kindApply || o.apply.Spec.Variables[naming.ProfileVariable] == "" {
+		return false
+	}
+	for _, other := range f.owners {
+		if other.plane == nil || other.plane.Namespace != o.apply.Namespace {
+			continue
+		}
+		for i := range other.plane.Spec.FargateProfiles {
+			profile := &other.plane.Spec.FargateProfiles[i]
+			name := adoption.OfProfile(other.Cluster, profile).SchemeName
+			if profile.WorkspaceTemplateApplyRef != nil {
+				name = profile.WorkspaceTemplateApplyRef.Name
+			}
+			if name == o.apply.Name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // perhapsBuilt looks for what would be an owner's if it said for which cluster it is: the cluster may be named in the template. The
@@ -289,7 +315,7 @@ func (f *fleet) findStandalone() {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		if !spokenFor[apply.UID] && apply.Spec.Variables[naming.ProfileVariable] == "" && !adopted(apply) {
+		if !spokenFor[apply.UID] && !adopted(apply) {
 			f.owners = append(f.owners, standalone(apply, clusters))
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/builder"
@@ -101,6 +102,25 @@ func TestOnlyAHelperIsTakenForOne(t *testing.T) {
 	for _, line := range story(plan(t, nil, s)) {
 		assert.NotContains(t, line, "bastion /spec")
 	}
+}
+
+// What somebody made by hand for a Fargate profile stands for itself, unless a control plane asks for that profile by now.
+func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	template := s.template("fargate", "cluster_name", "profile_name")
+	apply := s.apply("demo-web-fargate-apply", "fargate", map[string]string{"cluster_name": "demo", "profile_name": "web"})
+	s.add(template, apply, s.live(t, apply, template, nil))
+
+	got := story(plan(t, nil, s))
+	assert.Contains(t, got, "WorkspaceTemplateApply demo-web-fargate-apply: demo-web-fargate-apply /spec/workspaceName")
+
+	s.plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web"}}
+	got = story(plan(t, nil, s))
+	assert.NotContains(t, got, "WorkspaceTemplateApply demo-web-fargate-apply: demo-web-fargate-apply /spec/workspaceName")
+	assert.Contains(t, got, "Blocked WouldChange WorkspaceTemplateApply demo-web-fargate-apply")
+
+	s.plane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	assert.NotContains(t, story(plan(t, nil, s)), "Blocked WouldChange WorkspaceTemplateApply demo-web-fargate-apply")
 }
 
 // Two owner references of one UID are one too many: the API server would not merge them.

@@ -87,7 +87,7 @@ func (p *proof) err() error {
 	}
 	slices.Sort(p.stale)
 	p.stale = slices.Compact(p.stale)
-	return migrate.Stale.Errorf("the plan is stale, and nothing was written; make a new one. Changed since it was made:\n  %s", strings.Join(p.stale, "\n  "))
+	return migrate.Stale.Errorf("the plan is stale, and this run wrote nothing; make a new one. Changed since it was made:\n  %s", strings.Join(p.stale, "\n  "))
 }
 
 // wanted are changes of one kind, by namespace and name of their objects.

@@ -175,7 +175,7 @@ func (r Results) byHand(before string) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s%d documents are to be changed by hand", before, count)
+	return fmt.Sprintf("%sdocuments to be changed by hand: %d", before, count)
 }
 
 // print writes all files as one stream of documents.

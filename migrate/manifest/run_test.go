@@ -119,7 +119,7 @@ func TestWhatIsLeftAloneIsPendingInEveryMode(t *testing.T) {
 	for _, mode := range []manifest.Mode{manifest.Print, manifest.Check, manifest.Write} {
 		_, errOut, err := run(mode, "", root)
 		assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
-		require.ErrorContains(t, err, "1 documents are to be changed by hand")
+		require.ErrorContains(t, err, "documents to be changed by hand: 1")
 		assert.Contains(t, errOut, "chart.yaml:4: LeftAlone: ")
 	}
 }

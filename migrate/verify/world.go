@@ -77,16 +77,19 @@ func (w *world) get(ctx context.Context, ref migrate.ObjectRef) (*unstructured.U
 // all calls take for each of the objects that are meant, once, a page of a kind at a time: a fleet has thousands, and to ask for
 // each would take minutes. Of those that are gone, or others by now, the check is told.
 func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, take func(*unstructured.Unstructured) error) error {
+	var kinds []schema.GroupVersionKind // In the order of the plan, so that reports can be compared.
 	wanted := map[schema.GroupVersionKind]map[types.NamespacedName]migrate.ObjectRef{}
 	for _, ref := range refs {
 		kind := versionOf(ref)
 		if wanted[kind] == nil {
+			kinds = append(kinds, kind)
 			wanted[kind] = map[types.NamespacedName]migrate.ObjectRef{}
 		}
 		wanted[kind][types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}] = ref
 	}
 	found := map[migrate.ObjectRef]types.UID{}
-	for kind, byName := range wanted {
+	for _, kind := range kinds {
+		byName := wanted[kind]
 		err := migrate.Each(ctx, w.reader, kind, "", func(object *unstructured.Unstructured) error {
 			ref, ok := byName[client.ObjectKeyFromObject(object)]
 			if !ok {

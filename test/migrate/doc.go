@@ -49,7 +49,7 @@ limitations under the License.
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
 //	    migrate/execute: TestARollbackGivesTheFleetAsItWas, TestWhatChangedSinceIsNotTakenBack
 //	8 older manifests that are applied again make nothing a second time
-//	    test/migrate/reapply: TestOlderManifestsAppliedAgainMakeNothingASecondTime
+//	    test/migrate/reapply: TestOlderManifestsAppliedAgainMakeNothingASecondTime, TestAControlPlaneThatIsMadeAnewBesideItsClusterIsNotBuiltASecondTime
 //	9 after finalize, etcd holds nothing of an older version
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun
 //	    test/storage: TestAfterFinalizeEveryByteInEtcdIsOfV1Beta2

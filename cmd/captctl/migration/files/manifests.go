@@ -147,7 +147,7 @@ func (o *ManifestsOptions) Run(context.Context) error {
 		return migrate.Pending.Errorf("%d of %d files are to be rewritten", count, len(results))
 	}
 	if count := results.LeftAlone(); count > 0 {
-		return migrate.Pending.Errorf("%d documents are to be changed by hand", count)
+		return migrate.Pending.Errorf("documents to be changed by hand: %d", count)
 	}
 	return nil
 }
