@@ -43,8 +43,6 @@ type OwnerDecision struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (d OwnerDecision) take() types.UID { return d.Take }
-
 // WorkspaceDecision is about one Workspace that several WorkspaceTemplateApplies may mean.
 type WorkspaceDecision struct {
 	UID types.UID `json:"uid"`
@@ -96,24 +94,4 @@ func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
 		seen[d.UID], taken[d.Take] = true, true
 	}
 	return nil
-}
-
-// decided are decisions by the UID that they are about.
-type decided struct {
-	owners     map[types.UID]OwnerDecision
-	workspaces map[types.UID]WorkspaceDecision
-}
-
-func (d *Decisions) byUID() decided {
-	by := decided{owners: map[types.UID]OwnerDecision{}, workspaces: map[types.UID]WorkspaceDecision{}}
-	if d == nil {
-		return by
-	}
-	for _, decision := range d.Owners {
-		by.owners[decision.UID] = decision
-	}
-	for _, decision := range d.Workspaces {
-		by.workspaces[decision.UID] = decision
-	}
-	return by
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package migrate plans how a fleet that the older CAPT built becomes one that this CAPT runs, without a Terraform run, a new
-// Workspace or a changed cloud resource. Planning is pure: NewPlan turns a Snapshot into a Plan, and has no client. What
-// carries a plan out is in the packages below this one; it proves each precondition again and decides nothing.
+// Package migrate has what a migration is told in: a Snapshot of a fleet that the older CAPT built, decisions of people, the Plan, and
+// how a command ends. A fleet becomes one that this CAPT runs without a Terraform run, a new Workspace or a changed cloud resource.
+// planner makes plans, and has no client. What carries a plan out is in execute; it proves each precondition again and decides nothing.
 package migrate

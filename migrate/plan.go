@@ -104,6 +104,17 @@ type ObjectRef struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
+// Ref refers to an object of one of CAPT's kinds.
+func Ref(kind string, object metav1.Object) ObjectRef {
+	ref := ObjectRef{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
+	for _, known := range Kinds() {
+		if known.Kind == kind {
+			ref.Group = known.Group
+		}
+	}
+	return ref
+}
+
 // String is Kind namespace/name.
 func (r ObjectRef) String() string {
 	if r.Namespace == "" {

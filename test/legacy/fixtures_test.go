@@ -33,6 +33,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
@@ -114,7 +115,7 @@ func TestInspectionsFindWhatBelongsTogether(t *testing.T) {
 	require.NoError(t, err)
 	snapshot, err := migrate.Read(t.Context(), reader, "", time.Now())
 	require.NoError(t, err)
-	inspection, err := migrate.Inspect(snapshot)
+	inspection, err := planner.Inspect(snapshot)
 	require.NoError(t, err)
 	reports := map[types.UID]migrate.OwnerReport{}
 	for _, report := range inspection.Owners {

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/storage"
 	"github.com/capt-provider/capt/migrate/verify"
 	"github.com/capt-provider/capt/test/legacy"
@@ -49,7 +50,7 @@ func TestTheStoragePhaseOfEveryFixtureTouchesNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	snapshot, err := migrate.Read(t.Context(), captctl, "", time.Now())
 	require.NoError(t, err)
-	plan, err := migrate.NewPlan(snapshot, migrate.PlanOptions{Scope: migrate.ScopeStorage, Now: time.Now(), Lifetime: time.Hour})
+	plan, err := planner.New(snapshot, planner.Options{Scope: migrate.ScopeStorage, Now: time.Now(), Lifetime: time.Hour})
 	require.NoError(t, err)
 	require.NotEmpty(t, plan.Baseline.Workspaces)
 	generations := map[types.UID]int64{}

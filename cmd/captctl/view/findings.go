@@ -23,6 +23,7 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // order of findings: what a person has to do something about comes first.
@@ -128,7 +129,7 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 // decision shows what could be written into the file of --decisions, in YAML, each choice as a comment if there are several.
 func decision(p *output.Printer, finding migrate.Finding) {
 	var choices [][2]string
-	if finding.Reason == migrate.ReasonSeveral {
+	if finding.Reason == planner.ReasonSeveral {
 		for _, candidate := range finding.Candidates {
 			choices = append(choices, [2]string{"take: " + string(candidate.Object.UID), candidate.Object.String()})
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // The fleet of these tests has one cluster that is clear, one that is not, and one whose Workspace would change.
@@ -75,20 +76,20 @@ var (
 		},
 	}
 	findings = []migrate.Finding{
-		{Severity: migrate.Warning, Reason: migrate.ReasonPaused, Object: demo, Message: "its Cluster is paused: it is adopted all the same"},
+		{Severity: migrate.Warning, Reason: planner.ReasonPaused, Object: demo, Message: "its Cluster is paused: it is adopted all the same"},
 		{
-			Severity: migrate.Ambiguous, Reason: migrate.ReasonSeveral, Object: unclear, Candidates: candidates,
+			Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: unclear, Candidates: candidates,
 			Message: "two WorkspaceTemplateApplies may be its own. Say which one with take: UID in --decisions",
 		},
 		{
-			Severity: migrate.Blocked, Reason: migrate.ReasonWouldChange, Object: changed, Message: "Terraform would run: this CAPT would write another Workspace",
+			Severity: migrate.Blocked, Reason: planner.ReasonWouldChange, Object: changed, Message: "Terraform would run: this CAPT would write another Workspace",
 			Differences: []render.Difference{
 				{Field: "spec.deletionPolicy", Live: "Orphan", Rendered: "Delete"},
 				{Field: "spec.forProvider.module", Live: "a {\n}\nb {\n}\nc {\n  x = 1\n}\n", Rendered: "a {\n}\nb {\n}\nc {\n  x = 2\n}\n"},
 				{Field: "spec.forProvider.vars", Live: nil, Rendered: []any{map[string]any{"key": "region", "value": "eu-central-1"}}},
 			},
 		},
-		{Severity: migrate.Skipped, Reason: migrate.ReasonSkipped, Object: helper, Message: "left as it is, as decided. Nobody needs it"},
+		{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: helper, Message: "left as it is, as decided. Nobody needs it"},
 	}
 )
 

@@ -32,6 +32,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/execute"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/storage"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -83,7 +84,7 @@ func (w *world) plan(scope migrate.Scope) *migrate.Plan {
 	now := time.Now()
 	snapshot, err := migrate.Read(w.Context(), w.captctl, "", now)
 	require.NoError(w, err)
-	plan, err := migrate.NewPlan(snapshot, migrate.PlanOptions{Scope: scope, Now: now, Lifetime: time.Hour})
+	plan, err := planner.New(snapshot, planner.Options{Scope: scope, Now: now, Lifetime: time.Hour})
 	require.NoError(w, err)
 	require.Empty(w, plan.Undecided())
 	return plan

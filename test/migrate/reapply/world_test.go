@@ -43,6 +43,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/execute"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/storage"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -108,7 +109,7 @@ func (w *world) adopt() *migrate.Plan {
 	w.Helper()
 	snapshot, err := migrate.Read(w.Context(), w.Admin, "", time.Now())
 	require.NoError(w, err)
-	plan, err := migrate.NewPlan(snapshot, migrate.PlanOptions{Scope: migrate.ScopeAll, Now: time.Now(), Lifetime: time.Hour})
+	plan, err := planner.New(snapshot, planner.Options{Scope: migrate.ScopeAll, Now: time.Now(), Lifetime: time.Hour})
 	require.NoError(w, err)
 	require.Empty(w, plan.Undecided())
 	_, err = execute.Apply(w.Context(), plan, execute.Options{

@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
-	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // InspectOptions are the options of inspect.
@@ -96,7 +96,7 @@ func (o *InspectOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := migrate.Inspect(snapshot)
+	found, err := planner.Inspect(snapshot)
 	if err != nil {
 		return err
 	}

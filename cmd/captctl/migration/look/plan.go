@@ -29,6 +29,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/planfile"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // defaultLifetime lets a plan be made one day and carried out in the maintenance window of the next.
@@ -43,7 +44,7 @@ type PlanOptions struct {
 	scope          string
 	lifetime       time.Duration
 
-	options migrate.PlanOptions
+	options planner.Options
 }
 
 // NewPlan is the command plan.
@@ -106,7 +107,7 @@ first, or a cause has to be removed; 1 error; 6 a right is missing.`,
 
 // Complete reads the decisions.
 func (o *PlanOptions) Complete([]string) (err error) {
-	o.options = migrate.PlanOptions{Scope: migrate.Scope(o.scope), Now: o.Clock.Now(), Lifetime: o.lifetime}
+	o.options = planner.Options{Scope: migrate.Scope(o.scope), Now: o.Clock.Now(), Lifetime: o.lifetime}
 	if o.decisions != "" {
 		o.options.Decisions, err = planfile.ReadDecisions(o.decisions, o.In)
 	}
@@ -132,7 +133,7 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := migrate.NewPlan(snapshot, o.options)
+	plan, err := planner.New(snapshot, o.options)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 See the License for the specific language governing permissions and
 limitations under the License.
 */
-package migrate_test
+package planner_test
 
 import (
 	"testing"
@@ -26,6 +26,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -61,7 +62,7 @@ func TestTwoOwnersCanNotBeDecidedForOne(t *testing.T) {
 	s.eks.OwnerReferences = nil
 	decisions := &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.plane, s.eks), taking(rival.plane, s.eks)}}
 
-	got, err := migrate.NewPlan(snapshot(t, s, rival), migrate.PlanOptions{Scope: migrate.ScopeAll, Decisions: decisions, Now: now, Lifetime: time.Hour})
+	got, err := planner.New(snapshot(t, s, rival), planner.Options{Scope: migrate.ScopeAll, Decisions: decisions, Now: now, Lifetime: time.Hour})
 	if err == nil {
 		requireOneToOne(t, "two decisions", got, []*scene{s, rival})
 	}

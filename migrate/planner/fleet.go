@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate
+package planner
 
 import (
 	"encoding/json"
@@ -34,6 +34,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+
+	"github.com/capt-provider/capt/migrate"
 )
 
 // Kinds that are named often.
@@ -46,7 +48,7 @@ const (
 
 // fleet is a snapshot with what belongs together found.
 type fleet struct {
-	*Snapshot
+	*migrate.Snapshot
 	decided    decided
 	clusters   map[types.NamespacedName]*clusterv1.Cluster
 	networks   map[types.NamespacedName]*infrav1.CAPTCluster
@@ -61,7 +63,7 @@ type fleet struct {
 // owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply that stands for itself, with what was found out
 // about it.
 type owner struct {
-	OwnerReport
+	migrate.OwnerReport
 	object  client.Object
 	network *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
 	plane   *controlplanev1.CAPTControlPlane // The object, if it is one.
@@ -72,13 +74,13 @@ type owner struct {
 	helper bool
 	// retain tells that what the WorkspaceTemplateApply made must outlive it.
 	retain   bool
-	findings []Finding
-	steps    []Step
+	findings []migrate.Finding
+	steps    []migrate.Step
 }
 
-func newFleet(s *Snapshot, decisions *Decisions) *fleet {
+func newFleet(s *migrate.Snapshot, decisions *migrate.Decisions) *fleet {
 	f := &fleet{
-		Snapshot: s, decided: decisions.byUID(),
+		Snapshot: s, decided: byUID(decisions),
 		clusters:   byKey(s.Clusters),
 		networks:   byKey(s.CAPTClusters),
 		templates:  byKey(s.Templates),
@@ -169,11 +171,11 @@ const httpsPort = 443
 func (f *fleet) findOwners() {
 	for i := range f.CAPTClusters {
 		network := &f.CAPTClusters[i]
-		f.owners = append(f.owners, &owner{object: network, network: network, OwnerReport: OwnerReport{Owner: Ref(kindCAPTCluster, network)}})
+		f.owners = append(f.owners, &owner{object: network, network: network, OwnerReport: migrate.OwnerReport{Owner: migrate.Ref(kindCAPTCluster, network)}})
 	}
 	for i := range f.ControlPlanes {
 		plane := &f.ControlPlanes[i]
-		f.owners = append(f.owners, &owner{object: plane, plane: plane, OwnerReport: OwnerReport{Owner: Ref(kindControlPlane, plane)}})
+		f.owners = append(f.owners, &owner{object: plane, plane: plane, OwnerReport: migrate.OwnerReport{Owner: migrate.Ref(kindControlPlane, plane)}})
 	}
 	var claimants []adoption.Claimant
 	var claiming []*owner
@@ -211,7 +213,7 @@ func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 
 // claimant is what an owner should have; false for a CAPTCluster of an existing VPC.
 func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
-	claimant := adoption.Claimant{Kind: o.Owner.Kind, Object: o.object, Decided: f.decided.owners[o.object.GetUID()].take()}
+	claimant := adoption.Claimant{Kind: o.Owner.Kind, Object: o.object, Decided: f.decided.owners[o.object.GetUID()].Take}
 	if o.plane != nil {
 		claimant.Want = adoption.OfControlPlane(o.plane, o.Cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)

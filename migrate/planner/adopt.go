@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate
+package planner
 
 import (
 	"fmt"
@@ -32,6 +32,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
+
+	"github.com/capt-provider/capt/migrate"
 )
 
 // maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
@@ -70,7 +72,7 @@ func evidenceFor(o *owner) (found []string) {
 
 // applySteps make the WorkspaceTemplateApply know its Workspace and its owner. That it retains what it made is said where the older
 // CAPT knew it otherwise, or not at all.
-func (f *fleet) applySteps(o *owner) ([]Step, error) {
+func (f *fleet) applySteps(o *owner) ([]migrate.Step, error) {
 	var c change
 	apply := o.apply
 	if apply.Spec.WorkspaceName == "" && o.live != nil {
@@ -153,7 +155,7 @@ func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
 }
 
 // ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what the older CAPT wrote as its endpoint.
-func (f *fleet) ownerSteps(o *owner) ([]Step, error) {
+func (f *fleet) ownerSteps(o *owner) ([]migrate.Step, error) {
 	if o.Owner.Kind == kindApply {
 		return nil, nil
 	}
@@ -191,7 +193,7 @@ func (f *fleet) grant(o *owner) {
 }
 
 // grantSteps let namespaces use the templates that they have used all along.
-func (f *fleet) grantSteps() (steps []Step, findings []Finding, err error) {
+func (f *fleet) grantSteps() (steps []migrate.Step, findings []migrate.Finding, err error) {
 	keys := slices.SortedFunc(maps.Keys(f.grants), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
 		template, namespaces := f.templates[key], f.grants[key]
@@ -208,7 +210,7 @@ func (f *fleet) grantSteps() (steps []Step, findings []Finding, err error) {
 			c.replace("/spec/allowedNamespaces/names", before.Names, namespaces)
 		}
 		if len(namespaces) > maxAllowedNamespaces {
-			findings = append(findings, Finding{Severity: Blocked, Reason: ReasonTooManyGrants, Object: Ref(kindTemplate, template), Message: fmt.Sprintf(
+			findings = append(findings, migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyGrants, Object: migrate.Ref(kindTemplate, template), Message: fmt.Sprintf(
 				"%d namespaces use it, and spec.allowedNamespaces.names holds at most %d. Permit them with spec.allowedNamespaces.selector, or \"*\", and plan again", len(namespaces), maxAllowedNamespaces)})
 			continue
 		}
@@ -217,7 +219,7 @@ func (f *fleet) grantSteps() (steps []Step, findings []Finding, err error) {
 			return nil, nil, err
 		}
 		steps = append(steps, made...)
-		findings = append(findings, Finding{Severity: Warning, Reason: ReasonSharedTemplate, Object: Ref(kindTemplate, template), Message: fmt.Sprintf(
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonSharedTemplate, Object: migrate.Ref(kindTemplate, template), Message: fmt.Sprintf(
 			"it is used from other namespaces, and gets spec.allowedNamespaces for them: %s", listed(f.grants[key]))})
 	}
 	return steps, findings, nil

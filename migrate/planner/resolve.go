@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate
+package planner
 
 import (
 	"fmt"
@@ -28,6 +28,8 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+
+	"github.com/capt-provider/capt/migrate"
 )
 
 // Reasons of findings.
@@ -74,15 +76,15 @@ func (f *fleet) resolve() error {
 
 func (f *fleet) resolveOwner(o *owner) error {
 	if decision := f.decided.owners[o.object.GetUID()]; decision.Skip {
-		o.State = OwnerSkipped
-		o.find(Skipped, ReasonSkipped, "left as it is, as decided. "+decision.Reason)
+		o.State = migrate.OwnerSkipped
+		o.find(migrate.Skipped, ReasonSkipped, "left as it is, as decided. "+decision.Reason)
 		return nil
 	}
 	if stop := f.unclear(o); stop {
 		return nil
 	}
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
-	o.WorkspaceTemplateApply = ptr.To(Ref(kindApply, o.apply))
+	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
 	if o.live != nil {
 		o.Workspace = workspaceRef(o.live)
 	}
@@ -104,13 +106,13 @@ func (f *fleet) finish(o *owner) error {
 		return err
 	}
 	if o.State == "" {
-		o.State = Adopted
+		o.State = migrate.Adopted
 		if len(o.steps) > 0 {
-			o.State = Adoptable
+			o.State = migrate.Adoptable
 		}
 	}
 	if o.Paused && len(o.steps) > 0 {
-		o.find(Warning, ReasonPaused, "it, or its Cluster, is paused: it is adopted all the same, and the manager leaves it alone until it is no longer paused")
+		o.find(migrate.Warning, ReasonPaused, "it, or its Cluster, is paused: it is adopted all the same, and the manager leaves it alone until it is no longer paused")
 	}
 	return nil
 }
@@ -132,14 +134,14 @@ func (f *fleet) unclear(o *owner) bool {
 	case o.apply != nil:
 		return false
 	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
-		o.State = NothingToAdopt
+		o.State = migrate.NothingToAdopt
 	case f.built(o):
 		o.block(ReasonNotFound, "it was built, but nothing speaks for any WorkspaceTemplateApply: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup, "+skipHint)
 	case f.perhapsBuilt(o):
 		o.ambiguous(ReasonSeveral, "there is no sign that it was ever built, but what nobody owns is made from the template that it names. Say which one is its own with take: UID in --decisions, "+skipHint, f.candidates(o))
 	default:
-		o.State = NothingToAdopt
-		o.find(Warning, ReasonNeverBuilt, "there is no WorkspaceTemplateApply for it and no sign that it was ever built: the manager will build it when it starts")
+		o.State = migrate.NothingToAdopt
+		o.find(migrate.Warning, ReasonNeverBuilt, "there is no WorkspaceTemplateApply for it and no sign that it was ever built: the manager will build it when it starts")
 	}
 	return true
 }
@@ -199,11 +201,11 @@ func (f *fleet) built(o *owner) bool {
 }
 
 // candidates are the suspects, for a person to decide among.
-func (f *fleet) candidates(o *owner) []Candidate {
-	candidates := make([]Candidate, 0, len(o.match.Suspects))
+func (f *fleet) candidates(o *owner) []migrate.Candidate {
+	candidates := make([]migrate.Candidate, 0, len(o.match.Suspects))
 	for i := range o.match.Suspects {
 		suspect := &o.match.Suspects[i]
-		candidate := Candidate{Object: Ref(kindApply, suspect.Apply), Against: slices.Clone(suspect.Against)}
+		candidate := migrate.Candidate{Object: migrate.Ref(kindApply, suspect.Apply), Against: slices.Clone(suspect.Against)}
 		for _, evidence := range suspect.For {
 			candidate.For = append(candidate.For, string(evidence))
 		}
@@ -245,7 +247,7 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	if decision.BelongsTo == o.apply.UID || len(claims) < 2 && decision.BelongsTo == "" {
 		return false
 	}
-	var candidates []Candidate
+	var candidates []migrate.Candidate
 	for _, claim := range claims {
 		candidates = append(candidates, f.claimOn(claim, key))
 	}
@@ -259,8 +261,8 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 }
 
 // claimOn is one of several claims on a Workspace, with the evidence that only rendering gives.
-func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.NamespacedName) Candidate {
-	candidate := Candidate{Object: Ref(kindApply, apply)}
+func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.NamespacedName) migrate.Candidate {
+	candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply)}
 	if apply.Status.WorkspaceName == key.Name {
 		candidate.For = append(candidate.For, "its status names the Workspace")
 	} else {
@@ -290,8 +292,8 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 		o.retain = true
 		return false
 	case o.Owner.Kind == kindApply:
-		o.State = NothingToAdopt
-		o.find(Warning, ReasonWorkspaceMissing, fmt.Sprintf("its Workspace %s does not exist: it is left as it is, and the manager will say so. Delete it if nobody needs it", key.Name))
+		o.State = migrate.NothingToAdopt
+		o.find(migrate.Warning, ReasonWorkspaceMissing, fmt.Sprintf("its Workspace %s does not exist: it is left as it is, and the manager will say so. Delete it if nobody needs it", key.Name))
 	default:
 		o.block(ReasonWorkspaceMissing, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it anew. Restore the Workspace from a backup if it has built something, %s",
 			o.apply.Name, key.Name, skipHint))
@@ -323,7 +325,7 @@ func (f *fleet) findStandalone() {
 
 // standalone is a WorkspaceTemplateApply that stands for itself, with its role.
 func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
-	o := &owner{object: apply, apply: apply, OwnerReport: OwnerReport{Owner: Ref(kindApply, apply), Role: "made by a person"}}
+	o := &owner{object: apply, apply: apply, OwnerReport: migrate.OwnerReport{Owner: migrate.Ref(kindApply, apply), Role: "made by a person"}}
 	for _, ref := range apply.OwnerReferences {
 		if cluster := clusters[ref.UID]; cluster != "" {
 			o.Cluster = cluster
@@ -339,19 +341,19 @@ func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]st
 	return o
 }
 
-func (o *owner) find(severity Severity, reason, message string) *Finding {
-	o.findings = append(o.findings, Finding{Severity: severity, Reason: reason, Object: o.Owner, Message: strings.TrimSpace(message)})
+func (o *owner) find(severity migrate.Severity, reason, message string) *migrate.Finding {
+	o.findings = append(o.findings, migrate.Finding{Severity: severity, Reason: reason, Object: o.Owner, Message: strings.TrimSpace(message)})
 	return &o.findings[len(o.findings)-1]
 }
 
-func (o *owner) ambiguous(reason, message string, candidates []Candidate) *Finding {
-	o.State = OwnerAmbiguous
-	finding := o.find(Ambiguous, reason, message)
+func (o *owner) ambiguous(reason, message string, candidates []migrate.Candidate) *migrate.Finding {
+	o.State = migrate.OwnerAmbiguous
+	finding := o.find(migrate.Ambiguous, reason, message)
 	finding.Candidates = candidates
 	return finding
 }
 
-func (o *owner) block(reason, message string) *Finding {
-	o.State = OwnerBlocked
-	return o.find(Blocked, reason, message)
+func (o *owner) block(reason, message string) *migrate.Finding {
+	o.State = migrate.OwnerBlocked
+	return o.find(migrate.Blocked, reason, message)
 }

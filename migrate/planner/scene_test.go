@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate_test
+package planner_test
 
 import (
 	"testing"
@@ -35,6 +35,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -200,7 +201,7 @@ var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 func plan(t *testing.T, decisions *migrate.Decisions, scenes ...*scene) *migrate.Plan {
 	t.Helper()
-	plan, err := migrate.NewPlan(snapshot(t, scenes...), migrate.PlanOptions{
+	plan, err := planner.New(snapshot(t, scenes...), planner.Options{
 		Scope: migrate.ScopeAll, Decisions: decisions, Now: now, Lifetime: time.Hour,
 	})
 	require.NoError(t, err)

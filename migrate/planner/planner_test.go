@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate_test
+package planner_test
 
 import (
 	"bytes"
@@ -30,6 +30,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -262,7 +263,7 @@ func TestOnlyWhatSpeaksOfAnOlderVersionIsRewritten(t *testing.T) {
 	s := newScene("demo", "default").withWorkspaces(t)
 	fleet := snapshot(t, s)
 	fleet.Older[s.plane.UID] = false
-	got, err := migrate.NewPlan(fleet, migrate.PlanOptions{Scope: migrate.ScopeStorage, Now: now})
+	got, err := planner.New(fleet, planner.Options{Scope: migrate.ScopeStorage, Now: now})
 	require.NoError(t, err)
 	var kinds []string
 	for _, item := range got.Storage {
@@ -290,7 +291,7 @@ func TestEndpointsOnOneHostAreTwo(t *testing.T) {
 
 func TestADecisionAboutNothingIsAnError(t *testing.T) {
 	s := newScene("demo", "default").withWorkspaces(t)
-	_, err := migrate.NewPlan(snapshot(t, s), migrate.PlanOptions{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})
+	_, err := planner.New(snapshot(t, s), planner.Options{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "gone", Skip: true}}}})
 	require.ErrorContains(t, err, "gone")
 }
 
@@ -314,7 +315,7 @@ func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
 func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
 	s := newScene("demo", "default").withWorkspaces(t)
 	snapshot := snapshot(t, s)
-	first, err := migrate.NewPlan(snapshot, migrate.PlanOptions{Scope: migrate.ScopeAdopt, Now: now})
+	first, err := planner.New(snapshot, planner.Options{Scope: migrate.ScopeAdopt, Now: now})
 	require.NoError(t, err)
 	require.NotEmpty(t, first.Units)
 	for _, unit := range first.Units {
@@ -335,7 +336,7 @@ func TestAPlanOfWhatIsAdoptedIsEmpty(t *testing.T) {
 	builder.WithRecordedWorkspace(s.more[0])(s.vpc)
 	builder.WithRecordedWorkspace(s.more[1])(s.eks)
 	s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint()
-	again, err := migrate.NewPlan(snapshotAgain(t, s), migrate.PlanOptions{Scope: migrate.ScopeAdopt, Now: now})
+	again, err := planner.New(snapshotAgain(t, s), planner.Options{Scope: migrate.ScopeAdopt, Now: now})
 	require.NoError(t, err)
 	assert.True(t, again.Empty(), "%v", story(again))
 	assert.Empty(t, again.Findings)

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate
+package planner
 
 import (
 	"fmt"
@@ -24,34 +24,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/migrate"
 )
 
-// PlanOptions say what to plan.
-type PlanOptions struct {
-	Scope     Scope
-	Decisions *Decisions
+// Options say what to plan.
+type Options struct {
+	Scope     migrate.Scope
+	Decisions *migrate.Decisions
 	Now       time.Time
 	// Lifetime is how long the plan may be carried out.
 	Lifetime time.Duration
 }
 
-// NewPlan plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one
+// New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one
 // between owners, WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and not planned.
-func NewPlan(s *Snapshot, options PlanOptions) (*Plan, error) {
+func New(s *migrate.Snapshot, options Options) (*migrate.Plan, error) {
 	f := newFleet(s, options.Decisions)
 	if err := f.unknownDecisions(); err != nil {
 		return nil, err
 	}
-	plan := &Plan{
+	plan := &migrate.Plan{
 		ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Expires: metav1.NewTime(options.Now.Add(options.Lifetime)),
 		Scope: options.Scope, Namespace: s.Namespace,
 	}
-	if options.Scope != ScopeStorage {
+	if options.Scope != migrate.ScopeStorage {
 		if err := f.planAdoption(plan); err != nil {
 			return nil, err
 		}
 	}
-	if options.Scope != ScopeAdopt {
+	if options.Scope != migrate.ScopeAdopt {
 		plan.Storage = f.storage()
 	}
 	baseline, err := f.baseline()
@@ -65,7 +67,7 @@ func NewPlan(s *Snapshot, options PlanOptions) (*Plan, error) {
 	return plan, plan.Seal()
 }
 
-func (f *fleet) planAdoption(plan *Plan) error {
+func (f *fleet) planAdoption(plan *migrate.Plan) error {
 	if err := f.resolve(); err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func (f *fleet) planAdoption(plan *Plan) error {
 	for _, o := range f.sorted() {
 		plan.Findings = append(plan.Findings, o.findings...)
 		if len(o.steps) > 0 {
-			plan.Units = append(plan.Units, Unit{
+			plan.Units = append(plan.Units, migrate.Unit{
 				Owner: o.Owner, Cluster: o.Cluster, WorkspaceTemplateApply: o.WorkspaceTemplateApply, Workspace: o.Workspace,
 				Evidence: o.Evidence, Steps: o.steps,
 			})
@@ -88,14 +90,14 @@ func (f *fleet) planAdoption(plan *Plan) error {
 }
 
 // Inspect tells what there is, without decisions.
-func Inspect(s *Snapshot) (*Inspection, error) {
+func Inspect(s *migrate.Snapshot) (*migrate.Inspection, error) {
 	f := newFleet(s, nil)
 	if err := f.resolve(); err != nil {
 		return nil, err
 	}
-	inspection := &Inspection{
-		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Inspection"}, ClusterUID: s.ClusterUID,
-		Taken: metav1.NewTime(s.Taken), Namespace: s.Namespace, Counts: map[OwnerState]int{}, Owners: []OwnerReport{},
+	inspection := &migrate.Inspection{
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Inspection"}, ClusterUID: s.ClusterUID,
+		Taken: metav1.NewTime(s.Taken), Namespace: s.Namespace, Counts: map[migrate.OwnerState]int{}, Owners: []migrate.OwnerReport{},
 	}
 	for _, o := range f.sorted() {
 		inspection.Counts[o.State]++
@@ -133,12 +135,12 @@ func (f *fleet) unknownDecisions() error {
 }
 
 // endpoints tells of Clusters whose endpoint is the older CAPT's URL. CAPT writes no Cluster, and neither does captctl.
-func (f *fleet) endpoints() (findings []Finding) {
+func (f *fleet) endpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
 		if host := cluster.Spec.ControlPlaneEndpoint.Host; f.inScope(cluster) && strings.Contains(host, "://") && cluster.Spec.ControlPlaneRef.Kind == kindControlPlane {
-			ref := ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-			findings = append(findings, Finding{Severity: Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
+			ref := migrate.ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
+			findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
 				"its spec.controlPlaneEndpoint.host is %s, with which nobody can connect; it is Cluster API's, and left. Take the scheme away with kubectl when it suits you", host)})
 		}
 	}
@@ -147,16 +149,16 @@ func (f *fleet) endpoints() (findings []Finding) {
 
 // storage lists the objects in scope that still speak of an older version, in the order of Kinds. Which bytes are stored can not be
 // read; that is what finalize proves.
-func (f *fleet) storage() []StorageItem {
-	var items []StorageItem
-	for _, kind := range Kinds() {
+func (f *fleet) storage() []migrate.StorageItem {
+	var items []migrate.StorageItem
+	for _, kind := range migrate.Kinds() {
 		for _, object := range f.objects(kind.Kind) {
 			if !f.inScope(object) || !f.Older[object.GetUID()] {
 				continue
 			}
-			item := StorageItem{ObjectRef: Ref(kind.Kind, object)}
+			item := migrate.StorageItem{ObjectRef: migrate.Ref(kind.Kind, object)}
 			for _, ref := range object.GetOwnerReferences() {
-				if IsOlder(ref.APIVersion) {
+				if migrate.IsOlder(ref.APIVersion) {
 					item.OwnerReferences = object.GetOwnerReferences()
 				}
 			}
@@ -194,15 +196,15 @@ func objectsOf[T any, P interface {
 }
 
 // baseline is what must stay: the Workspaces of WorkspaceTemplateApplies in scope, whether planned or not, and these themselves.
-func (f *fleet) baseline() (Baseline, error) {
-	var baseline Baseline
+func (f *fleet) baseline() (migrate.Baseline, error) {
+	var baseline migrate.Baseline
 	taken := map[types.UID]bool{}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
 		if !f.inScope(apply) {
 			continue
 		}
-		baseline.WorkspaceTemplateApplies = append(baseline.WorkspaceTemplateApplies, Ref(kindApply, apply))
+		baseline.WorkspaceTemplateApplies = append(baseline.WorkspaceTemplateApplies, migrate.Ref(kindApply, apply))
 		live := f.workspaces[f.workspaceKey(apply)]
 		if live == nil || taken[live.GetUID()] {
 			continue
@@ -217,9 +219,9 @@ func (f *fleet) baseline() (Baseline, error) {
 	return baseline, nil
 }
 
-func baselineOf(live *unstructured.Unstructured) (BaselineItem, error) {
-	hash, err := WorkspaceHash(live)
-	return BaselineItem{ObjectRef: *workspaceRef(live), Generation: live.GetGeneration(), Hash: hash}, err
+func baselineOf(live *unstructured.Unstructured) (migrate.BaselineItem, error) {
+	hash, err := migrate.WorkspaceHash(live)
+	return migrate.BaselineItem{ObjectRef: *workspaceRef(live), Generation: live.GetGeneration(), Hash: hash}, err
 }
 
 // listed is a list for people, which may be long.

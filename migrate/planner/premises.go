@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate
+package planner
 
 import (
 	"cmp"
@@ -23,10 +23,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
 )
 
 // premises are what the render gate looked at for the units of a plan, but for what steps have preconditions for.
-func (f *fleet) premises(plan *Plan) ([]Premise, error) {
+func (f *fleet) premises(plan *migrate.Plan) ([]migrate.Premise, error) {
 	seen := map[types.UID]bool{}
 	steps := slices.Clone(plan.Grants)
 	for _, unit := range plan.Units {
@@ -35,7 +37,7 @@ func (f *fleet) premises(plan *Plan) ([]Premise, error) {
 	for i := range steps {
 		seen[steps[i].Object.UID] = seen[steps[i].Object.UID] || steps[i].Precondition.Hash != ""
 	}
-	var found []Premise
+	var found []migrate.Premise
 	for _, o := range f.sorted() {
 		if len(o.steps) == 0 {
 			continue
@@ -52,7 +54,7 @@ func (f *fleet) premises(plan *Plan) ([]Premise, error) {
 			found = append(found, premise)
 		}
 	}
-	slices.SortFunc(found, func(a, b Premise) int {
+	slices.SortFunc(found, func(a, b migrate.Premise) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return found, nil
@@ -70,11 +72,11 @@ func (f *fleet) restsOn(o *owner) (objects []client.Object) {
 	return objects
 }
 
-func (f *fleet) premise(object client.Object) (Premise, error) {
+func (f *fleet) premise(object client.Object) (migrate.Premise, error) {
 	raw, err := f.Raw[object.GetUID()].Object()
 	if err != nil {
-		return Premise{}, fmt.Errorf("reading %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+		return migrate.Premise{}, fmt.Errorf("reading %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	hash, err := ContentHash(raw)
-	return Premise{ObjectRef: Ref(raw.GetKind(), object), Hash: hash}, err
+	hash, err := migrate.ContentHash(raw)
+	return migrate.Premise{ObjectRef: migrate.Ref(raw.GetKind(), object), Hash: hash}, err
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package migrate_test
+package planner_test
 
 import (
 	"fmt"
@@ -24,10 +24,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
-// BenchmarkNewPlan plans for 1,000 clusters in one namespace, which is the worst case for the search of evidence.
-func BenchmarkNewPlan(b *testing.B) {
+// BenchmarkPlanner plans for 1,000 clusters in one namespace, which is the worst case for the search of evidence.
+func BenchmarkPlanner(b *testing.B) {
 	t := &testing.T{}
 	scenes := make([]*scene, 1000)
 	for i := range scenes {
@@ -36,7 +37,7 @@ func BenchmarkNewPlan(b *testing.B) {
 	fleet := snapshot(t, scenes...)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, err := migrate.NewPlan(fleet, migrate.PlanOptions{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
+		plan, err := planner.New(fleet, planner.Options{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
 		require.NoError(b, err)
 		require.Len(b, plan.Units, 2000)
 	}
