@@ -32,7 +32,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
-
 	"github.com/capt-provider/capt/migrate"
 )
 

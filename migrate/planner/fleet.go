@@ -34,7 +34,6 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-
 	"github.com/capt-provider/capt/migrate"
 )
 

@@ -28,7 +28,6 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-
 	"github.com/capt-provider/capt/migrate"
 )
 
