@@ -97,7 +97,7 @@ SLOW := captctl|migrate/(crash|crds|manual|reapply)
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests"
-	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|chaos|bench|$(SLOW))(/|$$)') | awk '!/\[no test files\]/ {print; fflush()}'
+	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | awk '!/\[no test files\]/ {print; fflush()}'
 
 .PHONY: test-e2e
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
@@ -117,8 +117,8 @@ test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for h
 test-slow: sandbox-binaries ## Run what would make "make test" too long: captctl as people use it, killed, and older manifests again.
 	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW))(/|$$)') | awk '!/\[no test files\]/ {print; fflush()}'
 
-.PHONY: test-crash
-test-crash: sandbox-binaries ## Kill captctl at every single API call of a migration; make test-slow does at each kind of call.
+.PHONY: chaos
+chaos: sandbox-binaries ## Kill captctl at every single API call of a migration; make test-slow does at each kind of call.
 	@CAPT_CRASH=all $(GO) test -count=1 -timeout 150m ./test/migrate/crash
 
 .PHONY: bench

@@ -45,6 +45,7 @@ const (
 	ReasonTooManyGrants    = "TooManyGrants"
 	ReasonCannotRender     = "CannotRender"
 	ReasonWouldChange      = "WouldChange"
+	ReasonFargateProfile   = "FargateProfile"
 	// ReasonWouldDestroyLater: nothing would change now, but more would be destroyed with the owner than before.
 	ReasonWouldDestroyLater = "WouldDestroyLater"
 	ReasonPaused            = "Paused"
@@ -129,7 +130,7 @@ func (f *fleet) unclear(o *owner) bool {
 	case o.match.Problem != "":
 		o.ambiguous(ReasonSeveral, o.match.Problem+". Say which one is its own with take: UID in --decisions, "+skipHint, f.candidates(o))
 	case f.ofProfile(o):
-		o.block(ReasonWouldChange, "it is that of a Fargate profile in spec of a CAPTControlPlane, which writes it when the manager starts, and captctl can not tell whether Terraform would run then. Take the profile out of spec until the migration is done, "+skipHint)
+		o.block(ReasonFargateProfile, "it is that of a Fargate profile in spec of a CAPTControlPlane, which writes it when the manager starts, and captctl can not tell whether Terraform would run then. Take the profile out of spec until the migration is done, "+skipHint)
 	case o.apply != nil:
 		return false
 	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
@@ -157,11 +158,12 @@ func (f *fleet) ofProfile(o *owner) bool {
 		}
 		for i := range other.plane.Spec.FargateProfiles {
 			profile := &other.plane.Spec.FargateProfiles[i]
-			name := adoption.OfProfile(other.Cluster, profile).SchemeName
-			if profile.WorkspaceTemplateApplyRef != nil {
-				name = profile.WorkspaceTemplateApplyRef.Name
-			}
-			if name == o.apply.Name {
+			switch ref := profile.WorkspaceTemplateApplyRef; {
+			case ref != nil && ref.Name == o.apply.Name:
+				return true
+			case ref == nil && other.Cluster == "" && profile.Name == o.apply.Spec.Variables[naming.ProfileVariable]:
+				return true // Its name will be known when its Cluster is.
+			case ref == nil && adoption.OfProfile(other.Cluster, profile).SchemeName == o.apply.Name:
 				return true
 			}
 		}
@@ -316,7 +318,8 @@ func (f *fleet) findStandalone() {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		if !spokenFor[apply.UID] && !adopted(apply) {
+		ours := apply.Labels[naming.TurnsLabel] != "" // This CAPT made it for a Fargate profile.
+		if !spokenFor[apply.UID] && !adopted(apply) && !ours {
 			f.owners = append(f.owners, standalone(apply, clusters))
 		}
 	}

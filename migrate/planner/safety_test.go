@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
@@ -118,10 +119,21 @@ func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	s.plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web"}}
 	got = story(plan(t, nil, s))
 	assert.NotContains(t, got, "WorkspaceTemplateApply demo-web-fargate-apply: demo-web-fargate-apply /spec/workspaceName")
-	assert.Contains(t, got, "Blocked WouldChange WorkspaceTemplateApply demo-web-fargate-apply")
+	assert.Contains(t, got, "Blocked FargateProfile WorkspaceTemplateApply demo-web-fargate-apply")
+
+	s.plane.OwnerReferences, s.plane.Labels = nil, nil
+	s.plane.Spec.FargateProfiles[0].Name = "web"
+	apply.Name = "by-hand"
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked FargateProfile WorkspaceTemplateApply by-hand", "of which Cluster it is, is not known yet")
 
 	s.plane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
-	assert.NotContains(t, story(plan(t, nil, s)), "Blocked WouldChange WorkspaceTemplateApply demo-web-fargate-apply")
+	assert.NotContains(t, story(plan(t, nil, s)), "Blocked FargateProfile WorkspaceTemplateApply by-hand")
+
+	s.plane.Spec.FargateProfiles = nil
+	apply.Labels = map[string]string{naming.TurnsLabel: naming.FargateTurns}
+	for _, line := range story(plan(t, nil, s)) {
+		assert.NotContains(t, line, "by-hand", "this CAPT made it")
+	}
 }
 
 // Two owner references of one UID are one too many: the API server would not merge them.

@@ -243,10 +243,11 @@ func oneToOne(ctx context.Context, w *world, c *Check) error {
 		}
 		claims[claim] = apply
 	}
-	if err := w.owned(ctx, c); err != nil {
+	owners, err := w.owned(ctx, c)
+	if err != nil {
 		return err
 	}
-	c.conclude(len(applies), "WorkspaceTemplateApplies", "each has a Workspace, and an owner, of its own",
+	c.conclude(len(applies)+owners, "objects", "each WorkspaceTemplateApply has a Workspace, and an owner, of its own",
 		"are claimed twice. Set deletionPolicy of one to Retain before you delete it, or the Workspace goes with it")
 	return nil
 }
@@ -270,13 +271,14 @@ func (w *world) claim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply
 }
 
 // owned looks for WorkspaceTemplateApplies to which two owners refer. If a person decided to leave one of them as it is, so it is.
-func (w *world) owned(ctx context.Context, c *Check) error {
+func (w *world) owned(ctx context.Context, c *Check) (looked int, err error) {
 	owners := map[types.NamespacedName]migrate.ObjectRef{}
 	for _, kind := range migrate.Kinds() {
 		if kind.Kind != "CAPTCluster" && kind.Kind != "CAPTControlPlane" {
 			continue
 		}
 		err := migrate.Each(ctx, w.reader, kind.GroupVersionKind, "", func(owner *unstructured.Unstructured) error {
+			looked++
 			ref := migrate.Ref(kind.Kind, owner)
 			for _, name := range referred(owner) {
 				key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
@@ -293,10 +295,10 @@ func (w *world) owned(ctx context.Context, c *Check) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return looked, err
 		}
 	}
-	return nil
+	return looked, nil
 }
 
 // left tells whether a person decided to leave an owner as it is.

@@ -131,12 +131,13 @@ func workspaceTemplateApplies(ctx context.Context, w *world, c *Check) error {
 			c.wrong(ref, "it was deleted and made again: its UID was %s, and is %s", ref.UID, uid)
 		}
 	}
-	owners := w.owners()
+	owners, looked := w.owners(), len(known)
 	for i := range applies {
 		apply := &applies[i]
 		if known[apply.UID] || w.plan.Namespace != "" && apply.Namespace != w.plan.Namespace {
 			continue
 		}
+		looked++
 		ref := migrate.Ref("WorkspaceTemplateApply", apply)
 		if owner := ownedByOneOf(apply, owners); owner != nil {
 			c.wrong(ref, "it was made for %s since the plan was; whatever it describes may be made a second time", owner)
@@ -144,7 +145,7 @@ func workspaceTemplateApplies(ctx context.Context, w *world, c *Check) error {
 		}
 		c.note(ref, "it was made since the plan was")
 	}
-	c.conclude(len(w.plan.Baseline.WorkspaceTemplateApplies), "WorkspaceTemplateApplies", "none went, and none was made for an owner that had one, or may have",
+	c.conclude(looked, "WorkspaceTemplateApplies", "none went, and none was made for an owner that the plan adopts or leaves alone",
 		"are not what they were")
 	return nil
 }

@@ -124,13 +124,17 @@ func Run(ctx context.Context, reader client.Reader, plan *migrate.Plan, o Option
 // Adopted returns a function for storage.Options that proves, each time it is called, that everything which a plan adopts is
 // adopted.
 func Adopted(reader client.Reader, plan *migrate.Plan) func(context.Context) error {
-	return func(ctx context.Context) error {
-		report, err := Run(ctx, reader, plan, Options{Adoption: true})
-		if migrate.OutcomeOf(err) == migrate.NotVerified { // Nobody is shown the report.
-			return migrate.NotVerified.Errorf("%s", report.failures())
-		}
-		return err
+	return func(ctx context.Context) error { return Prove(ctx, reader, plan, Options{Adoption: true}) }
+}
+
+// Prove is Run for those who do not show the report: the error of migrate.NotVerified tells the first object of each check that
+// failed.
+func Prove(ctx context.Context, reader client.Reader, plan *migrate.Plan, o Options) error {
+	report, err := Run(ctx, reader, plan, o)
+	if migrate.OutcomeOf(err) == migrate.NotVerified {
+		return migrate.NotVerified.Errorf("%s", report.failures())
 	}
+	return err
 }
 
 func (c check) wanted(scope migrate.Scope, o Options) bool {

@@ -93,7 +93,7 @@ type person struct {
 
 func (p *person) file(name string) string { return filepath.Join(p.folder, name) }
 
-// run runs a command as the user of captctl, and compares what a person sees at its end with a file. An empty name is of none.
+// run runs a command as the user of captctl, and compares what a person sees at its end with a file.
 func (p *person) run(name string, want migrate.Outcome, arguments ...string) {
 	p.Helper()
 	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
@@ -102,9 +102,6 @@ func (p *person) run(name string, want migrate.Outcome, arguments ...string) {
 	err := command.New("captctl", arguments, streams).ExecuteContext(p.Context())
 	p.Logf("%s: %v\n%s", line, err, stderr)
 	require.Equal(p, want, migrate.OutcomeOf(err), "%s: %v", line, err)
-	if name == "" {
-		return
-	}
 	printed := "$ " + line + "\n" + stdout.String()
 	if err != nil {
 		printed += cli.Line(err) + "\n"
@@ -116,7 +113,7 @@ var (
 	uids      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	moments   = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\dZ| UTC)`)
 	checksums = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
-	ages      = regexp.MustCompile(`\b\d+s ago`)
+	ages      = regexp.MustCompile(`\b(\d+[ms])+ ago`)
 	plans     = regexp.MustCompile(`(^|[^-0-9a-f])[0-9a-f]{12}\b`)
 )
 
@@ -127,6 +124,7 @@ func (p *person) golden(name, printed string) {
 	host, err := os.Hostname()
 	require.NoError(p, err)
 	numbers := map[string]string{}
+	printed = strings.ReplaceAll(printed, p.folder, "FOLDER")
 	printed = uids.ReplaceAllStringFunc(printed, func(uid string) string {
 		if numbers[uid] == "" {
 			numbers[uid] = fmt.Sprintf("00000000-0000-0000-0000-%012d", len(numbers)+1)
@@ -135,7 +133,6 @@ func (p *person) golden(name, printed string) {
 	})
 	printed = moments.ReplaceAllStringFunc(printed, func(at string) string { return regexp.MustCompile(`\d`).ReplaceAllString(at, "0") })
 	printed = checksums.ReplaceAllString(printed, strings.Repeat("0", 64))
-	printed = strings.ReplaceAll(printed, p.folder, "FOLDER")
 	printed = ages.ReplaceAllString(printed, "0s ago")
 	printed = strings.ReplaceAll(printed, " on "+host+";", " on HOST;")
 	printed = plans.ReplaceAllString(printed, "${1}000000000000")

@@ -72,7 +72,7 @@ func mergeWorkspace(t *testing.T, m *migrated, patch string) func() error {
 func TestAQuietWatchEndsWithALastLook(t *testing.T) {
 	m := newMigrated(t)
 	m.adopt(t)
-	report, err := watched(t, m, 2*time.Second, mergeWorkspace(t, m, `{"status":{"atProvider":{"checksum":"x"}}}`))
+	report, err := watched(t, m, 10*time.Second, mergeWorkspace(t, m, `{"status":{"atProvider":{"checksum":"x"}}}`))
 	require.NoError(t, err)
 	require.True(t, report.OK)
 }

@@ -21,8 +21,8 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -46,20 +46,20 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 	if captCluster.Spec.VPC.Template == nil || captCluster.Spec.WorkspaceTemplateApplyRef != nil {
 		return nil
 	}
-	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, captCluster, naming.VPCWorkspaceTemplateApply)
+	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, captCluster, adoption.OfCAPTCluster(captCluster, ""))
 	return err
 }
 
 // newReference refers to what the controller will make under the name of the naming scheme. There is none when that exists
 // already: whose it is, is for a person to say, and the controller asks (AdoptionRequired). Nor is there one beside anything that
 // the older CAPT left and nobody has, whatever its name: the controller knows the Cluster, and can tell whether this object may be
-// meant (adoption.Expectation.Orphan). Nor for an object whose name the API server has yet to make.
-func newReference(ctx context.Context, world validation.World, owner validation.Owner, scheme func(string) string) (*infrav1.WorkspaceTemplateApplyReference, error) {
-	if owner.GetName() == "" {
+// meant (adoption.Expectation.Orphan). Nor when the object says that it was built: it comes from a backup, and so may what was built
+// for it, under whatever name, a moment later. Nor for an object whose name the API server has yet to make.
+func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (*infrav1.WorkspaceTemplateApplyReference, error) {
+	if owner.GetName() == "" || want.Built != "" {
 		return nil, nil
 	}
-	name := scheme(owner.GetName())
-	apply, err := world.WorkspaceTemplateApply(ctx, key(owner.GetNamespace(), name))
+	apply, err := world.WorkspaceTemplateApply(ctx, key(owner.GetNamespace(), want.SchemeName))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func newReference(ctx context.Context, world validation.World, owner validation.
 	if orphaned, err := world.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
 		return nil, err
 	}
-	return &infrav1.WorkspaceTemplateApplyReference{Name: name}, nil
+	return &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
 }
 
 // keepReference puts a reference back that an update leaves out.

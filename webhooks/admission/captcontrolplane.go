@@ -21,9 +21,9 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -42,7 +42,7 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 	if controlPlane.Spec.WorkspaceTemplateApplyRef != nil || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
-	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, controlPlane, naming.ControlPlaneWorkspaceTemplateApply)
+	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, controlPlane, adoption.OfControlPlane(controlPlane, ""))
 	return err
 }
 

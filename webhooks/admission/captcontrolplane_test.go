@@ -64,6 +64,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 		"one that it could mean":   {[]client.Object{builder.WorkspaceTemplateApply("demo-eks-controlplane-apply")}, nil, ""},
 		"a person chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
+		"it was built once":        {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
 		"one the older CAPT left":  {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

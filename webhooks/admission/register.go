@@ -37,7 +37,8 @@ func SetupWebhookWithManager(ctx context.Context, mgr ctrl.Manager, namespace st
 	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("indexing what the webhooks look for: %w", err)
 	}
-	// A cached read may be a moment old. What decides what a new object becomes is read from the API server.
+	// A cached read may be a moment old. What decides what a new object becomes is read from the API server, but for what only an
+	// index can find (lookedUp): that is old when it matters.
 	cached := world{Reader: mgr.GetClient(), namespace: namespace, elsewhere: mgr.GetAPIReader()}
 	live := world{Reader: mgr.GetAPIReader()}
 	for _, setup := range []func(ctrl.Manager, world, world) error{

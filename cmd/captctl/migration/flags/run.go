@@ -137,8 +137,7 @@ func (r *Run) Execution(environment *cli.Environment, progress migrate.Progress,
 		OlderManagerRuns: func(ctx context.Context) (string, error) { return environment.OlderManagerRuns(ctx, checks) },
 		NewRewriter:      func(c client.Client) execute.Rewriter { return storage.NewRewriter(c) },
 		Verify: func(ctx context.Context, part *migrate.Plan) error {
-			_, err := verify.Run(ctx, connected, part, verify.Options{})
-			return err
+			return verify.Prove(ctx, connected, part, verify.Options{})
 		},
 	}, nil
 }
