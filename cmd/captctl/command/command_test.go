@@ -167,8 +167,11 @@ func TestAShellCompletesFlagsFromWhatThereIs(t *testing.T) {
 
 func TestWhatIsUnknownIsAnError(t *testing.T) {
 	for complaint, arguments := range map[string][]string{
-		`unknown command "inspct" for "captctl migrate"`:                                              {"migrate", "inspct"},
-		`unknown command "migrat" for "captctl"`:                                                      {"migrat"},
+		`unknown command "inspct" for "captctl migrate"; did you mean inspect?`:                       {"migrate", "inspct"},
+		`unknown command "migrat" for "captctl"; did you mean migrate?`:                               {"migrat"},
+		`unknown command "x" for "captctl"`:                                                           {"x"},
+		`do not fit "captctl migrate apply PLAN_FILE [flags]"; captctl migrate apply --help has exam`: {"migrate", "apply"},
+		`do not fit "captctl migrate manifests -f PATH [flags]"`:                                      {"migrate", "manifests", "a.yaml"},
 		"unknown flag: --al; captctl migrate inspect --help shows the flags":                          {"migrate", "inspect", "--al"},
 		`there is no output format "xml"; use one of table, wide, json, yaml`:                         {"version", "-o", "xml"},
 		`there is no scope "some"; use adopt, storage or all`:                                         {"migrate", "plan", "--scope", "some"},

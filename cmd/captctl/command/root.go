@@ -101,7 +101,33 @@ kubectl-capt it is a plugin: kubectl capt.`,
 	addFlags(root, environment)
 	root.AddCommand(migration.New(environment), newVersion(environment))
 	completeCompletion(root)
+	explainArguments(root)
 	return root
+}
+
+// explainArguments makes commands say how they are called when they are called otherwise.
+func explainArguments(command *cobra.Command) {
+	for _, below := range command.Commands() {
+		explainArguments(below)
+	}
+	takes := command.Args
+	if takes == nil {
+		return
+	}
+	command.SuggestionsMinimumDistance = 2
+	command.Args = func(command *cobra.Command, args []string) error {
+		err := takes(command, args)
+		switch {
+		case err == nil:
+			return nil
+		case !command.HasSubCommands():
+			return fmt.Errorf("these arguments do not fit %q; %s --help has examples", command.UseLine(), command.CommandPath())
+		}
+		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
+			return fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))
+		}
+		return err
+	}
 }
 
 func addFlags(root *cobra.Command, environment *cli.Environment) {
