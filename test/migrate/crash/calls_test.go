@@ -49,6 +49,12 @@ const (
 	renewalOfLock = "PUT leases " + renewal
 )
 
+// timed tells whether a run makes a call or not as it has time to: it renews the lock, and it saves how far it came not only at the
+// end of each phase, but every ten seconds, too.
+func (c call) timed() bool {
+	return c.kind == renewalOfLock || c.kind == "PUT configmaps" && c.number > 1
+}
+
 // keyOf is what tells a request from others, whatever their order.
 func keyOf(r *http.Request) string {
 	key := r.Method + " " + r.URL.RequestURI()

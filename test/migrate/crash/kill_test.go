@@ -75,7 +75,7 @@ func (s *story) goOn(i int) {
 // tries is how often a machine may be too slow for a short lease.
 const tries = 5
 
-// meet puts everything back, and lets the command meet its fate. A renewal need not come.
+// meet puts everything back, and lets the command meet its fate. What is timed need not come.
 func (s *story) meet(f fate) bool {
 	s.Helper()
 	for range tries {
@@ -90,7 +90,7 @@ func (s *story) meet(f fate) bool {
 		switch {
 		case err == nil:
 			return true
-		case errors.Is(err, errNotReached) && f.kind == renewalOfLock:
+		case errors.Is(err, errNotReached) && f.timed():
 			return false
 		case !errors.Is(err, errNotReached):
 			require.NoError(s, err, "%s %s", f.Moment, f.call)
