@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
@@ -157,18 +158,22 @@ func (f *fleet) ofProfile(o *owner) bool {
 			continue
 		}
 		for i := range other.plane.Spec.FargateProfiles {
-			profile := &other.plane.Spec.FargateProfiles[i]
-			switch ref := profile.WorkspaceTemplateApplyRef; {
-			case ref != nil && ref.Name == o.apply.Name:
-				return true
-			case ref == nil && other.Cluster == "" && profile.Name == o.apply.Spec.Variables[naming.ProfileVariable]:
-				return true // Its name will be known when its Cluster is.
-			case ref == nil && adoption.OfProfile(other.Cluster, profile).SchemeName == o.apply.Name:
+			if meansProfile(o.apply, other.Cluster, &other.plane.Spec.FargateProfiles[i]) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func meansProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
+	switch ref := profile.WorkspaceTemplateApplyRef; {
+	case ref != nil:
+		return ref.Name == apply.Name
+	case cluster == "": // Its name will be known when its Cluster is.
+		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
+	}
+	return adoption.OfProfile(cluster, profile).SchemeName == apply.Name
 }
 
 // perhapsBuilt looks for what would be an owner's if it said for which cluster it is: the cluster may be named in the template. The
