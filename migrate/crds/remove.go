@@ -283,23 +283,14 @@ func (r *run) deleteDefinition(ctx context.Context) error {
 // finishRemoval waits for a deletion that is under way, if all that it takes is exported.
 func (r *run) finishRemoval(ctx context.Context) error {
 	list, err := r.live(ctx)
+	if apierrors.IsNotFound(err) { // It went since it was read, and all objects with it.
+		return r.awaitRemoval(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	objects := list.Items
-	known := map[types.UID]bool{}
-	if r.saved != nil && r.saved.Definition.UID == r.definition.UID {
-		for _, object := range r.saved.Objects {
-			known[object.UID] = true
-		}
-	}
-	var unknown []string
-	for i := range objects {
-		if !known[objects[i].GetUID()] {
-			unknown = append(unknown, client.ObjectKeyFromObject(&objects[i]).String())
-		}
-	}
-	if len(unknown) > 0 {
+	if unknown := r.notExported(objects); len(unknown) > 0 {
 		r.tell(StepBlocked, false, unknown, "the definition is being deleted, and %s holds no export of these: save them with kubectl get -o yaml", r.options.Backup)
 		return fmt.Errorf("%s is being deleted, and these of its objects are not exported to %s: %s", definitionName, r.options.Backup, strings.Join(unknown, ", "))
 	}
@@ -315,6 +306,22 @@ func (r *run) finishRemoval(ctx context.Context) error {
 		return err
 	}
 	return r.awaitRemoval(ctx)
+}
+
+// notExported lists objects that are not in the export.
+func (r *run) notExported(objects []unstructured.Unstructured) (unknown []string) {
+	known := map[types.UID]bool{}
+	if r.saved != nil && r.saved.Definition.UID == r.definition.UID {
+		for _, object := range r.saved.Objects {
+			known[object.UID] = true
+		}
+	}
+	for i := range objects {
+		if !known[objects[i].GetUID()] {
+			unknown = append(unknown, client.ObjectKeyFromObject(&objects[i]).String())
+		}
+	}
+	return unknown
 }
 
 // awaitRemoval returns when the definition is gone.

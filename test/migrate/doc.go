@@ -34,7 +34,7 @@ limitations under the License.
 //	    test/migrate/crash: TestNothingComesOfKillingApply, TestNothingComesOfKillingRollback, TestNothingComesOfKillingFinalize
 //	    test/migrate: TestAMigrationThatStopsHalfWayIsTakenBack
 //	    migrate/execute: TestWhereverARunIsKilledAnotherOneEndsTheSame, TestARollbackThatIsKilledIsGoneOnWith
-//	    test/migrate/crds: TestARunThatIsKilledIsFinishedByTheNext
+//	    test/migrate/crds: TestARunThatIsKilledIsFinishedByTheNext, TestADefinitionThatGoesWhileItIsLookedAtIsGone
 //	5 of two runs at once one writes
 //	    test/migrate/crash: TestOfTwoRunsAtOnceOneWrites, TestARunThatWokeUpTooLateWritesNothing
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack

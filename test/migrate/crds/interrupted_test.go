@@ -29,10 +29,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/crds"
@@ -130,6 +134,38 @@ func TestARunThatIsKilledIsFinishedByTheNext(t *testing.T) {
 			f.requireRestored(t)
 		})
 	}
+}
+
+// TestADefinitionThatGoesWhileItIsLookedAtIsGone ends the deletion between a look at the definition and the look at its objects.
+func TestADefinitionThatGoesWhileItIsLookedAtIsGone(t *testing.T) {
+	f := newFleet(t)
+	holding := func(finalizers string) {
+		t.Helper()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[`+finalizers+`]}}`))
+		require.NoError(t, admin.Patch(t.Context(), older.DeepCopy(), patch))
+	}
+	holding(`"example.com/hold"`)
+	options := optionsOf(t, sandbox.Captctl)
+	options.Patience = time.Second
+	_, err := crds.Run(t.Context(), options)
+	require.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
+
+	ended, err := runUntil(t, same(t, options), &death{meanwhile: func(_ int, request *http.Request) {
+		if !strings.HasSuffix(request.URL.Path, "/captcontrolplanetemplates") {
+			return
+		}
+		holding("")
+		assert.Eventually(t, func() bool {
+			_, err := templates.List(t.Context(), metav1.ListOptions{})
+			return apierrors.IsNotFound(err)
+		}, patience, tick)
+	}})
+	require.True(t, ended)
+	require.NoError(t, err)
+	install(t, ours)
+	_, err = crds.Run(t.Context(), same(t, options))
+	require.NoError(t, err)
+	f.requireRestored(t)
 }
 
 // TestFilesOfARunThatWasKilled has the folder as a kill between its files leaves it.
