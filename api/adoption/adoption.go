@@ -117,7 +117,7 @@ func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTe
 // for, whatever its name: it is made from the same template, and for the same cluster, or does not say for which. People made
 // such ones by hand, and the reference to them may be lost.
 func (want Expectation) Orphan(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	if want.profile != "" || want.Template.Name == "" || !want.expects(apply) || metav1.GetControllerOf(apply) != nil || Unadopted(apply) == "" {
+	if want.profile != "" || want.Template.Name == "" || !want.expects(apply) || !Ownerless(apply) {
 		return false
 	}
 	cluster := apply.Spec.Variables[naming.ClusterVariable]

@@ -19,6 +19,7 @@ package adoption
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -40,4 +41,9 @@ func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
 		return apply.Status.WorkspaceName
 	}
 	return naming.LegacyWorkspace(apply.Name)
+}
+
+// Ownerless tells whether a WorkspaceTemplateApply is one of the older CAPT's that nobody has adopted and no controller owns.
+func Ownerless(apply *infrav1.WorkspaceTemplateApply) bool {
+	return Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil
 }

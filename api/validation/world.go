@@ -47,8 +47,7 @@ type World interface {
 	CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error)
 	// ReferrersTo lists the CAPTClusters and CAPTControlPlanes whose spec refers to a WorkspaceTemplateApply.
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
-	// Orphaned tells whether a namespace holds a WorkspaceTemplateApply of the older CAPT's that nobody has adopted and no
-	// controller owns.
+	// Orphaned tells whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
 	Orphaned(ctx context.Context, namespace string) (bool, error)
 	// Cluster of a name.
 	Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error)

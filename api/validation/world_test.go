@@ -123,7 +123,7 @@ func (w *fakeWorld) CAPTControlPlane(_ context.Context, key types.NamespacedName
 
 func (w *fakeWorld) Orphaned(_ context.Context, namespace string) (bool, error) {
 	for key, apply := range w.applies {
-		if key.Namespace == namespace && adoption.Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil {
+		if key.Namespace == namespace && adoption.Ownerless(apply) {
 			return true, w.look("Orphaned")
 		}
 	}

@@ -19,7 +19,6 @@ package admission
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,10 +47,10 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		return err
 	}
 	if err := index(ctx, indexer, orphanIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
-		if adoption.Unadopted(apply) == "" || metav1.GetControllerOf(apply) != nil {
-			return nil
+		if adoption.Ownerless(apply) {
+			return []string{orphan}
 		}
-		return []string{orphan}
+		return nil
 	}); err != nil {
 		return err
 	}
