@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -116,10 +117,10 @@ func hasNoReplicas(t *testing.T) {
 		require.Nil(t, version.Subresources.Scale, version.Name)
 	}
 	w := demoWorld(t)
-	owner := &clusterv1.Cluster{}
-	w.read(owner, demo)
-	require.Equal(t, &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.34.0"}}}, owner.Status.ControlPlane,
-		"Cluster API counts nothing")
+	counted := &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.34.0"}}}
+	owner := w.awaitCluster(demo, "Cluster API counts nothing, and knows the version", func(c *clusterv1.Cluster) bool {
+		return equality.Semantic.DeepEqual(counted, c.Status.ControlPlane)
+	})
 	for _, condition := range owner.Status.Conditions {
 		require.NotEqual(t, metav1.ConditionUnknown, condition.Status, "%s waits for replicas: %s", condition.Type, condition.Message)
 	}

@@ -41,7 +41,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // world is one test's namespace.
 type world struct {

@@ -43,7 +43,7 @@ import (
 
 const (
 	// patience is how long a test waits for what the API server does on its own, such as serving a new version.
-	patience = time.Minute
+	patience = 5 * time.Minute
 	// tick is how often it looks.
 	tick = 25 * time.Millisecond
 )

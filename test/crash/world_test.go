@@ -40,7 +40,7 @@ import (
 
 const (
 	// patience is how long one phase of a life may take, with a restart of the manager.
-	patience = time.Minute
+	patience = 5 * time.Minute
 	tick     = 20 * time.Millisecond
 	// silence is how long the manager's controllers must have had nothing to do.
 	silence = 200 * time.Millisecond

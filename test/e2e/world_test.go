@@ -40,7 +40,7 @@ const (
 	namespace = "default"
 	samples   = "../../config/samples/sandbox"
 	// patience is how long a story waits for one of its steps.
-	patience = 4 * time.Minute
+	patience = 5 * time.Minute
 )
 
 // world is a management cluster of one test.

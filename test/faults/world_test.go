@@ -44,7 +44,7 @@ import (
 
 const (
 	// patience is how long a test waits for what comes in a moment, on a machine that has much else to do.
-	patience = 4 * time.Minute
+	patience = 5 * time.Minute
 	// tick is how often it looks at the chronicle, which costs little.
 	tick = 50 * time.Millisecond
 	// slowTick is how often it looks at what is read anew each time: the API server, and files.

@@ -257,7 +257,7 @@ func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
 			w.apply(row.given...)
 			var said []string
 			// Webhooks see what was there before a moment later than the API server.
-			err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 				heard.take()
 				if err := w.dryRun(ctx, w.object(row.document)); err != nil {
 					return false, err

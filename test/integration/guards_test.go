@@ -97,11 +97,11 @@ func TestDeletedNamespaceTellsWhyItHangs(t *testing.T) {
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 	require.NoError(t, w.Delete(t.Context(), namespace))
-	w.awaitCondition(time.Minute, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.DeletingCondition, metav1.ConditionTrue,
+	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.DeletingCondition, metav1.ConditionTrue,
 		infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone")
-	w.awaitCondition(time.Minute, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.DeletingCondition, metav1.ConditionTrue,
+	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.DeletingCondition, metav1.ConditionTrue,
 		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, "namespace that is being deleted")
-	w.awaitCondition(time.Minute, &infrav1.CAPTCluster{}, "demo", infrav1.DeletingCondition, metav1.ConditionTrue,
+	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.DeletingCondition, metav1.ConditionTrue,
 		infrav1.WaitingForControlPlaneDeletionReason, "the VPC stays until")
 
 	// The way out that the message names.

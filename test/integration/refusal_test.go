@@ -60,7 +60,7 @@ func (w *world) refuses(document, field, says string) {
 	w.Helper()
 	object := w.object(document)
 	answer := "it is admitted"
-	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		err := w.dryRun(ctx, object)
 		if err == nil {
 			return false, nil

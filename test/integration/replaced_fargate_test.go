@@ -39,7 +39,7 @@ func (w *world) replace(manifest string) {
 	w.Helper()
 	require.NoError(w, sandbox.Build(w.Context(), os.Stderr, sandbox.Kubectl))
 	var answer []byte
-	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		kubectl := exec.CommandContext(ctx, shared.Binary(sandbox.Kubectl), "--kubeconfig", shared.Kubeconfig(), "--namespace", w.namespace, "replace", "-f", "-")
 		kubectl.Stdin = strings.NewReader(manifest)
 		var err error

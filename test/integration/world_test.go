@@ -37,9 +37,9 @@ import (
 
 const (
 	// patience is how long a test waits for what takes Terraform.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	// prompt is how soon a fault must be visible.
-	prompt = 10 * time.Second
+	prompt = time.Minute
 )
 
 // world is one test's namespace.

@@ -47,7 +47,7 @@ import (
 
 const (
 	// patience is how long a story waits for one of its steps, on a machine that has much else to do.
-	patience = 4 * time.Minute
+	patience = 5 * time.Minute
 	region   = "eu-central-1"
 	endpoint = "https://127.0.0.1:1"
 

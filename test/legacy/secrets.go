@@ -75,7 +75,7 @@ func (a *author) delete(object *unstructured.Unstructured) {
 
 // patience is how long a provider may take for a Workspace, and tick how often somebody looks.
 const (
-	patience = 4 * time.Minute
+	patience = 5 * time.Minute
 	tick     = 100 * time.Millisecond
 )
 

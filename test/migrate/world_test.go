@@ -44,7 +44,7 @@ import (
 
 const (
 	// patience is how long a story waits for one of its steps.
-	patience = 4 * time.Minute
+	patience = 5 * time.Minute
 	tick     = 50 * time.Millisecond
 )
 

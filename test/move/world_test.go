@@ -45,7 +45,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // The WorkspaceTemplateApplies that CAPT makes for the Cluster demo, and their Workspaces.
 const (

@@ -43,7 +43,7 @@ import (
 
 const (
 	// Patience is how long a test waits for what comes in a moment, on a machine that has much else to do.
-	Patience = 2 * time.Minute
+	Patience = 5 * time.Minute
 	// tick is how often it looks.
 	tick = 400 * time.Millisecond
 )

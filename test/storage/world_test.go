@@ -55,7 +55,7 @@ import (
 const (
 	root = "../.."
 	// patience is how long a test waits for what the API server does on its own, such as serving a new version.
-	patience = time.Minute
+	patience = 5 * time.Minute
 	tick     = 25 * time.Millisecond
 )
 

@@ -44,7 +44,7 @@ import (
 )
 
 // patience is how long a test waits for anything.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 // world is what one test has: the namespace of a tenant, that of another one, and what the other one keeps secret.
 type world struct {

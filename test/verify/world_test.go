@@ -41,7 +41,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 var (
 	shared *sandbox.Sandbox

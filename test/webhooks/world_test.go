@@ -38,7 +38,7 @@ import (
 
 const (
 	// patience is how long a test waits for what comes in a moment, on a machine that has other things to do.
-	patience = 30 * time.Second
+	patience = 5 * time.Minute
 	// poll is how often it looks.
 	poll = 50 * time.Millisecond
 )

@@ -38,7 +38,7 @@ import (
 
 const (
 	// patience is how long one run may take.
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 	tick     = 20 * time.Millisecond
 )
 

@@ -52,7 +52,7 @@ import (
 const (
 	definitionName = "captcontrolplanetemplates.controlplane.cluster.x-k8s.io"
 	// patience is how long a test waits for what the API server does on its own.
-	patience = time.Minute
+	patience = 5 * time.Minute
 	tick     = 25 * time.Millisecond
 )
 

@@ -64,9 +64,6 @@ func TestAFleetIsAdoptedAndTakenBack(t *testing.T) {
 		for i := range results {
 			options := w.options
 			options.JournalDir, options.BackupDir = t.TempDir(), filepath.Join(t.TempDir(), "backup")
-			if i == 0 {
-				w.options.BackupDir = options.BackupDir
-			}
 			group.Go(func() { results[i], errs[i] = execute.Apply(t.Context(), plan, options) })
 		}
 		group.Wait()

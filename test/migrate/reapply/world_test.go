@@ -50,7 +50,7 @@ import (
 )
 
 const (
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 	tick     = 100 * time.Millisecond
 )
 

@@ -28,7 +28,7 @@ func firstApplyFailed(s *subject) {
 	const summary = "cannot apply Terraform configuration: Terraform encountered an error. Summary: local-exec provisioner error"
 	// What failed may be in the state. Then the create is followed by updates, and Ready is still that of the create.
 	require.Contains(s, []string{"create failed: " + summary, "update failed: " + summary}, readable(failed.message))
-	require.Contains(s, s.history.now(), externalName+" "+createPending+" "+finalizer+" "+creating+" "+failure+" create failed")
+	s.history.untilShown(externalName + " " + createPending + " " + finalizer + " " + creating + " " + failure + " create failed")
 
 	s.free(apply)
 	s.untilRest("1")

@@ -17,9 +17,11 @@ limitations under the License.
 package conformance
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,18 +92,18 @@ func (h *history) untilEnd() []string {
 
 func (h *history) wait(condition func() bool) []string {
 	h.Helper()
-	require.Eventually(h, func() bool {
+	require.EventuallyWithT(h, func(t *assert.CollectT) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return condition()
+		require.True(t, condition(), "so far the Workspace showed %q", h.views)
 	}, patience, tick)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.views
+	return slices.Clone(h.views)
 }
 
-// now tells all views there were so far.
-func (h *history) now() []string {
+// untilShown waits until there was a view: a watch tells it later than a get does.
+func (h *history) untilShown(view string) {
 	h.Helper()
-	return h.wait(func() bool { return true })
+	h.wait(func() bool { return slices.Contains(h.views, view) })
 }

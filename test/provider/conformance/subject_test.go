@@ -39,7 +39,7 @@ import (
 )
 
 // patience bounds every wait: long, since several test binaries may share two cores.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // Conditions as they are shown.
 const (

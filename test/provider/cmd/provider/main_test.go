@@ -37,7 +37,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 const pending = "crossplane.io/external-create-pending"
 

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	patience = time.Minute
+	patience = 5 * time.Minute
 	tick     = 10 * time.Millisecond
 )
 

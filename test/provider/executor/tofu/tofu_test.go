@@ -299,7 +299,7 @@ resource "terraform_data" "a" {
 
 	dir := t.TempDir()
 	victim := exec.Command(os.Args[0], "-test.run=^TestKillingTheProviderKillsItsCommands$")
-	victim.Env = append(os.Environ(), role+"="+dir)
+	victim.Env = append(os.Environ(), role+"="+dir, "TMPDIR="+dir) // It can not clean up.
 	require.NoError(t, victim.Start())
 	t.Cleanup(func() { _ = victim.Process.Kill() })
 	waiting, tofu := pidIn(t, filepath.Join(dir, "waiting")), pidIn(t, filepath.Join(dir, "tofu"))
