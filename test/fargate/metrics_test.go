@@ -18,6 +18,7 @@ package fargate_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -64,33 +65,65 @@ func (w *world) durations() (created, deleted uint64) {
 	return count("capt_fargate_profile_creation_duration_seconds"), count("capt_fargate_profile_deletion_duration_seconds")
 }
 
+// awaitMeasured waits until the metrics are as wanted.
+func (w *world) awaitMeasured(created, deleted uint64, states map[string]float64) {
+	w.Helper()
+	require.EventuallyWithT(w, func(t *assert.CollectT) {
+		c, d := w.durations()
+		assert.Equal(t, []uint64{created, deleted}, []uint64{c, d}, "created and deleted")
+		assert.Equal(t, states, w.profilesByState())
+	}, stage.Patience, 100*time.Millisecond)
+}
+
+// awaitSeen waits until the manager has seen Terraform begin with a profile. What it has not seen it does not measure, and an
+// apply that takes no time can be over before it looks.
+func (w *world) awaitSeen(profile string) {
+	w.Helper()
+	w.Insist(func() string {
+		begun := &infrav1.WorkspaceTemplateApply{}
+		if !w.Exists(begun, apply(profile)) || begun.Status.StartedTime == nil {
+			return "Terraform has not begun with profile " + profile
+		}
+		return ""
+	})
+	looks := func() float64 {
+		return w.measured().By("controller_runtime_reconcile_total", "controller")["captcontrolplane"]
+	}
+	before := looks()
+	w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"metadata":{"annotations":{"example.com/seen":"`+profile+`"}}}`)
+	w.Insist(func() string {
+		if looks() <= before {
+			return "the manager has not looked at the control plane since"
+		}
+		return ""
+	})
+}
+
 // It runs alone, since the histograms are those of all clusters.
 func TestMetricsOfProfiles(t *testing.T) {
 	w := newWorld(t, "Namespaced")
 	created, deleted := w.durations()
-	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: quota}})
+	held := scripted.Script{Apply: scripted.Step{Hang: true}}
+	w.Play(apply("a"), held)
+	w.Play(apply("b"), held)
 	w.start("a", "b")
+	w.awaitSeen("a")
+	w.Play(apply("a"), scripted.Script{})
+	w.awaitSeen("b")
+	w.Play(apply("b"), scripted.Script{Apply: scripted.Step{Stderr: quota}})
 	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
-	assert.Equal(w, map[string]float64{"active": 2, "ready": 1, "failed": 1}, w.profilesByState())
-	now, _ := w.durations()
-	assert.Equal(w, created+1, now)
+	w.awaitMeasured(created+1, deleted, map[string]float64{"active": 2, "ready": 1, "failed": 1})
 
 	w.Play(apply("b"), scripted.Script{})
 	w.AwaitState(controlplanev1.StateReady, "")
-	assert.Equal(w, map[string]float64{"active": 2, "ready": 2, "failed": 0}, w.profilesByState())
-	now, _ = w.durations()
-	assert.Equal(w, created+2, now, "what failed first was created, too")
+	w.awaitMeasured(created+2, deleted, map[string]float64{"active": 2, "ready": 2, "failed": 0}) // What failed first was created, too.
 
 	w.User(controlPlane("a"))
 	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
 	w.AwaitState(controlplanev1.StateReady, "")
-	assert.Equal(w, map[string]float64{"active": 1, "ready": 1, "failed": 0}, w.profilesByState())
-	_, now = w.durations()
-	assert.Equal(w, deleted+1, now)
+	w.awaitMeasured(created+2, deleted+1, map[string]float64{"active": 1, "ready": 1, "failed": 0})
 
 	w.Remove(&clusterv1.Cluster{}, stage.Demo)
 	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
-	assert.Empty(w, w.profilesByState(), "nothing is told of what is gone")
-	_, now = w.durations()
-	assert.Equal(w, deleted+2, now)
+	w.awaitMeasured(created+2, deleted+2, map[string]float64{}) // Nothing is told of what is gone.
 }
