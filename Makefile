@@ -17,9 +17,10 @@ GO ?= go
 VERSION ?=
 LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION))
 
-# How tests are run. Packages below test/ start servers, and wait for them most of the time, so two run at a time.
+# How tests are run. Packages below test/ start servers, and wait for them for a good part of their time, so that three at a time
+# keep two processors busy.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
-SERVER_FLAGS ?= -count=1 -timeout 25m -p 2
+SERVER_FLAGS ?= -count=1 -timeout 25m -p 3
 FUZZ_TIME ?= 30s
 
 # Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so
