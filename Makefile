@@ -21,7 +21,13 @@ LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl
 # keep two processors busy.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
 SERVER_FLAGS ?= -count=1 -timeout 25m -p 3
+# RESULTS are those of packages that have any, as soon as they are there.
+RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
+
+# API servers do most of the work, a sixth of it collecting garbage, on machines that have more memory than processors. Benchmarks
+# measure without it.
+test-integration test-e2e test-slow chaos: export GOGC := 400
 
 # Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so
 # that another version never takes the place of the one that is asked for.
@@ -90,7 +96,7 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting and go.mod.
 .PHONY: test-unit
 test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
-	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | awk '!/\[no test files\]/ {print; fflush()}'
+	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
 # SLOW rooms of tests have a target of their own, since "make test" is to end within half an hour, with everything built before it.
 SLOW := captctl|migrate/(crash|crds|manual|reapply)
@@ -98,12 +104,12 @@ SLOW := captctl|migrate/(crash|crds|manual|reapply)
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests"
-	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | awk '!/\[no test files\]/ {print; fflush()}'
+	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: test-e2e
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.
 	@echo "== end-to-end tests"
-	@$(GO) test $(SERVER_FLAGS) ./test/e2e/... | awk '!/\[no test files\]/ {print; fflush()}'
+	@$(GO) test $(SERVER_FLAGS) ./test/e2e/... | $(RESULTS)
 
 .PHONY: test-long
 test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for how long.
@@ -116,7 +122,7 @@ test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for h
 
 .PHONY: test-slow
 test-slow: sandbox-binaries ## Run what would make "make test" too long: captctl as people use it, killed, and older manifests again.
-	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW))(/|$$)') | awk '!/\[no test files\]/ {print; fflush()}'
+	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: chaos
 chaos: sandbox-binaries ## Kill captctl at every single API call of a migration; make test-slow does at each kind of call.
@@ -124,7 +130,7 @@ chaos: sandbox-binaries ## Kill captctl at every single API call of a migration;
 
 .PHONY: bench
 bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> chooses among them.
-	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 150m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | awk '!/\[no test files\]/ && !/^ok .*\[no tests to run\]/ && !/^PASS$$/ {print; fflush()}'
+	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 150m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 
 ##@ Try
 

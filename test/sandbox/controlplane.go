@@ -127,7 +127,6 @@ func (s *Sandbox) apiServer() *component {
 			config, err := s.apiServerConfig()
 			return config.Args(), err
 		},
-		env:    apiserver.Env(),
 		health: s.healthURL("https", "apiserver", "/readyz"),
 	}
 }

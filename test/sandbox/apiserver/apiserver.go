@@ -119,10 +119,6 @@ func (c Config) Args() []string {
 	return append(args, c.Extra...)
 }
 
-// Env is added to the environment of the server. It does most of what a sandbox costs, a sixth of that for collecting garbage,
-// on machines that have more memory than processors.
-func Env() []string { return []string{"GOGC=400"} }
-
 // Client returns an HTTP client that trusts the server's authority. It has no identity: the health endpoints need none.
 func Client(bundle []byte) *http.Client {
 	pool := x509.NewCertPool()

@@ -120,7 +120,6 @@ func (s Server) run(ctx context.Context, sandbox *state.State, version string) e
 		Name: "kube-apiserver of " + s.Name,
 		Path: sandbox.Binaries[binaries.KubeAPIServer],
 		Args: config.Args(),
-		Env:  apiserver.Env(),
 		Log:  s.Log(),
 	})
 	if err != nil {
