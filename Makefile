@@ -25,8 +25,7 @@ SERVER_FLAGS ?= -count=1 -timeout 25m -p 3
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
 
-# API servers do most of the work, a sixth of it collecting garbage, on machines that have more memory than processors. Benchmarks
-# measure without it.
+# Servers of tests collect garbage less often: machines have more memory than processors. Benchmarks measure without it.
 test-integration test-e2e test-slow chaos: export GOGC := 400
 
 # Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so

@@ -17,7 +17,6 @@ limitations under the License.
 package contract_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -48,8 +47,6 @@ type world struct {
 	*testing.T
 	client.Client
 	namespace string
-	// patience is how long to wait; 0 is patience.
-	patience time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -137,7 +134,7 @@ func (w *world) delete(object client.Object, name string) {
 func (w *world) await(object client.Object, name string, want func() string) {
 	w.Helper()
 	lack := "it was not read yet"
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, cmp.Or(w.patience, patience), true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		if err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, object); err != nil {
 			if ctx.Err() == nil { // When time is up, what was missing before is more to the point.
 				lack = err.Error()
@@ -176,9 +173,7 @@ func (w *world) awaitTrue(object engine.Object, name, conditionType string) {
 // provisioned, which is too early, and for the second time half a minute later.
 func (w *world) awaitAvailable(name string) {
 	w.Helper()
-	longer := *w
-	longer.patience = 2 * patience
-	longer.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.ClusterAvailableCondition)
+	w.awaitTrue(&clusterv1.Cluster{}, name, clusterv1.ClusterAvailableCondition)
 }
 
 // awaitCluster waits until the Cluster is as wanted.

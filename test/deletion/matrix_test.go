@@ -140,22 +140,20 @@ func (c *cell) awaitTold() {
 // when all of it has ended by itself: when the control plane has, the VPC may still be held up.
 func (c *cell) awaitToldOrGone() bool {
 	c.Helper()
-	queue := []*told{c.column.told(c.row)}
-	if c.row.held {
-		queue = append(queue, c.column.told(row{}))
-	}
-	c.Insist(func() string {
-		lack := c.Lacks(queue[0].object, queue[0].name, queue[0].condition, metav1.ConditionTrue, queue[0].reason, queue[0].message)
-		if lack == "" || c.Exists(queue[0].object, queue[0].name) {
+	for _, r := range []row{c.row, {}} {
+		told, isTold := c.column.told(r), false
+		c.Insist(func() string {
+			lack := c.Lacks(told.object, told.name, told.condition, metav1.ConditionTrue, told.reason, told.message)
+			if isTold = lack == ""; isTold || !c.Exists(told.object, told.name) {
+				return ""
+			}
 			return lack
+		})
+		if isTold {
+			return true
 		}
-		queue = queue[1:]
-		if len(queue) == 0 {
-			return ""
-		}
-		return "what goes first is gone, and the next was not looked at yet"
-	})
-	return len(queue) > 0
+	}
+	return false
 }
 
 // requireLed proves that who looks at the Cluster is led to the object that says what stands in the way.

@@ -112,13 +112,11 @@ func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
 		require.Nil(t, w.workspace("unclaimed"))
 	}
 	for _, w := range worlds {
-		w.patience = claimPatience + patience
 		for _, name := range []string{"one", "two"} {
 			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "not yet claimed by provider-terraform", "look whether it runs", "--max-reconcile-rate")
 			require.Len(t, w.writes(name), 1)
 		}
 		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
-		w.patience = patience
 	}
 	require.NoError(t, deprived.StartComponent(t.Context(), sandbox.Provider))
 	for _, w := range worlds {

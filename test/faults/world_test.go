@@ -60,8 +60,6 @@ type world struct {
 	scope     terraform.Scope
 	// written are the versions of what the test itself wrote: the chronicle may be a moment late.
 	written map[types.UID]uint64
-	// patience is how long the test waits.
-	patience time.Duration
 }
 
 func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
@@ -70,7 +68,7 @@ func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
 	require.NoError(t, err)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	require.NoError(t, cl.Create(t.Context(), namespace))
-	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, patience: patience}
+	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}}
 }
 
 // withEachProvider runs a test with everything that a Workspace may be carried out by: a provider from v1 on, in either scope,
@@ -210,7 +208,7 @@ func (w *world) workspace(name string) *unstructured.Unstructured {
 func (w *world) insist(every time.Duration, lack func() string) {
 	w.Helper()
 	missing := ""
-	err := wait.PollUntilContextTimeout(w.Context(), every, w.patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.Context(), every, patience, true, func(context.Context) (bool, error) {
 		missing = lack()
 		return missing == "", nil
 	})

@@ -39,7 +39,7 @@ const (
 	// patience is how long a test waits for what takes Terraform.
 	patience = 5 * time.Minute
 	// prompt is how soon a fault must be visible.
-	prompt = time.Minute
+	prompt = 10 * time.Second
 )
 
 // world is one test's namespace.

@@ -54,7 +54,7 @@ func startsWhileNobodyConverts(t *testing.T, args []string) {
 	require.True(t, failsToConvert(err, k), "%v", err)
 
 	f.start(args...)
-	eventually(t, 2*patience, func() error {
+	eventually(t, patience, func() error {
 		return w.Create(t.Context(), k.object(k.current, w.namespace, "new"), client.DryRunAll)
 	})
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current)))

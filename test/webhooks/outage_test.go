@@ -290,5 +290,5 @@ func (w *world) everythingWorks() {
 		require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(object), empty(k.legacy)), k.current.Kind)
 	})
 	// The API server's memory in v1beta1 is filled again, with longer and longer pauses between the attempts.
-	eventually(w.T, 2*patience, func() error { return w.readLegacy(kinds()[0]) })
+	eventually(w.T, patience, func() error { return w.readLegacy(kinds()[0]) })
 }

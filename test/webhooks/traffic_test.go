@@ -169,7 +169,7 @@ func (tr *traffic) count() int {
 func (tr *traffic) goOn(t *testing.T) {
 	t.Helper()
 	from := tr.count()
-	eventually(t, 2*patience, func() error {
+	eventually(t, patience, func() error {
 		if more := tr.count() - from; more < many {
 			return fmt.Errorf("only %d more requests were answered", more)
 		}
