@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs checks what the documentation claims about the code.
+package docs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// safetyRules is the number of rules that docs/threats.md lists.
+const safetyRules = 28
+
+var (
+	declared = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+	named    = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+)
+
+// testsOfRepository returns the names of all tests below the root of the repository.
+func testsOfRepository(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "bin" || strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".."):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		source, err := os.ReadFile(path) //nolint:gosec // A path below the repository.
+		for _, match := range declared.FindAllSubmatch(source, -1) {
+			found[string(match[1])] = true
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return found
+}
+
+func threats(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("threats.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestEveryTestThatTheThreatsNameExists(t *testing.T) {
+	exists := testsOfRepository(t)
+	names := named.FindAllStringSubmatch(threats(t), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		assert.True(t, exists[name[1]], "docs/threats.md names %s, which does not exist", name[1])
+	}
+}
+
+func TestEverySafetyRuleIsInTheThreatsWithItsTest(t *testing.T) {
+	text, exists := threats(t), testsOfRepository(t)
+	for rule := 1; rule <= safetyRules; rule++ {
+		assert.Regexp(t, regexp.MustCompile(fmt.Sprintf("(?m)^\\| %d \\|.*`TestSafety%02d[A-Za-z0-9]+`", rule, rule)), text,
+			"safety rule %d has no row that names its test", rule)
+	}
+	for name := range exists {
+		if strings.HasPrefix(name, "TestSafety") {
+			assert.Contains(t, text, "`"+name+"`", "docs/threats.md does not name this test")
+		}
+	}
+}
+
+// A cell without a test must say that it is not covered, or that the combination does not exist.
+func TestEveryCellOfTheMatrixIsCoveredOrSaysThatItIsNot(t *testing.T) {
+	_, matrices, found := strings.Cut(threats(t), "\n## The matrix\n")
+	require.True(t, found)
+	matrices, _, _ = strings.Cut(matrices, "\n## Not covered\n")
+	rows := 0
+	for line := range strings.Lines(matrices) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| |") || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i, cell := range cells[1:] {
+			covered := named.MatchString(cell) || strings.Contains(cell, "not covered") || strings.TrimSpace(cell) == "–"
+			assert.True(t, covered, "row %q, column %d: %q names no test and does not say that it is not covered", strings.TrimSpace(cells[0]), i+1, cell)
+		}
+		rows++
+	}
+	assert.GreaterOrEqual(t, rows, 15)
+}
