@@ -39,10 +39,22 @@ const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"
 // name of the Workspace. clusterctl move and backups take annotations along, but no status.
 const ExternalNameAnnotation = "capt.cluster.x-k8s.io/external-name"
 
-// AllowDeleteAnnotation with the value "true" lets a user delete a WorkspaceTemplateApply that an owner has. Without it,
-// the API server refuses (config/policy): what Terraform made would be gone, and the owner would want it anew. The owner's
-// own deletion does not need it.
+// AllowDeleteAnnotation with the value "true" allows a deletion that the policies of the API server (config/policy) refuse: of a
+// WorkspaceTemplateApply that has an owner, of a Workspace with a claim, of a definition of CAPT, or of a namespace that holds
+// objects of CAPT. CAPT's own deletions do not need it.
 const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
+
+// PolicyLabel says which rule a ValidatingAdmissionPolicyBinding is for, whatever an installation names it.
+const PolicyLabel = "capt.cluster.x-k8s.io/policy"
+
+// GuardGroup, GuardResource and the verbs are no API: they are a right by which policies and webhooks recognize the manager. Its
+// ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that those who may do everything are not taken for it.
+const (
+	GuardGroup        = "capt.cluster.x-k8s.io"
+	GuardResource     = "guards"
+	GuardVerb         = "bypass"
+	GuardWildcardVerb = "bypass-by-wildcard"
+)
 
 // NotedByAnnotation on a WorkspaceTemplateApply is the UID of the one that noted ExternalNameAnnotation. After a move or a
 // restore it is another one than the object has.

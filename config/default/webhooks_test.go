@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,7 +81,6 @@ func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook)
 
 func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 	i := load(t)
-	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
 	mutating := webhooks(t, i, "MutatingWebhookConfiguration", "mutate")
 	validating := webhooks(t, i, "ValidatingWebhookConfiguration", "validate")
 	assert.ElementsMatch(t, []string{"CAPTCluster", "CAPTControlPlane", "WorkspaceTemplate", "WorkspaceTemplateApply"}, slices.Collect(maps.Keys(mutating)))
@@ -97,27 +96,74 @@ func TestWebhooksNeverStandInTheWayOfDeletionOrOfOthers(t *testing.T) {
 			assert.Equal(t, []string{"v1"}, webhook.AdmissionReviewVersions)
 			require.Len(t, webhook.MatchConditions, 2)
 			assert.Equal(t, "!has(object.metadata.deletionTimestamp)", webhook.MatchConditions[0].Expression)
-			assert.Equal(t, "request.userInfo.username != 'system:serviceaccount:"+account.Namespace+":"+account.Name+"'", webhook.MatchConditions[1].Expression)
+			assert.Equal(t, notByCAPT(t, i), webhook.MatchConditions[1].Expression)
 			assert.Nil(t, webhook.NamespaceSelector, "no namespace is exempt")
 			assert.Nil(t, webhook.ObjectSelector)
 		})
 	}
 }
 
+// notByCAPT is the expression by which the policies recognize the manager; all use the same.
+func notByCAPT(t *testing.T, i installation) string {
+	t.Helper()
+	return policy(t, i, "capt-delete-through-the-owner").Spec.MatchConditions[0].Expression
+}
+
+// The manager's ClusterRole has the right by which it is recognized, no other role has it, and nothing has the right that only
+// those have who may do everything.
+func TestTheManagerIsRecognizedByARight(t *testing.T) {
+	i := load(t)
+	expression := notByCAPT(t, i)
+	for _, name := range []string{naming.GuardGroup, naming.GuardResource, naming.GuardVerb, naming.GuardWildcardVerb} {
+		assert.Contains(t, expression, "'"+name+"'")
+	}
+	for _, role := range all[rbacv1.ClusterRole](t, i, "ClusterRole") {
+		assert.Equal(t, role.Name == "capt-manager-role", allows(role.Rules, naming.GuardGroup, naming.GuardResource, naming.GuardVerb), role.Name)
+		assert.False(t, allows(role.Rules, naming.GuardGroup, naming.GuardResource, naming.GuardWildcardVerb), role.Name)
+	}
+	for _, object := range i.objects {
+		if object.GetKind() != "ServiceAccount" && !strings.HasSuffix(object.GetKind(), "RoleBinding") {
+			content, err := object.MarshalJSON()
+			require.NoError(t, err)
+			assert.NotContains(t, string(content), "system:serviceaccount:capt", "%s %s names the account", object.GetKind(), object.GetName())
+		}
+	}
+}
+
 func TestPoliciesHoldEverywhere(t *testing.T) {
 	i := load(t)
-	bound := map[string]bool{}
+	bindings := map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, binding := range all[admissionv1.ValidatingAdmissionPolicyBinding](t, i, "ValidatingAdmissionPolicyBinding") {
-		bound[binding.Spec.PolicyName] = true
+		bindings[binding.Spec.PolicyName] = binding
 		assert.Equal(t, []admissionv1.ValidationAction{admissionv1.Deny}, binding.Spec.ValidationActions)
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 3)
+	require.Len(t, policies, 8)
 	for _, policy := range policies {
-		assert.True(t, bound[policy.Name], policy.Name)
-		assert.Equal(t, admissionv1.Fail, *policy.Spec.FailurePolicy)
-		assert.Nil(t, policy.Spec.ParamKind, "parameters could be missing")
+		binding := bindings[policy.Name]
+		require.NotNil(t, binding, policy.Name)
+		if policy.Spec.ParamKind == nil {
+			assert.Equal(t, admissionv1.Fail, *policy.Spec.FailurePolicy, policy.Name)
+			assert.Nil(t, binding.Spec.ParamRef, policy.Name)
+			continue
+		}
+		// Its parameters are the objects of a namespace: without any, or while they cannot be read, it refuses nothing.
+		assert.Equal(t, admissionv1.Ignore, *policy.Spec.FailurePolicy, policy.Name)
+		assert.Equal(t, []string{"namespaces"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
+		assert.Equal(t, admissionv1.AllowAction, *binding.Spec.ParamRef.ParameterNotFoundAction)
+		assert.Empty(t, binding.Spec.ParamRef.Namespace, "that of the request")
+	}
+}
+
+func TestDefinitionsAreGuardedByName(t *testing.T) {
+	i := load(t)
+	names := policy(t, i, "capt-keep-definitions").Spec.MatchConstraints.ResourceRules[0].ResourceNames
+	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {
+		assert.Contains(t, names, definition.Name)
+	}
+	for _, machines := range []string{"captmachines", "captmachinesets", "captmachinedeployments", "captmachinetemplates"} {
+		assert.Contains(t, names, machines+"."+infrav1.GroupVersion.Group, "a kind of CAPT v0.3")
 	}
 }
 
@@ -135,10 +181,12 @@ func policy(t *testing.T, i installation, name string) *admissionv1.ValidatingAd
 
 func TestTheDeletePolicyNamesWhatExists(t *testing.T) {
 	i := load(t)
+	workspaces := policy(t, i, "capt-delete-workspaces-through-capt")
 	policy := policy(t, i, "capt-delete-through-the-owner")
-	account := one[corev1.ServiceAccount](t, i, "ServiceAccount")
-	assert.Contains(t, policy.Spec.MatchConditions[0].Expression, "'system:serviceaccount:"+account.Namespace+":"+account.Name+"'")
-	assert.Contains(t, policy.Spec.MatchConditions[2].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
+	assert.Equal(t, policy.Spec.MatchConditions, workspaces.Spec.MatchConditions[:4], "the same are exempt")
+	assert.Contains(t, workspaces.Spec.MatchConditions[4].Expression, "'"+naming.ClaimAnnotation+"'")
+	assert.Contains(t, workspaces.Spec.Variables[0].Expression, "'"+naming.AllowDeleteAnnotation+"'")
+	assert.Contains(t, policy.Spec.MatchConditions[3].Expression, "'"+clusterctlv1.DeleteForMoveAnnotation+"'")
 	assert.Contains(t, policy.Spec.Variables[1].Expression, "'"+naming.AllowDeleteAnnotation+"'")
 	assert.Contains(t, policy.Spec.Validations[0].MessageExpression, naming.AllowDeleteAnnotation)
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -33,6 +34,8 @@ import (
 	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
 // Object is a custom resource with conditions.
@@ -50,6 +53,8 @@ type Steps[O Object, F any] struct {
 	Act func(ctx context.Context, obj O, facts *F) error
 	// Status computes the whole status from the facts. It is pure but for the status of obj, which it replaces.
 	Status func(obj O, facts *F)
+	// Summary is the condition that shows a refused write; Ready when it is empty.
+	Summary string
 	// Told lists the conditions whose transitions become events, in the order in which they are told: those that tell the
 	// story, not each of its details.
 	Told []string
@@ -116,6 +121,7 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	}
 	before := obj.DeepCopyObject().(O)
 	steps.Status(obj, facts)
+	reportRefusal(obj, cmp.Or(steps.Summary, infrav1.ReadyCondition), actErr)
 	if err := finish(ctx, e, before, obj, steps); err != nil {
 		// The error of the action is the one a person needs, and a status that could not be written is tried again with it; but not
 		// when the action is content to wait.

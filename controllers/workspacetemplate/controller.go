@@ -47,6 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Observe:  r.observe,
 		Act:      r.act,
 		Status:   status,
+		Summary:  infrav1.ValidCondition,
 		Told:     []string{infrav1.ValidCondition, infrav1.DeletingCondition},
 		Warnings: warning,
 	})

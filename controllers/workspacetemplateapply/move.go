@@ -33,7 +33,6 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
@@ -78,16 +77,18 @@ func (r *Reconciler) observeMove(ctx context.Context, apply *infrav1.WorkspaceTe
 	return err
 }
 
-// movePolicy is the policy of config/policy for Workspaces that are moved. Between clusterctl's writes a Workspace has neither its
-// external name nor its finalizer, and without the policy a provider that still runs would make or destroy something.
-const movePolicy = "capt-moved-workspaces"
+// movePolicy is the label of the policy of config/policy for Workspaces that are moved. Between clusterctl's writes a Workspace has
+// neither its external name nor its finalizer, and without the policy a provider that still runs would create or destroy something.
+var movePolicy = client.MatchingLabels{naming.PolicyLabel: "moved-workspaces"}
 
-// unguarded tells whether the policy is missing.
+// unguarded reports whether the policy is missing.
 func (r *Reconciler) unguarded(ctx context.Context) (bool, error) {
-	binding := &metav1.PartialObjectMetadata{}
-	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
-	found, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Name: movePolicy}, binding)
-	return found == nil, err
+	bindings := &metav1.PartialObjectMetadataList{}
+	bindings.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBindingList"))
+	if err := r.Uncached.List(ctx, bindings, movePolicy); err != nil {
+		return false, fmt.Errorf("looking for the policy that guards a move: %w", err)
+	}
+	return len(bindings.Items) == 0, nil
 }
 
 // decidePaused is what may be done to a paused object: nothing but to let it be moved.
@@ -147,7 +148,7 @@ func (f *Facts) unmovable(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.Ownership != workspace.Owned:
 		return conflict(f).Message
 	case f.Unguarded:
-		return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s is not installed, which keeps provider-terraform away from what is moved; install all of CAPT's manifests", movePolicy)
+		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces is not installed, which keeps provider-terraform away from what is moved; install all of CAPT's manifests"
 	case f.Block == untilByHand:
 		return fmt.Sprintf("Workspace %s is cluster-wide, and clusterctl can not move it; move it by hand, see docs/move.md", f.Name)
 	case f.Block == untilLabelled:

@@ -296,7 +296,7 @@ func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
 // The policy is part of CAPT's manifests, and somebody may have installed others.
 func TestAMoveWaitsForThePolicyThatGuardsIt(t *testing.T) {
 	w := atRest(t, moved...)
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: movePolicy}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicy}}
 	require.NoError(t, w.client.Delete(context.Background(), binding))
 	w.pause(true)
 	w.mustReconcile("demo-vpc")

@@ -59,7 +59,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: movePolicy}})
+	objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicy}})
 	w := &world{T: t, recorder: events.NewFakeRecorder(32)}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)

@@ -104,7 +104,9 @@ func (c *cell) delete() {
 	c.Helper()
 	c.deleted = time.Now()
 	if c.column.namespace {
-		require.NoError(c, c.Delete(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace}}))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace}}
+		require.NoError(c, sandbox.AllowDelete(c.Context(), c.Client, namespace))
+		require.NoError(c, c.Delete(c.Context(), namespace))
 		return
 	}
 	c.Remove(&clusterv1.Cluster{}, stage.Demo, c.column.options...)

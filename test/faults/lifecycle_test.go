@@ -38,7 +38,7 @@ func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
 		first := w.awaitReady("demo", before)
 		w.play("demo", scripted.Script{Destroy: scripted.Step{Hang: true}})
 
-		w.remove(w.newWorkspace("demo"))
+		w.removeAllowed(w.newWorkspace("demo"))
 		w.awaitOperation("demo", scripted.Destroy, 1)
 		dying := w.awaitNotReady("demo", infrav1.WorkspaceDeletingReason, "the Workspace was deleted, and Terraform destroys what it made")
 		require.Equal(w, uid(first), uid(dying))
@@ -63,7 +63,7 @@ func TestARetainedWorkspaceThatWasDeletedByHandIsNotMadeAgain(t *testing.T) {
 	inBothScopes(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
 		w.awaitReady("demo", before)
-		w.remove(w.newWorkspace("demo"))
+		w.removeAllowed(w.newWorkspace("demo"))
 		w.awaitNotReady("demo", infrav1.WorkspaceNotFoundReason, "not made again; set the policy to Delete to have it made again")
 		require.Len(w, w.writes("demo"), 1)
 		w.requireWorkspaces(1, "demo")
@@ -96,7 +96,7 @@ func (w *world) replace(name string, annotations map[string]string) *unstructure
 	w.Helper()
 	w.editApply(name, pauseApply)
 	w.await(name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
-	w.remove(w.newWorkspace(name))
+	w.removeAllowed(w.newWorkspace(name))
 	w.insist(slowTick, func() string {
 		if w.workspace(name) == nil {
 			return ""

@@ -193,7 +193,9 @@ func TestWhatGoesWithItsNamespaceIsDestroyedOneAtATime(t *testing.T) {
 	for _, name := range profiles {
 		w.awaitReady(name, before)
 	}
-	w.remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	require.NoError(t, sandbox.AllowDelete(t.Context(), w.Client, namespace))
+	w.remove(namespace)
 	for _, name := range profiles {
 		w.awaitGone(name)
 	}

@@ -157,6 +157,13 @@ func (w *world) remove(object client.Object) {
 	require.NoError(w, client.IgnoreNotFound(w.Delete(w.Context(), object)))
 }
 
+// removeAllowed deletes a Workspace that CAPT's policy guards.
+func (w *world) removeAllowed(object client.Object) {
+	w.Helper()
+	w.patch(object, `{"metadata":{"annotations":{"`+naming.AllowDeleteAnnotation+`":"true"}}}`)
+	w.remove(object)
+}
+
 func (w *world) removeApply(name string) {
 	w.Helper()
 	w.remove(&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}})

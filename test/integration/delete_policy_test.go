@@ -70,11 +70,11 @@ func (w *world) annotate(object client.Object, key, value string) {
 	require.NoError(w, w.Patch(w.Context(), object, patch))
 }
 
-// as is a client of another user, with all rights.
-func as(t *testing.T, user string) client.Client {
+// as is a client of another user.
+func as(t *testing.T, user string, groups ...string) client.Client {
 	t.Helper()
 	config := shared.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	c, err := client.New(config, client.Options{Scheme: controllers.Scheme()})
 	require.NoError(t, err)
 	return c
@@ -137,7 +137,11 @@ func TestThoseWhoCleanUpMayDelete(t *testing.T) {
 		sandbox.ClusterAPIUser:                                           false,
 		sandbox.AdminUser:                                                false,
 	} {
-		err := as(t, user).Delete(t.Context(), apply.DeepCopy(), client.DryRunAll)
+		groups := []string{"system:masters"}
+		if user == sandbox.ManagerUser {
+			groups = nil // The manager is recognized by the right that it has, not by its name.
+		}
+		err := as(t, user, groups...).Delete(t.Context(), apply.DeepCopy(), client.DryRunAll)
 		if may {
 			require.NoError(t, err, user)
 		} else {
@@ -161,6 +165,7 @@ func TestANamespaceTakesWhatIsInIt(t *testing.T) {
 	w := newWorld(t)
 	w.vpcOwned()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	require.NoError(t, sandbox.AllowDelete(t.Context(), w.Client, namespace))
 	require.NoError(t, w.Delete(t.Context(), namespace))
 	w.awaitGone(namespace, w.namespace)
 }

@@ -30,6 +30,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 // What must never happen to somebody's cluster.
@@ -96,6 +97,7 @@ func TestDeletedNamespaceTellsWhyItHangs(t *testing.T) {
 	w.awaitReady("demo")
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	require.NoError(t, sandbox.AllowDelete(t.Context(), w.Client, namespace))
 	require.NoError(t, w.Delete(t.Context(), namespace))
 	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.DeletingCondition, metav1.ConditionTrue,
 		infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone")

@@ -29,6 +29,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 func (w *world) awaitReady(name string) {
@@ -192,6 +193,7 @@ func TestDeletedWorkspaceIsMadeAgain(t *testing.T) {
 	w.apply(vpcTemplate(), cluster("demo"), captCluster("demo"))
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason)
 	before := w.workspace("demo-vpc")
+	require.NoError(t, sandbox.AllowDelete(t.Context(), w.Client, before))
 	require.NoError(t, w.Delete(t.Context(), before))
 
 	apply := &infrav1.WorkspaceTemplateApply{}

@@ -18,6 +18,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -98,7 +99,7 @@ func (s *Sandbox) InstallWebhooks(ctx context.Context, port int) error {
 // captSet reads what users of CAPT install. With a port, its webhooks are served there; without one nobody converts, and
 // the stored version of each kind is the only one.
 func (s *Sandbox) captSet(port string) (manifests.Set, error) {
-	objects, err := manifests.Load(filepath.Join(s.root, "config", "default"))
+	objects, err := s.captObjects()
 	if err != nil {
 		return manifests.Set{}, err
 	}
@@ -110,6 +111,32 @@ func (s *Sandbox) captSet(port string) (manifests.Set, error) {
 		return manifests.Set{}, err
 	}
 	return set, manifests.WithoutConversion(set.Definitions)
+}
+
+func (s *Sandbox) captObjects() ([]*unstructured.Unstructured, error) {
+	if s.options.Installation != "" {
+		return manifests.Load(s.options.Installation)
+	}
+	return manifests.Load(filepath.Join(s.root, "config", "default"))
+}
+
+// InstalledManagerUser is the user as whom the manager runs: ManagerUser unless Options.Installation names another.
+func (s *Sandbox) InstalledManagerUser() (string, error) {
+	user, _, err := s.managerUser()
+	return user, err
+}
+
+func (s *Sandbox) managerUser() (user, namespace string, err error) {
+	objects, err := s.captObjects()
+	if err != nil {
+		return "", "", err
+	}
+	for _, object := range objects {
+		if object.GetKind() == "ServiceAccount" {
+			return "system:serviceaccount:" + object.GetNamespace() + ":" + object.GetName(), object.GetNamespace(), nil
+		}
+	}
+	return "", "", errors.New("no ServiceAccount is installed")
 }
 
 // clusterRoleBinding gives a user a ClusterRole of the same name.

@@ -18,6 +18,7 @@ package sandbox
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -27,16 +28,23 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/pki"
 )
 
-// identities are who the components are. Groups are those a ServiceAccount of the namespace would be in.
-var identities = map[string]struct {
+type identity struct {
 	user   string
 	groups []string
-}{
+}
+
+// groupsOf are the groups that a ServiceAccount of a namespace is in.
+func groupsOf(namespace string) []string {
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace}
+}
+
+// identities are who the components are.
+var identities = map[string]identity{
 	admin:                 {AdminUser, []string{"system:masters"}},
 	KubeControllerManager: {"system:kube-controller-manager", nil},
-	ClusterAPI:            {ClusterAPIUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ClusterAPINamespace}},
-	Manager:               {ManagerUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ManagerNamespace}},
-	Provider:              {ProviderUser, []string{"system:serviceaccounts", "system:serviceaccounts:" + ProviderNamespace}},
+	ClusterAPI:            {ClusterAPIUser, groupsOf(ClusterAPINamespace)},
+	Manager:               {ManagerUser, groupsOf(ManagerNamespace)},
+	Provider:              {ProviderUser, groupsOf(ProviderNamespace)},
 	Captctl:               {CaptctlUser, nil},
 	Reader:                {ReaderUser, nil},
 }
@@ -79,6 +87,14 @@ func (s *Sandbox) makeCertificates(context.Context) error {
 func (s *Sandbox) writeKubeconfigs(server string) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "kubeconfigs"), 0o700); err != nil {
 		return err
+	}
+	identities := maps.Clone(identities)
+	if s.options.Installation != "" {
+		user, namespace, err := s.managerUser()
+		if err != nil {
+			return err
+		}
+		identities[Manager] = identity{user, groupsOf(namespace)}
 	}
 	for name, identity := range identities {
 		certificate, err := s.authority.Client(identity.user, identity.groups...)

@@ -54,6 +54,9 @@ type Options struct {
 	Fsync bool
 	// NoCRDs leaves the definitions of CAPT and of workspaces out, for tests that install others first.
 	NoCRDs bool
+	// Installation is the folder of a kustomization that installs CAPT; the default is config/default. The manager is the one
+	// ServiceAccount in it.
+	Installation string
 	// Manifests lists more files and folders to install: definitions, namespaces and access rules.
 	Manifests []string
 

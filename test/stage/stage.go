@@ -53,8 +53,8 @@ type Stage struct {
 }
 
 // Run starts a stage, runs the tests of a package on it, and returns the exit code for TestMain. Whatever the tests were
-// about, CAPT must not have written a Cluster in any of them.
-func Run(m *testing.M, into **Stage) int {
+// about, CAPT must not have written a Cluster in any of them. The sandbox is as most tests want it, but for the changes.
+func Run(m *testing.M, into **Stage, change ...func(*sandbox.Options)) int {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,7 +66,7 @@ func Run(m *testing.M, into **Stage) int {
 		return complain("Preparing the tests", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	s, err := start(ctx, dir)
+	s, err := start(ctx, dir, change)
 	if err != nil {
 		return complain("Starting the sandbox", err)
 	}
@@ -91,13 +91,17 @@ func complain(what string, err error) int {
 	return 1
 }
 
-func start(ctx context.Context, dir string) (*Stage, error) {
+func start(ctx context.Context, dir string, change []func(*sandbox.Options)) (*Stage, error) {
 	s := &Stage{Scripts: scripted.At(filepath.Join(dir, "scripts"))}
-	var err error
-	s.Sandbox, err = sandbox.Start(ctx, sandbox.Options{
+	options := sandbox.Options{
 		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Provider: true, Manager: true, AuditPolicy: []byte(auditPolicy),
 		ProviderArgs: []string{"--executor=scripted", "--script-dir=" + filepath.Join(dir, "scripts"), "--max-reconcile-rate=50"},
-	})
+	}
+	for _, apply := range change {
+		apply(&options)
+	}
+	var err error
+	s.Sandbox, err = sandbox.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +127,11 @@ rules:
 
 // clustersWritten returns an error when CAPT has written, or tried to write, a Cluster.
 func (s *Stage) clustersWritten() error {
-	events, err := s.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Group: "cluster.x-k8s.io"})
+	user, err := s.InstalledManagerUser()
+	if err != nil {
+		return err
+	}
+	events, err := s.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Group: "cluster.x-k8s.io"})
 	if err == nil && len(events) > 0 {
 		err = fmt.Errorf("CAPT writes what is Cluster API's: %s %s", events[0].Verb, events[0].RequestURI)
 	}

@@ -155,6 +155,7 @@ func stillThere(object client.Object, err error) error {
 func (w *world) namespaceIsDeleted(name string) {
 	w.each(name, "free-", func(_ kind, object *unstructured.Unstructured) { w.release(object) })
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	require.NoError(w, sandbox.AllowDelete(w.Context(), w, namespace))
 	require.NoError(w, w.Delete(w.Context(), namespace))
 	eventually(w.T, patience, func() error {
 		return stillThere(namespace, w.Get(w.Context(), client.ObjectKeyFromObject(namespace), namespace))

@@ -128,6 +128,8 @@ const (
 	ReferenceConflictReason = "ReferenceConflict"
 	// ApplyRefusedReason: the API server refused the WorkspaceTemplateApply.
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
+	// WriteRefusedReason: the API server refused a write of CAPT.
+	WriteRefusedReason = "WriteRefused"
 	// WorkspaceScopeConflictReason: the template makes Workspaces of another scope than the one that is there.
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
 	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
@@ -155,7 +157,7 @@ func NeedsPerson(reason string) bool {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, VPCIDMissingReason:
+		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason:
 		return true
 	}
 	return false

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
+)
+
+// refusedCodes are the answers of an API server that does not accept a write, and will not before something else has changed.
+var refusedCodes = []int32{
+	http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+}
+
+// refused returns the part of an error that the API server answered to a write that it refuses, with what was written; nil when it
+// refused none. What cannot be created because the namespace is being deleted is refused for a reason that ends by itself.
+func refused(err error) (error, apierrors.APIStatus) {
+	switch e := err.(type) { //nolint:errorlint // Each error of the tree is looked at by itself.
+	case apierrors.APIStatus:
+		if slices.Contains(refusedCodes, e.Status().Code) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return err, e
+		}
+	case interface{ Unwrap() error }:
+		if found, answer := refused(e.Unwrap()); found != nil {
+			return err, answer
+		}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			if found, answer := refused(part); found != nil {
+				return found, answer
+			}
+		}
+	}
+	return nil, nil
+}
+
+// reportRefusal makes a refused write visible: in the condition Deleting of an object that is being deleted, otherwise in the
+// condition that sums the object up. A condition that has the answer of the API server already has the better words.
+func reportRefusal(obj Object, summary string, actErr error) {
+	err, answer := refused(actErr)
+	if err == nil {
+		return
+	}
+	message := "The API server refused what CAPT wrote (" + failure.OneLine(err.Error()) +
+		"). Change what refused it, such as an admission policy, a webhook, a quota, or the rights of CAPT's account; CAPT tries again"
+	if !obj.GetDeletionTimestamp().IsZero() {
+		Set(obj, True(infrav1.DeletingCondition, infrav1.WriteRefusedReason, message))
+		if conditions.Has(obj, infrav1.ReadyCondition) {
+			Set(obj, False(infrav1.ReadyCondition, infrav1.DeletingReason, message))
+		}
+		return
+	}
+	text := answer.Status().Message
+	reported := func(c metav1.Condition) bool {
+		return c.Status != metav1.ConditionTrue && (strings.Contains(c.Message, text) || strings.Contains(c.Message, failure.OneLine(text)))
+	}
+	switch {
+	case slices.ContainsFunc(obj.GetConditions(), reported):
+	case summary == infrav1.ReadyCondition:
+		Set(obj, False(summary, infrav1.WriteRefusedReason, message))
+	default:
+		Set(obj, Unknown(summary, infrav1.WriteRefusedReason, message))
+	}
+}

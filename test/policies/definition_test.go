@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+// olderDefinition is a definition of a kind that only CAPT v0.3 has, or another one.
+func olderDefinition(kind, plural, group string) *apiextensionsv1.CustomResourceDefinition {
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group}}
+	definition.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: group, Scope: apiextensionsv1.NamespaceScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1beta1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+		}},
+	}
+	return definition
+}
+
+func definitions(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	objects, err := manifests.Load("../../config/crd")
+	require.NoError(t, err)
+	for _, object := range objects {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, administrator(t).Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition))
+		found = append(found, definition)
+	}
+	require.Len(t, found, 6)
+	return found
+}
+
+func TestSafety07DefinitionsAreNotDeleted(t *testing.T) {
+	t.Parallel()
+	for _, definition := range definitions(t) {
+		err := refused(t, func(ctx context.Context) error {
+			return administrator(t).Delete(ctx, definition.DeepCopy(), client.DryRunAll)
+		})
+		for _, part := range []string{definition.Name, definition.Spec.Names.Kind, naming.AllowDeleteAnnotation + ` to "true"`} {
+			require.ErrorContains(t, err, part)
+		}
+		output, err := kubectl(t, "delete", "crd", "--wait=false", definition.Name)
+		require.Error(t, err, output)
+		require.Contains(t, output, "(Forbidden)")
+	}
+	err := as(t, "system:kube-controller-manager", "system:masters").Delete(t.Context(), definitions(t)[0], client.DryRunAll)
+	require.True(t, apierrors.IsForbidden(err), "no one deletes a definition on behalf of others")
+
+	// What kubectl delete -f and helm uninstall do with the manifests.
+	objects, err := manifests.Load(installation)
+	require.NoError(t, err)
+	var all []byte
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" {
+			document, err := yaml.Marshal(object.Object)
+			require.NoError(t, err)
+			all = append(append(all, "---\n"...), document...)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "definitions.yaml")
+	require.NoError(t, os.WriteFile(file, all, 0o600))
+	output, err := kubectl(t, "delete", "--wait=false", "-f", file)
+	require.Error(t, err, output)
+	require.Len(t, definitions(t), 6)
+	for _, definition := range definitions(t) {
+		require.Nil(t, definition.DeletionTimestamp, definition.Name)
+	}
+}
+
+func TestDefinitionsOfCAPTv03AreGuarded(t *testing.T) {
+	t.Parallel()
+	definition := olderDefinition("CaptMachine", "captmachines", "infrastructure.cluster.x-k8s.io")
+	require.NoError(t, administrator(t).Create(t.Context(), definition))
+	refused(t, func(ctx context.Context) error {
+		return administrator(t).Delete(ctx, definition.DeepCopy(), client.DryRunAll)
+	})
+	named := client.Preconditions{UID: ptr.To(definition.UID)}
+	require.True(t, apierrors.IsForbidden(administrator(t).Delete(t.Context(), definition.DeepCopy(), named, client.DryRunAll)))
+
+	allow(t, definition, "false")
+	require.True(t, apierrors.IsForbidden(administrator(t).Delete(t.Context(), definition.DeepCopy())))
+	output, err := kubectl(t, "annotate", "crd", definition.Name, "--overwrite", naming.AllowDeleteAnnotation+"=true")
+	require.NoError(t, err, output)
+	output, err = kubectl(t, "delete", "crd", definition.Name)
+	require.NoError(t, err, output)
+}
+
+func TestDefinitionsOfOthersAreDeletedFreely(t *testing.T) {
+	t.Parallel()
+	refused(t, func(ctx context.Context) error {
+		return administrator(t).Delete(ctx, definitions(t)[0], client.DryRunAll)
+	})
+	for _, group := range []string{"example.com", "infrastructure.cluster.x-k8s.io"} {
+		definition := olderDefinition("Somewhat", "somewhats", group)
+		require.NoError(t, administrator(t).Create(t.Context(), definition))
+		require.NoError(t, administrator(t).Delete(t.Context(), definition), group)
+	}
+}

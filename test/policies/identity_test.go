@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// build creates a Cluster and waits until it is Ready.
+func build(t *testing.T, scope terraform.Scope) *stage.World {
+	t.Helper()
+	w := shared.NewWorld(t, scope)
+	w.User(w.Everything()...)
+	w.AwaitState(controlplanev1.StateReady, "")
+	return w
+}
+
+func (p probe) delete(ctx context.Context) error {
+	return p.client.Delete(ctx, p.object.DeepCopyObject().(client.Object), client.DryRunAll)
+}
+
+// probe asks whether a client may delete an object.
+type probe struct {
+	client client.Client
+	object client.Object
+}
+
+// The manager's account has another name and another namespace than in config/default.
+func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
+	t.Parallel()
+	manager, err := shared.InstalledManagerUser()
+	require.NoError(t, err)
+	require.Equal(t, "system:serviceaccount:elsewhere:my-capt-manager", manager)
+
+	w := build(t, terraform.ScopeNamespaced)
+	vpc := &infrav1.WorkspaceTemplateApply{}
+	require.True(t, w.Exists(vpc, stage.VPC))
+	workspace := w.Workspace(stage.VPC)
+	require.NotNil(t, workspace)
+	for _, object := range []client.Object{vpc, workspace} {
+		refused(t, probe{shared.API, object}.delete)
+		require.NoError(t, probe{as(t, manager), object}.delete(t.Context()), "CAPT itself")
+		require.True(t, apierrors.IsForbidden(probe{as(t, sandbox.ManagerUser, "system:masters"), object}.delete(t.Context())),
+			"the name in config/default means nothing here")
+	}
+
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.RequireNothingLeft()
+}
+
+// Tools that apply manifests are often allowed everything, and are no manager of CAPT.
+func TestWhoMayDoEverythingIsGuardedToo(t *testing.T) {
+	t.Parallel()
+	w := build(t, terraform.ScopeCluster)
+	vpc := &infrav1.WorkspaceTemplateApply{}
+	require.True(t, w.Exists(vpc, stage.VPC))
+	refused(t, probe{shared.API, vpc}.delete)
+
+	grant := func(user, name string, rule rbacv1.PolicyRule) {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule, {
+			APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies"}, Verbs: []string{"delete"},
+		}}}
+		require.NoError(t, shared.API.Create(t.Context(), role))
+		require.NoError(t, shared.API.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}))
+	}
+	all := []string{"*"}
+	grant("gitops", "test-gitops", rbacv1.PolicyRule{APIGroups: all, Resources: all, Verbs: all})
+	grant("capt-admin", "test-capt-admin", rbacv1.PolicyRule{APIGroups: []string{naming.GuardGroup}, Resources: all, Verbs: all})
+	grant("shard", "test-shard", rbacv1.PolicyRule{APIGroups: []string{naming.GuardGroup}, Resources: []string{naming.GuardResource}, Verbs: []string{naming.GuardVerb}})
+
+	// The last grant has reached the API server when it lets this user through; the others were made before.
+	w.Insist(func() string {
+		if err := (probe{as(t, "shard"), vpc}).delete(t.Context()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	for _, user := range []string{"gitops", "capt-admin"} {
+		err := probe{as(t, user), vpc}.delete(t.Context())
+		require.True(t, apierrors.IsForbidden(err), "%s: %v", user, err)
+		require.ErrorContains(t, err, "belongs to CAPTCluster demo", user)
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// kubectlRefused waits until kubectl is refused to delete a namespace, and returns what it prints. It asks for a dry run until
+// the API server knows the object that was created a moment ago.
+func kubectlRefused(t *testing.T, namespace string) string {
+	t.Helper()
+	refused(t, probe{shared.API, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}.delete)
+	output, err := kubectl(t, "delete", "namespace", namespace)
+	require.Error(t, err, output)
+	require.Contains(t, output, "(Forbidden)")
+	return output
+}
+
+func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w := build(t, terraform.ScopeNamespaced)
+	output := kubectlRefused(t, w.Namespace)
+	require.Contains(t, output, "Namespace "+w.Namespace+" still holds ")
+	require.Contains(t, output, "Delete its Clusters")
+	require.Contains(t, output, naming.AllowDeleteAnnotation+` to "true"`)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
+	require.NoError(t, shared.API.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	require.Nil(t, namespace.DeletionTimestamp)
+
+	output, err := kubectl(t, "delete", "namespace", newNamespace(t).Name)
+	require.NoError(t, err, "a namespace without objects of CAPT: %s", output)
+
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.Insist(func() string {
+		if err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	output, err = kubectl(t, "delete", "namespace", w.Namespace)
+	require.NoError(t, err, "nothing of CAPT is left in it: %s", output)
+	w.RequireNothingLeft()
+}
+
+// Each kind keeps the namespace by itself.
+func TestEachKindKeepsItsNamespace(t *testing.T) {
+	t.Parallel()
+	for kind, document := range map[string]string{
+		"CAPTCluster":            stage.CAPTCluster("alone"),
+		"CAPTControlPlane":       stage.CAPTControlPlane("alone"),
+		"WorkspaceTemplateApply": `{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplateApply, metadata: {name: alone}, spec: {templateRef: {name: absent}}}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := shared.NewWorld(t, terraform.ScopeNamespaced)
+			w.User(document)
+			require.Contains(t, kubectlRefused(t, w.Namespace), "still holds "+kind+" alone")
+		})
+	}
+}
+
+func TestAnAnnotatedNamespaceIsDeleted(t *testing.T) {
+	t.Parallel()
+	w := build(t, terraform.ScopeCluster)
+	kubectlRefused(t, w.Namespace)
+	output, err := kubectl(t, "annotate", "namespace", w.Namespace, naming.AllowDeleteAnnotation+"=true")
+	require.NoError(t, err, output)
+	output, err = kubectl(t, "delete", "namespace", w.Namespace)
+	require.NoError(t, err, output)
+	w.RequireNothingLeft()
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// refusal is a policy that refuses the manager one kind of write in one namespace.
+type refusal struct {
+	group, resource string
+	operation       admissionv1.OperationType
+}
+
+// refuse installs a policy and returns what takes it away. It waits until the API server knows it.
+func refuse(w *stage.World, r refusal, known func() error) func() {
+	w.Helper()
+	name := fmt.Sprintf("%s-%s-%s", w.Namespace, r.resource, strings.ToLower(string(r.operation)))
+	manager, err := w.InstalledManagerUser()
+	require.NoError(w, err)
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.Namespace}},
+			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{r.operation},
+				Rule:       admissionv1.Rule{APIGroups: []string{r.group}, APIVersions: []string{"*"}, Resources: []string{r.resource}},
+			}}},
+		},
+		MatchConditions: []admissionv1.MatchCondition{{Name: "manager", Expression: fmt.Sprintf("request.userInfo.username == '%s'", manager)}},
+		Validations:     []admissionv1.Validation{{Expression: "false", Message: why, Reason: ptr.To(metav1.StatusReasonForbidden)}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	api := as(w.T, "test-administrator", "system:masters")
+	require.NoError(w, api.Create(w.Context(), policy))
+	require.NoError(w, api.Create(w.Context(), binding))
+	w.Insist(func() string {
+		if known() == nil {
+			return "the API server does not know the policy"
+		}
+		return ""
+	})
+	return func() {
+		require.NoError(w, api.Delete(w.Context(), binding))
+		require.NoError(w, api.Delete(w.Context(), policy))
+	}
+}
+
+// asManager sends a request as the manager, and keeps nothing of it.
+func asManager(w *stage.World, request func(c client.Client) error) func() error {
+	manager, err := w.InstalledManagerUser()
+	require.NoError(w, err)
+	c := as(w.T, manager, "system:serviceaccounts")
+	return func() error { return request(c) }
+}
+
+const why = "the platform team says no"
+
+// Every kind of write that is refused is in a condition, with who refused it, and goes on when it no longer is.
+func TestSafety10RefusedWriteIsReported(t *testing.T) {
+	t.Parallel()
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w.User(w.Templates()...)
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: w.Namespace, Name: name} }
+
+	allowUpdates := refuse(w, refusal{infrav1.GroupVersion.Group, "workspacetemplates", admissionv1.Update}, asManager(w, func(c client.Client) error {
+		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+		return c.Patch(t.Context(), &infrav1.WorkspaceTemplate{ObjectMeta: meta(stage.VPCTemplate)}, label, client.DryRunAll)
+	}))
+	w.User(w.Template("late", stage.VPCModule, "vpc_name"))
+	w.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionUnknown, infrav1.WriteRefusedReason, why)
+	allowUpdates()
+	w.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionTrue, infrav1.ValidReason)
+
+	allowSecrets := refuse(w, refusal{"", "secrets", admissionv1.Create}, asManager(w, func(c client.Client) error {
+		return c.Create(t.Context(), &corev1.Secret{ObjectMeta: meta("probe")}, client.DryRunAll)
+	}))
+	w.User(w.Everything()...)
+	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
+		why, "writing Secret demo-kubeconfig", "admission policy")
+	allowSecrets()
+	w.AwaitState(controlplanev1.StateReady, "")
+	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+
+	deleted := func(object client.Object) func() error {
+		return asManager(w, func(c client.Client) error {
+			return c.Delete(t.Context(), object.DeepCopyObject().(client.Object), client.DryRunAll)
+		})
+	}
+	allowApplies := refuse(w, refusal{infrav1.GroupVersion.Group, "workspacetemplateapplies", admissionv1.Delete},
+		deleted(&infrav1.WorkspaceTemplateApply{ObjectMeta: meta(stage.ControlPlane)}))
+	allowWorkspaces := refuse(w, refusal{w.Scope.GroupVersionKind().Group, "workspaces", admissionv1.Delete}, deleted(w.Workspace(stage.ControlPlane)))
+	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+		why, "deleting WorkspaceTemplateApply "+stage.ControlPlane)
+	allowApplies()
+	w.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+		why, "deleting Workspace "+stage.ControlPlane[:len("demo-eks-controlplane")])
+	allowWorkspaces()
+	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.RequireNothingLeft()
+}

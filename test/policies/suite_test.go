@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policies_test proves the rules of config/policy on a cluster in which CAPT is installed under other names and in another
+// namespace than config/default has: a manager that these rules did not recognize could delete nothing.
+package policies_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+const installation = "testdata/elsewhere"
+
+// shared is the stage of all tests of the package.
+var shared *stage.Stage
+
+func TestMain(m *testing.M) {
+	os.Exit(stage.Run(m, &shared, func(options *sandbox.Options) { options.Installation = installation }))
+}
+
+// as is a client of another user.
+func as(t *testing.T, user string, groups ...string) client.Client {
+	t.Helper()
+	config := shared.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	scheme := controllers.Scheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	return c
+}
+
+// administrator knows definitions too.
+func administrator(t *testing.T) client.Client {
+	t.Helper()
+	return as(t, sandbox.AdminUser, "system:masters")
+}
+
+// kubectl runs kubectl as the administrator, and returns all that it prints.
+func kubectl(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	require.NoError(t, sandbox.Build(t.Context(), os.Stderr, sandbox.Kubectl))
+	command := exec.CommandContext(t.Context(), shared.Binary(sandbox.Kubectl), append([]string{"--kubeconfig=" + shared.Kubeconfig()}, arguments...)...)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// refused waits until the API server refuses a request, and returns why: it learns of a policy, and of parameters, a moment after
+// they were written.
+func refused(t *testing.T, request func(ctx context.Context) error) error {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
+		last = request(ctx)
+		return apierrors.IsForbidden(last), nil
+	})
+	require.NoError(t, err, "not refused: %v", last)
+	return last
+}
+
+// allow gives an object the annotation that allows its deletion, with a value.
+func allow(t *testing.T, object client.Object, value string) {
+	t.Helper()
+	const key = naming.AllowDeleteAnnotation
+	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	object.SetAnnotations(annotations)
+	require.NoError(t, administrator(t).Patch(t.Context(), object, patch))
+}
+
+func newNamespace(t *testing.T) *corev1.Namespace {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
+	require.NoError(t, shared.API.Create(t.Context(), namespace))
+	return namespace
+}
