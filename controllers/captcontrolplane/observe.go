@@ -148,7 +148,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlpl
 	if !ready && !holdsToken(f.Kubeconfig.value()) {
 		return nil
 	}
-	if err := errors.Join(r.observeConnection(ctx, controlPlane, f), r.observeTokens(ctx, controlPlane, f)); err != nil {
+	if err := errors.Join(r.observeConnection(ctx, controlPlane, f), r.observeTokens(ctx, f)); err != nil {
 		return err
 	}
 	if !ready {

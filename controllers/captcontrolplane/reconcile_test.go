@@ -123,6 +123,7 @@ func (w *world) terraformMade() {
 	w.Helper()
 	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
 	builder.UpToDate(outputs())(apply)
+	builder.WithCreation(builder.Created)(apply) // As the API server does; the fake client does not.
 	require.NoError(w, w.Client.Update(context.Background(), apply))
 	require.NoError(w, w.Client.Create(context.Background(), connection(map[string]string{"cluster_certificate_authority_data": builder.CA()})))
 }

@@ -47,26 +47,44 @@ func eksCluster(object client.Object) []string {
 	return []string{apply.Spec.Variables[naming.ClusterVariable]}
 }
 
-// nameTaken tells whether an older CAPTControlPlane of another namespace makes an EKS cluster of the same name.
-func (r *Reconciler) nameTaken(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, name string) (bool, error) {
-	others, err := r.sameCluster(ctx, name)
+// nameTaken reports whether a control plane of another namespace had an EKS cluster of the same name first. Only the
+// WorkspaceTemplateApply that the control plane refers to counts: any user of a namespace can create others, with any name.
+// The older WorkspaceTemplateApply wins, since admission keeps its cluster name from the moment at which it has a Workspace.
+// The age of the control plane is no evidence: an old one can get a new WorkspaceTemplateApply.
+func (r *Reconciler) nameTaken(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	others, err := r.sameCluster(ctx, apply.Spec.Variables[naming.ClusterVariable])
 	if err != nil {
 		return false, fmt.Errorf("looking for EKS clusters of the same name: %w", err)
 	}
 	for i := range others {
-		if others[i].Namespace == controlPlane.Namespace {
+		other := &others[i]
+		if other.Namespace == apply.Namespace || !hasWorkspace(other) || !older(other, apply) {
 			continue
 		}
-		owner := metav1.GetControllerOf(&others[i])
-		other, err := engine.Get(ctx, r.Client, client.ObjectKey{Namespace: others[i].Namespace, Name: owner.Name}, &controlplanev1.CAPTControlPlane{})
-		if err != nil {
-			return false, fmt.Errorf("reading the CAPTControlPlane of an EKS cluster of the same name: %w", err)
-		}
-		if other != nil && other.UID == owner.UID && older(other, controlPlane) {
-			return true, nil
+		if referred, err := r.referredTo(ctx, other); err != nil || referred {
+			return referred, err
 		}
 	}
 	return false, nil
+}
+
+// referredTo reports whether the control plane that controls a WorkspaceTemplateApply refers to it.
+func (r *Reconciler) referredTo(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	key := client.ObjectKey{Namespace: apply.Namespace, Name: metav1.GetControllerOf(apply).Name}
+	controlPlane, err := engine.Get(ctx, r.Client, key, &controlplanev1.CAPTControlPlane{})
+	if err != nil {
+		return false, fmt.Errorf("reading the CAPTControlPlane of an EKS cluster of the same name: %w", err)
+	}
+	if controlPlane == nil || !metav1.IsControlledBy(apply, controlPlane) {
+		return false, nil
+	}
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
+	return ref != nil && ref.Name == apply.Name, nil
+}
+
+// hasWorkspace reports whether status, which users cannot write, records a Workspace.
+func hasWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Status.WorkspaceRef != nil || apply.Status.WorkspaceName != ""
 }
 
 // sameCluster lists the WorkspaceTemplateApplies of control planes that make an EKS cluster of a name.

@@ -31,12 +31,51 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// rival is a control plane of another namespace whose EKS cluster has the same name.
+// rival is a control plane of another namespace whose EKS cluster has the same name; created is the age of the cluster.
 func rival(created time.Time, region string) []client.Object {
 	const namespace = "a-secret-project"
-	other := builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(created))
+	other := builder.CAPTControlPlane("theirs", builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
+		builder.WithApplyRef("theirs-apply"))
 	return []client.Object{other, builder.WorkspaceTemplateApply("theirs-apply", builder.WithNamespace(namespace), builder.OwnedBy(other),
-		builder.WithVariables(map[string]string{"cluster_name": "demo", "region": region}))}
+		builder.WithCreation(created), builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": region}))}
+}
+
+// claim is a WorkspaceTemplateApply with which a user of another namespace claims the name of the EKS cluster.
+func claim(name, namespace string, options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	return builder.WorkspaceTemplateApply(name, append([]builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour)),
+		builder.UpToDate(nil), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": builder.Region})}, options...)...)
+}
+
+// What a user of another namespace can do does not end the tokens of a control plane that had the name first.
+func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testing.T) {
+	const namespace = "attacker"
+	old := []builder.Option{builder.WithNamespace(namespace), builder.WithCreation(builder.Created.Add(-time.Hour))}
+	other := builder.CAPTControlPlane("old", append(old, builder.WithApplyRef("own"))...)
+	for name, row := range map[string]struct {
+		apply *infrav1.WorkspaceTemplateApply
+		taken bool
+	}{
+		"it refers to another one":             {claim("extra", namespace, builder.OwnedBy(other)), false},
+		"it refers to one created later":       {claim("own", namespace, builder.OwnedBy(other), builder.WithCreation(builder.Created.Add(time.Second))), false},
+		"the name can still be changed":        {claim("own", namespace, builder.OwnedBy(other), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceName = "" })), false},
+		"it refers to one of no control plane": {claim("own", namespace), false},
+		"it had the name first":                {claim("own", namespace, builder.OwnedBy(other)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tokens := withToken(t, "Token")
+			require.NoError(t, w.Client.Create(t.Context(), other.DeepCopy()))
+			require.NoError(t, w.Client.Create(t.Context(), row.apply))
+			w.pass(10 * time.Minute)
+			require.NoError(t, w.reconcile())
+			if row.taken {
+				assert.Equal(t, 1, tokens.made)
+				assert.Equal(t, takenAfter, w.again, "no watch reports that the other one lost its owner")
+				return
+			}
+			assert.Equal(t, 2, tokens.made)
+			assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
+		})
+	}
 }
 
 func TestATokenIsMadeForOneOfTwoControlPlanesOfTheSameName(t *testing.T) {
@@ -95,10 +134,9 @@ func TestWhatIsNoControlPlanesDoesNotTakeAName(t *testing.T) {
 		}
 		require.NoError(t, w.Client.Create(context.Background(), object))
 	}
-	variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "region": builder.Region})
 	for _, apply := range []*infrav1.WorkspaceTemplateApply{
-		builder.WorkspaceTemplateApply("by-hand", builder.WithNamespace("other"), variables),
-		builder.WorkspaceTemplateApply("vpc", builder.WithNamespace("other"), variables, builder.OwnedBy(builder.CAPTCluster("demo", builder.WithNamespace("other")))),
+		claim("by-hand", "other"),
+		claim("vpc", "other", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithNamespace("other")))),
 	} {
 		require.NoError(t, w.Client.Create(context.Background(), apply))
 		assert.Empty(t, eksCluster(apply))

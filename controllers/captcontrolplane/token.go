@@ -31,12 +31,16 @@ import (
 // credentialsAfter is when credentials are looked for again that nobody gave: a file with them may be mounted late.
 const credentialsAfter = 5 * time.Minute
 
+// takenAfter is when to check again whether another control plane still has the name. Watches report when its
+// WorkspaceTemplateApply is deleted, but not when it merely loses its owner.
+const takenAfter = 5 * time.Minute
+
 // tokenFacts are what a kubeconfig with a token rests on.
 type tokenFacts struct {
 	// kubeconfig gives one with a token, or the published one as long as that can stay (see kubeconfig.Source); nil when this
 	// manager makes no tokens.
 	kubeconfig func(from kubeconfig.Source, published []byte) (data []byte, next time.Time, err error)
-	// taken is true when an older CAPTControlPlane of another namespace has an EKS cluster of this name.
+	// taken is true when a CAPTControlPlane of another namespace had an EKS cluster of this name first.
 	taken bool
 }
 
@@ -53,7 +57,7 @@ func (paused) Token(context.Context, string, string) (string, time.Time, error) 
 }
 
 // observeTokens finds out whether the manager may make a token for the control plane.
-func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+func (r *Reconciler) observeTokens(ctx context.Context, f *Facts) (err error) {
 	if r.Tokens == nil {
 		return nil
 	}
@@ -64,7 +68,7 @@ func (r *Reconciler) observeTokens(ctx context.Context, controlPlane *controlpla
 	f.tokens.kubeconfig = func(from kubeconfig.Source, published []byte) ([]byte, time.Time, error) {
 		return from.Kubeconfig(ctx, tokens, published, f.Now)
 	}
-	f.tokens.taken, err = r.nameTaken(ctx, controlPlane, f.Apply.Apply.Spec.Variables[naming.ClusterVariable])
+	f.tokens.taken, err = r.nameTaken(ctx, f.Apply.Apply)
 	return err
 }
 
@@ -83,6 +87,7 @@ func (f *Facts) tokenSource(controlPlane *controlplanev1.CAPTControlPlane) (kube
 			"a token is made only for the cluster that Terraform was told to make, %q, and output %q %s; correct the template, or set spec.kubeconfig.source to Exec",
 			name, terraform.OutputClusterName, f.told(terraform.OutputClusterName))
 	case f.tokens.taken:
+		f.lookAgain(takenAfter)
 		return none, controlplanev1.KubeconfigConflictReason, fmt.Errorf(
 			"no token is made for EKS cluster %q: another CAPTControlPlane of this management cluster has had one of this name for longer; rename the Cluster, or set spec.kubeconfig.source to Exec", name)
 	}
