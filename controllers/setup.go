@@ -97,6 +97,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), Written: &engine.Memory{}, WatchFilterValue: options.WatchFilterValue,
+			Definitions: mgr.GetAPIReader(),
 		}
 	}
 	control := controller.Options{MaxConcurrentReconciles: options.Concurrency}

@@ -29,6 +29,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -158,13 +159,17 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 
 func TestDefinitionsAreGuardedByName(t *testing.T) {
 	i := load(t)
-	names := policy(t, i, "capt-keep-definitions").Spec.MatchConstraints.ResourceRules[0].ResourceNames
+	names := policy(t, i, "capt-keep-definitions").Spec.MatchConditions[0].Expression
 	for _, definition := range all[apiextensionsv1.CustomResourceDefinition](t, i, "CustomResourceDefinition") {
-		assert.Contains(t, names, definition.Name)
+		assert.Contains(t, names, "'"+definition.Name+"'")
 	}
 	for _, machines := range []string{"captmachines", "captmachinesets", "captmachinedeployments", "captmachinetemplates"} {
-		assert.Contains(t, names, machines+"."+infrav1.GroupVersion.Group, "a kind of CAPT v0.3")
+		assert.Contains(t, names, "'"+machines+"."+infrav1.GroupVersion.Group+"'", "a kind of CAPT v0.3")
 	}
+	for _, scope := range terraform.Scopes() {
+		assert.Contains(t, names, "'workspaces."+scope.GroupVersionKind().Group+"'")
+	}
+	assert.Contains(t, names, "'clusters."+clusterv1.GroupVersion.Group+"'")
 }
 
 // policy is the policy of a name.

@@ -89,6 +89,8 @@ type Engine struct {
 	WatchFilterValue string
 	// Written remembers what this process wrote last, see Memory.
 	Written *Memory
+	// Definitions reads CustomResourceDefinitions past the cache; nil where there are none, as in tests of one controller.
+	Definitions client.Reader
 }
 
 // Reconcile runs the steps for the object of a request. Status is written at most once, and only when it changed; events
@@ -109,6 +111,13 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	defer func() { e.Written.Remember(obj) }()
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
+	}
+	definition, err := e.definitionDeleted(ctx, obj)
+	if err != nil {
+		return result(ctx, err)
+	}
+	if definition != "" {
+		return result(ctx, holdForDefinition(ctx, e, obj, definition, steps))
 	}
 	facts, err := steps.Observe(ctx, obj)
 	if err != nil {

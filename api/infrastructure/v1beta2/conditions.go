@@ -128,6 +128,8 @@ const (
 	ReferenceConflictReason = "ReferenceConflict"
 	// ApplyRefusedReason: the API server refused the WorkspaceTemplateApply.
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
+	// DefinitionDeletingReason: the object is deleted because its CustomResourceDefinition is, and nothing is destroyed.
+	DefinitionDeletingReason = "DefinitionDeleting"
 	// WriteRefusedReason: the API server refused a write of CAPT.
 	WriteRefusedReason = "WriteRefused"
 	// WorkspaceScopeConflictReason: the template makes Workspaces of another scope than the one that is there.
@@ -157,7 +159,8 @@ func NeedsPerson(reason string) bool {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason:
+		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason,
+		DefinitionDeletingReason:
 		return true
 	}
 	return false

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+)
+
+// definitionInterval is how often to check whether the deletion of a definition was allowed. No controller watches annotations of
+// definitions, and this state is too rare for a watch of its own.
+const definitionInterval = 15 * time.Second
+
+// definitionDeleted returns the name of the CustomResourceDefinition whose deletion deletes an object: that of its own kind, or that
+// of Cluster. It is empty when there is none, or when its annotation allows the deletion. It reads past the cache, because objects
+// can be deleted before the cache shows the deletion of their definition.
+func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (string, error) {
+	if obj.GetDeletionTimestamp().IsZero() || e.Definitions == nil {
+		return "", nil
+	}
+	gvk, err := e.Client.GroupVersionKindFor(obj)
+	if err != nil {
+		return "", err
+	}
+	own, _ := meta.UnsafeGuessKindToResource(gvk)
+	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
+	for _, resource := range []schema.GroupResource{own.GroupResource(), clusters} {
+		definition := &metav1.PartialObjectMetadata{}
+		definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		found, err := Get(ctx, e.Definitions, client.ObjectKey{Name: resource.String()}, definition)
+		if err != nil {
+			return "", fmt.Errorf("reading CustomResourceDefinition %s: %w", resource, err)
+		}
+		if found != nil && !found.DeletionTimestamp.IsZero() && found.Annotations[naming.AllowDeleteAnnotation] != "true" {
+			return resource.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// holdForDefinition ends a reconcile of an object that is deleted only because its definition is: a mistake in the removal of CAPT
+// or Cluster API must not destroy every cluster.
+func holdForDefinition[O Object, F any](ctx context.Context, e Engine, obj O, definition string, steps Steps[O, F]) error {
+	before := obj.DeepCopyObject().(O)
+	message := fmt.Sprintf("Nothing is destroyed: CustomResourceDefinition %s is being deleted. To keep the cloud resources, set spec.deletionPolicy "+
+		"of the WorkspaceTemplateApplies to Retain. Then, or to destroy them, set the annotation %s of the definition to \"true\"",
+		definition, naming.AllowDeleteAnnotation)
+	Set(obj, True(infrav1.DeletingCondition, infrav1.DefinitionDeletingReason, message))
+	if conditions.Has(obj, infrav1.ReadyCondition) {
+		Set(obj, False(infrav1.ReadyCondition, infrav1.DefinitionDeletingReason, message))
+	}
+	if err := finish(ctx, e, before, obj, steps); err != nil {
+		return fmt.Errorf("writing status: %w", err)
+	}
+	return Wait("the deletion of CustomResourceDefinition "+definition+" to be allowed", definitionInterval)
+}

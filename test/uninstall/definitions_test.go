@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uninstall_test removes what is installed under running clusters.
+package uninstall_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// shared is the stage of the only test: it cannot be used afterwards.
+var shared *stage.Stage
+
+func TestMain(m *testing.M) { os.Exit(stage.Run(m, &shared)) }
+
+// definitions are those whose deletion deletes objects with cloud resources.
+var definitions = []string{
+	"captclusters.infrastructure.cluster.x-k8s.io", "captcontrolplanes.controlplane.cluster.x-k8s.io",
+	"workspacetemplateapplies.infrastructure.cluster.x-k8s.io",
+}
+
+func kubectl(t *testing.T, arguments ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), shared.Binary(sandbox.Kubectl), append([]string{"--kubeconfig=" + shared.Kubeconfig()}, arguments...)...)
+	output, err := command.CombinedOutput()
+	require.NoError(t, err, string(output))
+}
+
+// The policy that keeps the definitions can be gone: deleting the manifests of CAPT a second time finds it deleted by the first.
+// Then the definitions go, and with them every object, while the manager runs or is installed again.
+func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
+	require.NoError(t, sandbox.Build(t.Context(), os.Stderr, sandbox.Kubectl))
+	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w.User(w.Everything()...)
+	w.AwaitState(controlplanev1.StateReady, "")
+	created := map[string]any{}
+	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+		created[name] = w.Workspace(name).GetUID()
+	}
+
+	require.NoError(t, shared.API.DeleteAllOf(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{}))
+	deleteDefinitions(w)
+	for object, name := range map[engine.Object]string{
+		&infrav1.CAPTCluster{}: stage.Demo, &controlplanev1.CAPTControlPlane{}: stage.Demo,
+	} {
+		w.Await(object, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason, "Nothing is destroyed", naming.AllowDeleteAnnotation)
+	}
+	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason)
+	}
+	requireUntouched(w, created)
+
+	// What the message says: keep the cloud resources, then let the definitions go.
+	kubectl(t, "-n", w.Namespace, "patch", "workspacetemplateapply", stage.VPC, stage.ControlPlane, "--type=merge", "-p", `{"spec":{"deletionPolicy":"Retain"}}`)
+	for _, name := range definitions {
+		kubectl(t, "annotate", "crd", name, naming.AllowDeleteAnnotation+"=true")
+	}
+	for _, name := range definitions {
+		w.Insist(func() string {
+			if definition(w, name) != nil {
+				return "CustomResourceDefinition " + name + " is still there"
+			}
+			return ""
+		})
+	}
+	requireUntouched(w, created)
+}
+
+// deleteDefinitions deletes the definitions as soon as the API server no longer enforces the policy.
+func deleteDefinitions(w *stage.World) {
+	w.Helper()
+	for _, name := range definitions {
+		w.Insist(func() string {
+			if err := shared.API.Delete(w.Context(), definition(w, name)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	for _, name := range definitions {
+		require.NotNil(w, definition(w, name), "objects with finalizers keep it")
+		require.False(w, definition(w, name).DeletionTimestamp.IsZero())
+	}
+}
+
+// definition is the metadata of a CustomResourceDefinition; nil when it does not exist.
+func definition(w *stage.World, name string) *metav1.PartialObjectMetadata {
+	w.Helper()
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	found, err := engine.Get(w.Context(), client.Reader(shared.API), client.ObjectKey{Name: name}, object)
+	require.NoError(w, err)
+	return found
+}
+
+func requireUntouched(w *stage.World, created map[string]any) {
+	w.Helper()
+	for name, uid := range created {
+		workspace := w.Workspace(name)
+		require.NotNil(w, workspace, "Workspace of %s", name)
+		require.Nil(w, workspace.GetDeletionTimestamp(), fmt.Sprintf("Workspace of %s", name))
+		require.Equal(w, uid, workspace.GetUID())
+		require.Empty(w, w.Operations(name, scripted.Destroy))
+	}
+}
