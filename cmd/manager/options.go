@@ -38,12 +38,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
-
-// leaderElectionID is the name of the Lease that the active manager holds.
-const leaderElectionID = "capt-manager-leader-election"
 
 // options of the manager; flags are named as in Cluster API's own managers.
 type options struct {
@@ -86,7 +84,7 @@ func (o *options) command() *cobra.Command {
 		},
 	}
 	fs := command.Flags()
-	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active at a time.")
+	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active at a time. Managers with different values of --namespace or --watch-filter are active at the same time.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease; the default is that of the Pod.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the others wait before one takes over.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the active manager tries to renew its lease before it gives up.")
@@ -160,7 +158,7 @@ func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []
 		// Webhooks are served by every replica. Without controllers there is nothing to lead, and the Deployment asks for
 		// leader election in any case.
 		LeaderElection:                o.leaderElect && !o.webhooksOnly,
-		LeaderElectionID:              leaderElectionID,
+		LeaderElectionID:              naming.LeaderElectionLease(o.namespace, o.watchFilter),
 		LeaderElectionNamespace:       o.leaseNamespace,
 		LeaseDuration:                 &o.leaseDuration,
 		RenewDeadline:                 &o.renewDeadline,
@@ -202,7 +200,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := setupWebhooks(ctx, mgr, o.namespace); err != nil {
 		return err
 	}
-	ctrl.Log.Info("Starting the manager", "webhooksOnly", o.webhooksOnly)
+	ctrl.Log.Info("Starting the manager", "webhooksOnly", o.webhooksOnly, "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
 	return mgr.Start(ctx)
 }
 

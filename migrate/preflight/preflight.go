@@ -68,6 +68,7 @@ const (
 	CheckOlderManager = "older manager"
 	CheckActivity     = "activity"
 	CheckGitOps       = "GitOps"
+	CheckInstallers   = "installers"
 	CheckLock         = "lock"
 	CheckClock        = "clock"
 )
@@ -251,6 +252,7 @@ func (l *look) checks() []check {
 		{CheckOlderManager, l.olderManager},
 		{CheckActivity, l.activity},
 		{CheckGitOps, l.gitOps},
+		{CheckInstallers, l.installers},
 		{CheckLock, l.lock},
 		{CheckClock, l.clock},
 	}

@@ -114,6 +114,7 @@ func (w *world) commands() []command {
 
 		{begins: "kubectl delete -k config/policy"},
 		{begins: "kubectl delete mutatingwebhookconfiguration/"},
+		{begins: "kubectl annotate crd captcontrolplanetemplates"},
 		{begins: "kubectl delete crd captcontrolplanetemplates", then: w.bringOlderDefinition},
 		{begins: "kubectl apply -f older-captcontrolplanetemplates.yaml"},
 		{begins: "captctl migrate crds --backup backup-crds --restore", then: w.returnAndTryAnew},

@@ -62,7 +62,7 @@ func TestAMigrationCanBeginWhereEverythingIsInPlace(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{preflight.CheckPermissions, preflight.CheckJournal, preflight.CheckDefinitions, preflight.CheckConversion,
 		preflight.CheckAdmission, preflight.CheckClusterAPI, preflight.CheckWorkspaces, preflight.CheckOlderManager, preflight.CheckActivity,
-		preflight.CheckGitOps, preflight.CheckLock, preflight.CheckClock} {
+		preflight.CheckGitOps, preflight.CheckInstallers, preflight.CheckLock, preflight.CheckClock} {
 		check := find(t, report, name)
 		assert.Equal(t, preflight.OK, check.Status, "%s: %s %q", name, check.Message, check.Objects)
 	}
