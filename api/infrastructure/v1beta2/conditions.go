@@ -132,6 +132,8 @@ const (
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
 	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
 	WorkspaceDeletingReason = "WorkspaceDeleting"
+	// DeletionPolicyConflictReason: what is to be retained stands on what would be destroyed.
+	DeletionPolicyConflictReason = "DeletionPolicyConflict"
 	// WaitingForDependentsReason: a Workspace that was made on top of this one is still there.
 	WaitingForDependentsReason = "WaitingForDependents"
 	// WaitingForControlPlaneDeletionReason: the VPC stays until the control plane is gone.
@@ -155,7 +157,7 @@ func NeedsPerson(reason string) bool {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
-		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, VPCIDMissingReason:
+		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, VPCIDMissingReason, DeletionPolicyConflictReason:
 		return true
 	}
 	return false
