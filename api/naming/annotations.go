@@ -56,6 +56,10 @@ const (
 	GuardWildcardVerb = "bypass-by-wildcard"
 )
 
+// AllowReleaseFromAnnotation on a WorkspaceTemplateApply with deletionPolicy Retain has the names of those, separated by commas,
+// whose deletion may destroy what its cloud resources stand on. Without it, the deletion is held.
+const AllowReleaseFromAnnotation = "capt.cluster.x-k8s.io/allow-release-from"
+
 // NotedByAnnotation on a WorkspaceTemplateApply is the UID of the one that noted ExternalNameAnnotation. After a move or a
 // restore it is another one than the object has.
 const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"

@@ -59,6 +59,9 @@ func WorkspaceTemplateApply(ctx context.Context, world World, apply *infrav1.Wor
 			findings.Warnings = append(findings.Warnings, UnusedVariables(template, apply.Spec.Variables, variables)...)
 		}
 	}
+	if err := warnOfRetainConflict(ctx, world, apply, spec, &findings); err != nil {
+		return findings, err
+	}
 	for _, rule := range []func(context.Context, World, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){claimed, waits} {
 		errs, err := rule(ctx, world, apply, template)
 		if err != nil {

@@ -34,6 +34,8 @@ func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, 
 		return engine.Patch(ctx, r.Client, captCluster, func() {
 			controllerutil.AddFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
 		})
+	case WritePolicy:
+		return f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager)
 	case Destroy:
 		// The policy may have changed a moment ago; it must reach the WorkspaceTemplateApply before the deletion does.
 		if f.Apply.OnlyOwnLeft() {

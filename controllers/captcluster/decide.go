@@ -30,6 +30,8 @@ const (
 	Hold Action = "Hold"
 	// Provision: write the WorkspaceTemplateApply of the VPC.
 	Provision Action = "Provision"
+	// WritePolicy: write another deletion policy of the VPC, which the control plane may wait for.
+	WritePolicy Action = "WritePolicy"
 	// Destroy: delete the WorkspaceTemplateApplies that come next.
 	Destroy Action = "Destroy"
 	// Release: the CAPTCluster may go.
@@ -42,7 +44,7 @@ func decide(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 	case f.Paused != "":
 		return Observe
 	case !captCluster.DeletionTimestamp.IsZero():
-		return decideDeletion(f)
+		return decideDeletion(captCluster, f)
 	case f.Cluster == nil, f.Apply.Undecided(), f.Apply.Claimed != "":
 		return Observe
 	case captCluster.Spec.VPC.Template == nil:
@@ -51,9 +53,13 @@ func decide(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 	return Provision
 }
 
-func decideDeletion(f *Facts) Action {
+func decideDeletion(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 	switch {
-	case len(f.ControlPlanes) > 0, len(f.Apply.Owned) > 0:
+	case len(f.Apply.Owned) > 0:
+		return Observe
+	case len(f.ControlPlanes) > 0 && policyChanged(captCluster, f):
+		return WritePolicy
+	case len(f.ControlPlanes) > 0, f.Apply.RetainConflict != "":
 		return Observe
 	case len(f.Apply.Undeleted()) > 0:
 		return Destroy
@@ -61,4 +67,13 @@ func decideDeletion(f *Facts) Action {
 		return Release
 	}
 	return Observe
+}
+
+// policyChanged reports whether spec has another deletion policy than the WorkspaceTemplateApply of the VPC.
+func policyChanged(captCluster *infrav1.CAPTCluster, f *Facts) bool {
+	template := captCluster.Spec.VPC.Template
+	if template == nil || f.Apply.Apply == nil || f.Apply.Desired == nil {
+		return false
+	}
+	return (template.DeletionPolicy == infrav1.DeletionPolicyRetain) != (f.Apply.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
 }

@@ -76,3 +76,16 @@ func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
 	assert.False(t, w.apply("demo-vpc").DeletionTimestamp.IsZero())
 	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
 }
+
+// The control plane may wait for another policy of the VPC.
+func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting(),
+		builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }))
+	w := newWorld(t, builder.Cluster("demo"), captCluster, builder.CAPTControlPlane("demo"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc")))
+	for range 2 {
+		require.NoError(t, w.reconcile())
+		assert.Equal(t, 1, w.applies, "written once")
+		assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
+	}
+}

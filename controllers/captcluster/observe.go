@@ -22,7 +22,6 @@ import (
 	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -45,7 +44,7 @@ type Facts struct {
 }
 
 func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTCluster) (*Facts, error) {
-	cluster, err := util.GetOwnerCluster(ctx, r.Client, captCluster.ObjectMeta)
+	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, captCluster.ObjectMeta)
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
@@ -60,17 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
-	return f, r.observeHelpers(ctx, captCluster, f)
-}
-
-// observeHelpers looks for what else is deleted with the CAPTCluster.
-func (r *Reconciler) observeHelpers(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
-	if captCluster.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	controlled, err := owner.Controlled(ctx, r.Client, captCluster)
-	f.Apply.SetHelpers(controlled, captCluster.Spec.WorkspaceTemplateApplyRef)
-	return err
+	return f, f.Apply.ObserveDeletion(ctx, r.Client, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
 // observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -249,4 +250,26 @@ func TestWhatLostItsOwnerReferenceIsTakenBack(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	assert.Len(t, w.apply("demo-vpc").OwnerReferences, 1)
 	assert.Equal(t, "vpc", w.apply("demo-vpc").Spec.TemplateRef.Name)
+}
+
+// The owner reference says that the Cluster exists. Nothing else would wake the CAPTCluster before the resync.
+func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
+	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
+	server := w.Client
+	w.Client = interceptor.NewClient(server.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if _, isCluster := object.(*clusterv1.Cluster); isCluster {
+				return apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, 1, w.applies)
+
+	require.NoError(t, server.Delete(context.Background(), builder.Cluster("demo")))
+	result, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
+	require.NoError(t, err)
+	assert.Zero(t, result, "one that is really gone is not looked for again and again")
+	assert.Equal(t, "False WaitingForOwner", builder.Story(w.get().Status.Conditions)["Ready"])
 }

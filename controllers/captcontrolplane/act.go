@@ -47,6 +47,9 @@ func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTC
 
 func (r *Reconciler) actOnProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	metrics.FargateProfiles.Observe(client.ObjectKeyFromObject(controlPlane), f.Fargate.Measured(), f.Now)
+	if f.Apply.RetainConflict != "" { // The profiles go first, and are as gone as what is not to be deleted.
+		return nil
+	}
 	return f.Fargate.Act(ctx, r.Client, controlPlane)
 }
 

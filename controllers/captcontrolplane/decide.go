@@ -65,7 +65,7 @@ func decide(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) Action {
 
 func decideDeletion(f *Facts) Action {
 	switch {
-	case len(f.Apply.Owned) > 0, len(f.Fargate.Leaving) > 0 && f.Apply.OnlyOwnLeft():
+	case len(f.Apply.Owned) > 0, f.Apply.RetainConflict != "", len(f.Fargate.Leaving) > 0 && f.Apply.OnlyOwnLeft():
 		return Observe
 	case len(f.Apply.Undeleted()) > 0:
 		return Destroy

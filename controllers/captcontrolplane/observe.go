@@ -23,7 +23,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -37,7 +36,7 @@ import (
 )
 
 func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (*Facts, error) {
-	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)
+	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, controlPlane.ObjectMeta)
 	if err != nil && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
@@ -88,12 +87,10 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	if f.Apply.Apply != nil {
 		eksName = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
 	}
-	if err := r.fargate().Strays(ctx, controlPlane, eksName, &f.Fargate); err != nil || controlPlane.DeletionTimestamp.IsZero() {
+	if err := r.fargate().Strays(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
 	}
-	controlled, err := owner.Controlled(ctx, r.Client, controlPlane)
-	f.Apply.SetHelpers(controlled, controlPlane.Spec.WorkspaceTemplateApplyRef, f.Fargate.LeavingUIDs()...)
-	return err
+	return f.Apply.ObserveDeletion(ctx, r.Client, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, f.Fargate.LeavingApplies()...)
 }
 
 func (r *Reconciler) fargate() fargate.Readers {

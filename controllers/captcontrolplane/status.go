@@ -78,7 +78,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	controlPlane.Status.FargateProfiles = f.Fargate.Report().Statuses
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
-	if profiles := f.Fargate.Deleting(); profiles != nil {
+	if profiles := f.Fargate.Deleting(); profiles != nil && f.Apply.RetainConflict == "" {
 		deleting = *profiles
 	}
 	engine.Set(controlPlane,

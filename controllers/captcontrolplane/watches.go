@@ -26,7 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -38,6 +37,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -83,6 +83,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged()))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
@@ -128,7 +129,7 @@ func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
 
 // ofInfrastructure reconciles the control plane that stands in a VPC.
 func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
-	cluster, err := util.GetOwnerCluster(ctx, r.Client, metav1.ObjectMeta{
+	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
 	})
 	if err != nil || cluster == nil {
@@ -138,16 +139,8 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 }
 
 func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
-	var list controlplanev1.CAPTControlPlaneList
-	// They are only looked at, so the cache need not copy them.
-	if err := r.Client.List(ctx, &list, client.MatchingFields{secretIndex: client.ObjectKeyFromObject(object).String()}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
+	all := func(*controlplanev1.CAPTControlPlane) bool { return true }
+	requests := r.requestsFor(ctx, all, client.MatchingFields{secretIndex: client.ObjectKeyFromObject(object).String()})
 	var vpcs infrav1.CAPTClusterList
 	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: client.ObjectKeyFromObject(object).String()}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake control planes")
@@ -159,20 +152,30 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	return requests
 }
 
-// withoutReference reconciles those that may have waited for a WorkspaceTemplateApply to go, about which a person had to decide.
-func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
+// deletedInNamespace reconciles those that are being deleted: another deletion policy of what they stand on may be awaited.
+func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(c *controlplanev1.CAPTControlPlane) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
+}
+
+func (r *Reconciler) requestsFor(ctx context.Context, counts func(*controlplanev1.CAPTControlPlane) bool, options ...client.ListOption) []ctrl.Request {
 	var list controlplanev1.CAPTControlPlaneList
-	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	// They are only looked at, so the cache need not copy them.
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
 		return nil
 	}
-	var requests []ctrl.Request
+	requests := make([]ctrl.Request, 0, len(list.Items))
 	for i := range list.Items {
-		if waitsFor(&list.Items[i], object.GetName()) {
+		if counts(&list.Items[i]) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return requests
+}
+
+// withoutReference reconciles those that may have waited for a WorkspaceTemplateApply to go, about which a person had to decide.
+func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(c *controlplanev1.CAPTControlPlane) bool { return waitsFor(c, object.GetName()) }, client.InNamespace(object.GetNamespace()))
 }
 
 // waitsFor tells whether a control plane may have waited for a WorkspaceTemplateApply to go: it refers to none, or to this one

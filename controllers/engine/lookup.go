@@ -23,6 +23,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -34,6 +36,36 @@ func Get[O client.Object](ctx context.Context, reader client.Reader, key client.
 		return none, client.IgnoreNotFound(err)
 	}
 	return obj, nil
+}
+
+// OwnerCluster reads the Cluster that owns an object; nil when there is none. An owner reference says that the Cluster exists, and
+// Clusters and their objects reach the cache independently of each other: before one counts as gone, the API server is asked.
+func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
+	cluster, err := util.GetOwnerCluster(ctx, cached, object)
+	if !Absent(err) {
+		return cluster, err
+	}
+	return util.GetOwnerCluster(ctx, readThrough{Client: cached, uncached: uncached}, object)
+}
+
+// LabelledCluster reads the Cluster that the label of an object names, as OwnerCluster does.
+func LabelledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
+	cluster, err := util.GetClusterFromMetadata(ctx, cached, object)
+	if !Absent(err) {
+		return cluster, err
+	}
+	return util.GetClusterFromMetadata(ctx, readThrough{Client: cached, uncached: uncached}, object)
+}
+
+// readThrough is a client that gets objects from the API server.
+type readThrough struct {
+	client.Client
+	uncached client.Reader
+}
+
+// Get implements client.Reader.
+func (c readThrough) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return c.uncached.Get(ctx, key, object, options...)
 }
 
 // Absent tells whether an error says that an object does not exist.

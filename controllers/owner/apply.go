@@ -47,6 +47,8 @@ type Facts struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; looked up only while it is being deleted.
 	Helpers []infrav1.WorkspaceTemplateApply
+	// RetainConflict is why nothing that the owner controls must be deleted yet; looked up only while it is being deleted.
+	RetainConflict string
 	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none, or the one that it refers
 	// to and nobody has adopted.
 	Candidates []adoption.Candidate

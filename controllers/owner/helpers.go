@@ -16,31 +16,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 )
 
-// Controlled lists the WorkspaceTemplateApplies that an owner controls, sorted by name. CAPT v0.3 created helpers for its
-// control planes (<name>-kubeconfig-apply waits for the EKS Workspace). This version creates none, so the cache has them all.
-func Controlled(ctx context.Context, cached client.Reader, owner client.Object) ([]infrav1.WorkspaceTemplateApply, error) {
+// ObserveDeletion finds what the deletion of an owner depends on. parts are the WorkspaceTemplateApplies that another part of the
+// owner deletes. CAPT v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace).
+// This version creates none, so the cache has them all. One that spec refers to by mistake is not deleted.
+func (f *Facts) ObserveDeletion(ctx context.Context, cached client.Reader, owner client.Object, ref *infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
+	if owner.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
 	var list infrav1.WorkspaceTemplateApplyList
 	if err := cached.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies that this object controls: %w", err)
+		return fmt.Errorf("listing the WorkspaceTemplateApplies that this object controls: %w", err)
 	}
-	var controlled []infrav1.WorkspaceTemplateApply
 	for i := range list.Items {
-		if metav1.IsControlledBy(&list.Items[i], owner) {
-			controlled = append(controlled, *list.Items[i].DeepCopy())
+		apply := &list.Items[i]
+		isPart := slices.ContainsFunc(parts, func(part *infrav1.WorkspaceTemplateApply) bool { return part.UID == apply.UID })
+		if metav1.IsControlledBy(apply, owner) && (ref == nil || ref.Name != apply.Name) && !isPart {
+			f.Helpers = append(f.Helpers, *apply.DeepCopy())
 		}
 	}
-	slices.SortFunc(controlled, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
-	return controlled, nil
-}
+	slices.SortFunc(f.Helpers, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
 
-// SetHelpers takes those of the controlled WorkspaceTemplateApplies as helpers that spec does not refer to, and that no other part
-// of the owner deletes. One that spec refers to by mistake is not deleted.
-func (f *Facts) SetHelpers(controlled []infrav1.WorkspaceTemplateApply, ref *infrav1.WorkspaceTemplateApplyReference, others ...types.UID) {
-	f.Helpers = slices.DeleteFunc(controlled, func(apply infrav1.WorkspaceTemplateApply) bool {
-		return ref != nil && ref.Name == apply.Name || slices.Contains(others, apply.UID)
-	})
+	if f.Apply != nil {
+		parts = append(parts, f.Apply)
+	}
+	var conflicts []string
+	for _, part := range parts {
+		if conflict := validation.RetainConflict(part, list.Items); conflict != "" {
+			conflicts = append(conflicts, conflict)
+		}
+	}
+	f.RetainConflict = strings.Join(conflicts, "; ")
+	return nil
 }
 
 // Next returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use what the owner's own has created;

@@ -37,10 +37,12 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 			apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "CAPTControlPlane", Name: "demo", UID: owner.UID}}
 		})),
 	)
-	controlled, err := Controlled(ctx, applies, owner)
-	require.NoError(t, err)
 	f := &Facts{}
-	f.SetHelpers(controlled, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.UID("WorkspaceTemplateApply", "demo-profile"))
+	require.NoError(t, f.ObserveDeletion(ctx, applies, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	assert.Empty(t, f.Next(), "the owner is not being deleted")
+
+	builder.Deleting()(owner)
+	require.NoError(t, f.ObserveDeletion(ctx, applies, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
 	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.Next()))
 }
 

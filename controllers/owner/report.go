@@ -133,6 +133,8 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 	switch {
 	case paused != "":
 		return engine.True(conditionType, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+paused)
+	case f.RetainConflict != "":
+		return engine.True(conditionType, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Unadopted != "":
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadopted())
 	case len(f.Owned) > 0:

@@ -76,6 +76,8 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 
 func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
+	case f.RetainConflict != "":
+		return Observe
 	case retained(apply):
 		return Release
 	case f.Unadopted != "":

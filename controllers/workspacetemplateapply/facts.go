@@ -43,6 +43,8 @@ type Facts struct {
 	Unguarded bool
 	// Retained is true when the Workspace is to be left when the object is deleted.
 	Retained bool
+	// RetainConflict is why the object must not be deleted although it is Retained; looked up during deletion only.
+	RetainConflict string
 	// TemplateKey is the WorkspaceTemplate that spec refers to.
 	TemplateKey types.NamespacedName
 	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.

@@ -36,7 +36,7 @@ import (
 )
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
-	cluster, err := util.GetClusterFromMetadata(ctx, r.Client, apply.ObjectMeta)
+	cluster, err := engine.LabelledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
@@ -57,6 +57,9 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
 		missing, err := r.missing(ctx, apply, f.Now)
 		f.Missing, f.Unreadable = missing, errors.Join(f.Unreadable, err)
+	}
+	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
+		return nil, err
 	}
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
 		return nil, err
@@ -179,6 +182,22 @@ func (f *Facts) kindMissing(err error) {
 func recordedElsewhere(apply *infrav1.WorkspaceTemplateApply, scope terraform.Scope) bool {
 	ref := apply.Status.WorkspaceRef
 	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
+}
+
+// retainConflict reports why an object that is being deleted must not be, although its Workspace is retained.
+func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+	if apply.DeletionTimestamp.IsZero() || !retained(apply) {
+		return "", nil
+	}
+	var others []infrav1.WorkspaceTemplateApply
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		var list infrav1.WorkspaceTemplateApplyList
+		if err := r.Client.List(ctx, &list, client.InNamespace(apply.Namespace), client.MatchingFields{workspaceNameIndex: dependency.Name}); err != nil {
+			return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", dependency.Name, err)
+		}
+		others = append(others, list.Items...)
+	}
+	return validation.RetainConflict(apply, others), nil
 }
 
 // dependentsOf lists those whose Workspaces were made on top of this one, and are still there. The garbage collector and the

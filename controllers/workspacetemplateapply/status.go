@@ -242,6 +242,8 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Paused != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "nothing is deleted while the object is paused: "+f.Paused)
+	case f.RetainConflict != "":
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
 			fmt.Sprintf("Workspace %s and what it made are left as they are; what else holds this object are its other finalizers", f.Name))

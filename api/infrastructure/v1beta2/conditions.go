@@ -136,6 +136,8 @@ const (
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
 	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
 	WorkspaceDeletingReason = "WorkspaceDeleting"
+	// DeletionPolicyConflictReason: what is to be retained stands on what would be destroyed.
+	DeletionPolicyConflictReason = "DeletionPolicyConflict"
 	// WaitingForDependentsReason: a Workspace that was made on top of this one is still there.
 	WaitingForDependentsReason = "WaitingForDependents"
 	// WaitingForControlPlaneDeletionReason: the VPC stays until the control plane is gone.
@@ -160,7 +162,7 @@ func NeedsPerson(reason string) bool {
 		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason,
-		DefinitionDeletingReason:
+		DefinitionDeletingReason, DeletionPolicyConflictReason:
 		return true
 	}
 	return false
