@@ -86,6 +86,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged()))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Complete(r)
@@ -94,6 +95,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, templateIndex, templateKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),
 	)
@@ -155,6 +157,33 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	}
 	for i := range vpcs.Items {
 		requests = append(requests, r.ofInfrastructure(ctx, &vpcs.Items[i])...)
+	}
+	return requests
+}
+
+// templateIndex finds the CAPTControlPlanes of a WorkspaceTemplate, by its namespace/name.
+const templateIndex = "spec.workspaceTemplateRef"
+
+func templateKeys(object client.Object) []string {
+	spec := &object.(*controlplanev1.CAPTControlPlane).Spec
+	keys := []string{spec.WorkspaceTemplateRef.Key(object.GetNamespace()).String()}
+	for i := range spec.FargateProfiles {
+		keys = append(keys, spec.FargateProfiles[i].WorkspaceTemplateRef.Key(object.GetNamespace()).String())
+	}
+	return keys
+}
+
+// ofTemplate reconciles the control planes that refer to a template.
+func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
+	var list controlplanev1.CAPTControlPlaneList
+	key := client.ObjectKeyFromObject(object).String()
+	if err := r.Client.List(ctx, &list, client.MatchingFields{templateIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
 }
