@@ -119,7 +119,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)
 	}
 	clusters := &captcluster.Reconciler{
-		Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(),
+		Engine: engineFor("captcluster-controller"), Uncached: mgr.GetAPIReader(), Namespace: options.Namespace,
 	}
 	if err := clusters.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTClusters: %w", err)
@@ -129,6 +129,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Uncached:  mgr.GetAPIReader(),
 		Stopwatch: engine.Stopwatch{Clock: clock.RealClock{}},
 		Tokens:    options.Tokens,
+		Namespace: options.Namespace,
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)

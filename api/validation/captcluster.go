@@ -60,6 +60,11 @@ func network(ctx context.Context, world World, captCluster *infrav1.CAPTCluster)
 		return findings, err
 	}
 	findings.Add(found)
+	consumed, err := consumption(ctx, world, template.Ref, captCluster.Namespace, VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, spec))
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(consumed)
 	own, err := ownApply(ctx, world, captCluster, ref, refPath)
 	findings.Add(own)
 	return findings, err

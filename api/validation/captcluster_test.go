@@ -42,7 +42,7 @@ type row struct {
 
 // pasting is the template "vpc" with a variable in the text of its module.
 func pasting() *infrav1.WorkspaceTemplate {
-	return builder.WorkspaceTemplate("vpc", builder.WithModule("output \"o\" {\n  value = \"${owner} of ${cluster_name}\"\n}\n"))
+	return complete("vpc", builder.WithModule("output \"o\" {\n  value = \"${owner} of ${cluster_name}\"\n}\n"))
 }
 
 func vpcNamed(namespace string) builder.Option {
@@ -58,8 +58,8 @@ func vpcVariables(pairs ...string) builder.Option {
 }
 
 func TestCAPTClusters(t *testing.T) {
-	vpc := builder.WorkspaceTemplate("vpc")
-	private := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
+	vpc := complete("vpc")
+	private := complete("vpc", builder.WithNamespace("shared"))
 	longest := strings.Repeat("n", naming.MaxCAPTCluster)
 
 	for name, row := range map[string]row{
@@ -104,7 +104,7 @@ func (r row) run(t *testing.T) {
 }
 
 func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
-	vpc := builder.WorkspaceTemplate("vpc")
+	vpc := complete("vpc")
 	const path = "spec.workspaceTemplateApplyRef.name"
 	for name, row := range map[string]row{
 		"its own": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo")))},
@@ -141,7 +141,7 @@ func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
 	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
-		world := newWorld(builder.WorkspaceTemplate("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
+		world := newWorld(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
 		got, err := validation.CAPTCluster(t.Context(), world, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)

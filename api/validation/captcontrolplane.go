@@ -37,7 +37,7 @@ var (
 func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	names := []string{
 		naming.ClusterVariable, naming.VersionVariable, naming.RegionVariable, naming.VPCIDVariable,
-		"endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons", "tags",
+		publicAccessVariable, privateAccessVariable, publicAccessCIDRsVariable, addonsVariable, tagsVariable,
 	}
 	for key := range tags {
 		names = append(names, tagPrefix+key)
@@ -64,6 +64,11 @@ func CAPTControlPlane(ctx context.Context, world World, controlPlane *controlpla
 		}
 		findings.Refuse(errs...)
 	}
+	consumed, err := consumptionOfControlPlane(ctx, world, controlPlane)
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(consumed)
 	own, err := ownApplies(ctx, world, controlPlane)
 	findings.Add(own)
 	return findings, err
@@ -78,9 +83,23 @@ func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlane
 	}
 	findings.Refuse(addons(spec.Addons, path.Child("addons"))...)
 	findings.Refuse(tags(spec.AdditionalTags, path.Child("additionalTags"))...)
+	findings.Add(notImplemented(spec, path))
 	profiles, err := fargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), look)
 	findings.Add(profiles)
 	return findings, err
+}
+
+// notImplemented warns of fields that CAPT does not act on yet.
+func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) Findings {
+	var findings Findings
+	const message = "has no effect yet: CAPT does not act on this field in this version"
+	if spec.EndpointProbe != "" && spec.EndpointProbe != controlplanev1.EndpointProbeBestEffort {
+		findings.Warn(path.Child("endpointProbe"), message)
+	}
+	if spec.Recovery != nil {
+		findings.Warn(path.Child("recovery"), message)
+	}
+	return findings
 }
 
 // versionOf checks the version by itself.

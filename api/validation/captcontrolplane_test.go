@@ -48,7 +48,7 @@ func ofTemplate(name string) builder.Option {
 func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
-	world := newWorld(append([]validation.Owner{builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), object}, r.world...)...)
+	world := newWorld(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.world...)...)
 	got, err := validation.CAPTControlPlane(t.Context(), world, object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
@@ -69,7 +69,7 @@ func TestCAPTControlPlanes(t *testing.T) {
 		"as short as can be": {},
 		"whose template does not exist yet": {object: []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "later"})},
 			warnings: []string{"spec.workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
-		"whose template is kept by its owners": {world: []validation.Owner{builder.WorkspaceTemplate("eks", builder.WithNamespace("shared"))},
+		"whose template is kept by its owners": {world: []validation.Owner{complete("eks", builder.WithNamespace("shared"))},
 			object:  []builder.Option{template(infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "shared"})},
 			refused: []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {object: []builder.Option{name(longest)}},
@@ -236,7 +236,7 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, builder.WorkspaceTemplate("eks"))...), object)
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object)
 			require.NoError(t, err)
 			if !row.meets {
 				assertRefused(t, got.Errors)

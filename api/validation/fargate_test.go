@@ -80,7 +80,7 @@ func TestTemplatesOfFargateProfiles(t *testing.T) {
 		"there": {object: []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "default"})}},
 		"not yet there": {object: []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "later"})},
 			warnings: []string{"spec.fargateProfiles[1].workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
-		"kept by its owners": {world: []validation.Owner{builder.WorkspaceTemplate("fargate", builder.WithNamespace("shared"))},
+		"kept by its owners": {world: []validation.Owner{complete("fargate", builder.WithNamespace("shared"))},
 			object:  []builder.Option{of(infrav1.WorkspaceTemplateReference{Name: "fargate", Namespace: "shared"})},
 			refused: []finding{{"spec.fargateProfiles[1].workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 	} {
@@ -171,7 +171,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate", row.template...), object), object)
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors)
 			assertWarned(t, got.Warnings, row.warnings...)

@@ -208,7 +208,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
 			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
-				builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
+				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
 			if row.says == "" {
 				assertRefused(t, got.Errors)
@@ -242,7 +242,7 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
 			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
-				builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
+				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
 			if row.says == "" {
 				assertRefused(t, got.Errors)

@@ -18,6 +18,7 @@ package validation
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,7 @@ import (
 
 // TemplateReference looks up the template that an object of a namespace refers to. The template is nil when there is none
 // that may be used from there. One that does not exist yet is a warning, since it may come a moment later; one that does
-// not allow the namespace is an error. For a template of another namespace both have the same words: they tell nothing
+// not allow the namespace, or is being deleted, is an error. For a template of another namespace both have the same words: they tell nothing
 // about that namespace but what the user wrote.
 func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
@@ -38,6 +39,9 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 	case err != nil:
 		return nil, findings, err
 	case permitted:
+		if !template.DeletionTimestamp.IsZero() {
+			findings.Refuse(forbidden(path, "%s", TemplateLeaves(key)))
+		}
 		return template, findings, nil
 	case key.Namespace == namespace:
 		findings.Warn(path, "WorkspaceTemplate %s does not exist yet; nothing is created until it does", key.Name)
@@ -50,6 +54,11 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 		findings.Refuse(forbidden(path, elsewhere, key, namespace))
 	}
 	return nil, findings, nil
+}
+
+// TemplateLeaves says why a template that is being deleted is not taken into use. Its users keep it.
+func TemplateLeaves(key types.NamespacedName) string {
+	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and only serves the objects that use it already; refer to another template, or wait until it is gone and recreate it", key)
 }
 
 // permittedTemplate returns a template, and whether it may be used from a namespace.

@@ -47,9 +47,9 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			network, controlPlane := builder.CAPTCluster("demo"), builder.CAPTControlPlane("demo", builder.WithRegion(row.region))
-			world := newWorld(network, controlPlane, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("eks"))
+			world := newWorld(network, controlPlane, complete("vpc"), complete("eks"))
 			if row.cluster != nil {
-				world = newWorld(network, controlPlane, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("eks"), row.cluster)
+				world = newWorld(network, controlPlane, complete("vpc"), complete("eks"), row.cluster)
 			}
 			ofNetwork, err := validation.CAPTCluster(t.Context(), world, network)
 			require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 }
 
 func TestARegionThatIsNotThereYetIsNoConflict(t *testing.T) {
-	world := newWorld(builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("eks"))
+	world := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
 	ofNetwork, err := validation.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
 	require.NoError(t, err)
 	assertRefused(t, ofNetwork.Errors)
@@ -95,7 +95,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), builder.WithRegion(row.region))
-			objects := []validation.Owner{controlPlane, builder.Cluster("demo"), builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply",
+			objects := []validation.Owner{controlPlane, builder.Cluster("demo"), complete("eks"), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply",
 				builder.OwnedBy(controlPlane), builder.WithVariables(map[string]string{"cluster_name": "demo", "region": row.handed}), ofTemplate("eks"))}
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
@@ -115,7 +115,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 func TestTheWaysOutOfTwoRegions(t *testing.T) {
 	check := func(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, network *infrav1.CAPTCluster, want ...finding) {
 		t.Helper()
-		objects := []validation.Owner{builder.Cluster("demo"), builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("eks"), controlPlane}
+		objects := []validation.Owner{builder.Cluster("demo"), complete("vpc"), complete("eks"), controlPlane}
 		if network != nil {
 			objects = append(objects, network)
 			ofNetwork, err := validation.CAPTCluster(t.Context(), newWorld(objects...), network)

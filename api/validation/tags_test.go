@@ -51,7 +51,7 @@ func TestTags(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{row.key: controlplanev1.TagValue(row.value)}
 			}))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, builder.WorkspaceTemplate("eks")), object)
+			got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 		})
@@ -65,7 +65,7 @@ func TestTagsAreRefusedInTheSameOrderEveryTime(t *testing.T) {
 	}))
 	var want string
 	for range 100 {
-		got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, builder.WorkspaceTemplate("eks")), object)
+		got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
 		require.NoError(t, err)
 		message := got.Errors.ToAggregate().Error()
 		if want == "" {

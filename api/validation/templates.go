@@ -38,13 +38,31 @@ func CAPTClusterTemplate(ctx context.Context, world World, template *infrav1.CAP
 	}
 	found, err := vpcTemplate(ctx, vpc, templatePath.Child("spec", "vpc", "template"), referencesOfClass(world, template.Namespace))
 	findings.Add(found)
+	if err != nil {
+		return findings, err
+	}
+	consumed, err := consumption(ctx, world, vpc.Ref, template.Namespace, VPCFields(&template.Spec.Template.Spec, templatePath.Child("spec")))
+	findings.Add(consumed)
 	return findings, err
 }
 
 // CAPTControlPlaneTemplate checks a template for CAPTControlPlanes like one of them, as far as it is the same for all.
 func CAPTControlPlaneTemplate(ctx context.Context, world World, template *controlplanev1.CAPTControlPlaneTemplate) (Findings, error) {
-	findings, err := controlPlaneSpec(ctx, &template.Spec.Template.Spec, templatePath.Child("spec"), referencesOfClass(world, template.Namespace))
+	spec, path := &template.Spec.Template.Spec, templatePath.Child("spec")
+	findings, err := controlPlaneSpec(ctx, spec, path, referencesOfClass(world, template.Namespace))
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
+	if err != nil {
+		return findings, err
+	}
+	// The patches of a ClusterClass may choose another WorkspaceTemplate; the CAPTControlPlanes themselves are refused.
+	consumed, err := consumption(ctx, world, spec.WorkspaceTemplateRef, template.Namespace, commonFields(spec, path))
+	if err != nil {
+		return findings, err
+	}
+	consumed.onlyWarn()
+	findings.Add(consumed)
+	profiles, err := consumptionOfProfiles(ctx, world, spec.FargateProfiles, template.Namespace, path.Child("fargateProfiles"))
+	findings.Add(profiles)
 	return findings, err
 }
 

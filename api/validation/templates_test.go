@@ -47,12 +47,12 @@ func controlPlaneTemplate(options ...builder.Option) *controlplanev1.CAPTControl
 
 func TestTemplatesOfCAPTClusters(t *testing.T) {
 	for title, row := range map[string]row{
-		"good":                 {world: []validation.Owner{builder.WorkspaceTemplate("vpc")}},
+		"good":                 {world: []validation.Owner{complete("vpc")}},
 		"with an existing VPC": {object: []builder.Option{builder.WithExistingVPC("vpc-1")}},
 		"of a template that may come where the Clusters are": {warnings: []string{"spec.template.spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet"}},
-		"of a template that may allow where the Clusters are": {world: []validation.Owner{builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))},
+		"of a template that may allow where the Clusters are": {world: []validation.Owner{complete("vpc", builder.WithNamespace("shared"))},
 			object: []builder.Option{vpcNamed("shared")}, warnings: []string{"spec.template.spec.vpc.template.ref: WorkspaceTemplate shared/vpc does not exist, or does not allow"}},
-		"with a bad variable": {world: []validation.Owner{builder.WorkspaceTemplate("vpc")}, object: []builder.Option{vpcVariables("a-b", "c")},
+		"with a bad variable": {world: []validation.Owner{complete("vpc")}, object: []builder.Option{vpcVariables("a-b", "c")},
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	versioned := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.Vars = append(params.Vars, terraform.Var{Key: "version", Value: "${kubernetes_version}"})
 	})
-	world := newWorld(builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("eks-only", versioned))
+	world := newWorld(complete("eks"), complete("fargate"), builder.WorkspaceTemplate("eks-only", versioned, builder.Consuming("profile_name", "selectors")))
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
 		"with what may be wrong for some": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
@@ -105,7 +105,7 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	metadata := clusterv1.ObjectMeta{Labels: map[string]string{"a b": "c"}, Annotations: map[string]string{"x/y/z": ""}}
 	networks, planes := captClusterTemplate(builder.WithExistingVPC("vpc-1")), controlPlaneTemplate()
 	networks.Spec.Template.ObjectMeta, planes.Spec.Template.ObjectMeta = metadata, metadata
-	world := newWorld(builder.WorkspaceTemplate("eks"))
+	world := newWorld(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
 	got, err := validation.CAPTClusterTemplate(t.Context(), world, networks)

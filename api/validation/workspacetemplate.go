@@ -19,9 +19,12 @@ limitations under the License.
 package validation
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -51,6 +54,7 @@ func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) Findings {
 	findings.Add(published(spec, declared))
 	findings.Add(namespaces(template, path))
 	findings.Add(declaredVariables(params, declared, forProvider))
+	findings.Add(inBoth(params, forProvider))
 	findings.Add(withoutEffect(spec, path))
 	findings.Add(unknownFields(&spec.Template.Spec, path))
 	return findings
@@ -68,6 +72,7 @@ var (
 // Parameters checks what Terraform is given besides the module: environment variables, arguments and the entrypoint.
 func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	errs = append(errs, repeated(params, path)...)
 	for i, env := range params.Env {
 		if reservedEnv.MatchString(env.Name) {
 			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
@@ -99,4 +104,36 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 		}
 	}
 	return errs
+}
+
+// repeated refuses a key that is given twice: Terraform, or the process that runs it, would use one of the values, and drop the
+// other without a word.
+func repeated(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	vars, env := sets.New[string](), sets.New[string]()
+	for i, v := range params.Vars {
+		if vars.Has(v.Key) {
+			errs = append(errs, field.Duplicate(path.Child("vars").Index(i).Child("key"), v.Key))
+		}
+		vars.Insert(v.Key)
+	}
+	for i := range params.Env {
+		if name := params.Env[i].Name; env.Has(name) {
+			errs = append(errs, field.Duplicate(path.Child("env").Index(i).Child("name"), name))
+		}
+		env.Insert(params.Env[i].Name)
+	}
+	return errs
+}
+
+// inBoth warns of variables that are in vars and in varmap. Terraform uses one of the two values.
+func inBoth(params terraform.WorkspaceParameters, path *field.Path) Findings {
+	var findings Findings
+	values := varMap(params)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return v.Key == name }) {
+			findings.Warn(path.Child("varmap").Key(name), "is in vars as well, and Terraform uses one of the two values; remove one")
+		}
+	}
+	return findings
 }

@@ -47,6 +47,8 @@ type World interface {
 	CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error)
 	// ReferrersTo lists the CAPTClusters and CAPTControlPlanes whose spec refers to a WorkspaceTemplateApply.
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
+	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef means a template.
+	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
 	// Orphaned tells whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
 	Orphaned(ctx context.Context, namespace string) (bool, error)
 	// Cluster of a name.

@@ -34,6 +34,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 // fakeWorld is a world of a few objects.
@@ -85,6 +86,13 @@ func newWorld(objects ...validation.Owner) *fakeWorld {
 	return w
 }
 
+// complete makes a WorkspaceTemplate that uses all variables that CAPT gives to a VPC, a control plane or a Fargate profile.
+func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate {
+	given := map[string][]string{"vpc": validation.VPCVariables(), "eks": validation.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
+	given = slices.DeleteFunc(given, func(variable string) bool { return variable == "cluster_name" }) // The builder has that one.
+	return builder.WorkspaceTemplate(name, append(options, builder.Consuming(given...))...)
+}
+
 // namespace makes a Namespace for newWorld.
 func namespace(name string, set map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set}}
@@ -119,6 +127,16 @@ func (w *fakeWorld) CAPTCluster(_ context.Context, key types.NamespacedName) (*i
 
 func (w *fakeWorld) CAPTControlPlane(_ context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return w.controlPlanes[key], w.look("CAPTControlPlane")
+}
+
+func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	var users []controlplanev1.CAPTControlPlane
+	for _, controlPlane := range w.controlPlanes {
+		if controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace) == template {
+			users = append(users, *controlPlane)
+		}
+	}
+	return users, w.look("ControlPlanesOfTemplate")
 }
 
 func (w *fakeWorld) Orphaned(_ context.Context, namespace string) (bool, error) {

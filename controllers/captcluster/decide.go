@@ -18,6 +18,7 @@ package captcluster
 
 import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
 )
 
 // Action is what to do about a CAPTCluster.
@@ -49,8 +50,18 @@ func decide(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 		return Observe
 	case captCluster.Spec.VPC.Template == nil:
 		return Hold
+	case f.blocked(captCluster) != nil:
+		return Observe
 	}
 	return Provision
+}
+
+// blocked says why the template is not taken into use; nil when it may be, or is in use already. It holds up no deletion.
+func (f *Facts) blocked(captCluster *infrav1.CAPTCluster) *engine.Condition {
+	if !captCluster.DeletionTimestamp.IsZero() || f.Template.InUse(f.Apply.Apply, captCluster.Status.VPC.ID != "") {
+		return nil
+	}
+	return f.Template.Blocks(infrav1.VPCReadyCondition)
 }
 
 func decideDeletion(captCluster *infrav1.CAPTCluster, f *Facts) Action {

@@ -21,14 +21,17 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
 // Facts are everything a decision about a CAPTCluster rests on.
@@ -39,6 +42,8 @@ type Facts struct {
 	Paused string
 	// Apply is the WorkspaceTemplateApply of the VPC.
 	Apply owner.Facts
+	// Template is the WorkspaceTemplate of the VPC.
+	Template owner.TemplateFacts
 	// ControlPlanes are those of the Cluster that still exist; looked up only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 }
@@ -71,10 +76,12 @@ func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPT
 	template, ref := captCluster.Spec.VPC.Template, captCluster.Spec.WorkspaceTemplateApplyRef
 	want := adoption.OfCAPTCluster(captCluster, clusterName)
 	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, ref, want)
+	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
+		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if err == nil && decide(captCluster, f) == Provision {
 		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
 	}
-	if err != nil || clusterName == "" || f.Apply.Undecided() || f.Apply.Claimed != "" {
+	if err != nil || clusterName == "" || f.Apply.Undecided() || f.Apply.Claimed != "" || f.blocked(captCluster) != nil {
 		return err
 	}
 	name := want.SchemeName

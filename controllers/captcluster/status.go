@@ -68,6 +68,7 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 		ready(vpc),
 	)
+	owner.Report(captCluster, &f.Template)
 }
 
 func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
@@ -80,6 +81,8 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
 	case f.Apply.Undecided():
 		adoption := f.Apply.AdoptionCondition(infrav1.VPCReadyCondition)
 		return engine.False(infrav1.VPCReadyCondition, adoption.Reason, adoption.Message)
+	case f.Apply.Claimed == "" && f.blocked(captCluster) != nil:
+		return *f.blocked(captCluster)
 	case f.Paused != "" && f.Apply.Apply == nil && f.Apply.Claimed == "":
 		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, "nothing is made while the object is paused: "+f.Paused)
 	}

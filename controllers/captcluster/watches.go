@@ -40,6 +40,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	scheme := mgr.GetScheme()
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
 
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.CAPTCluster{}, templateIndex, templateKey); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.CAPTCluster{}, builder.WithPredicates(
 			predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue),
@@ -54,7 +57,34 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
 			builder.WithPredicates(owner.Deleted())).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
+}
+
+// templateIndex finds the CAPTClusters of a WorkspaceTemplate, by its namespace/name.
+const templateIndex = "spec.vpc.template.ref"
+
+func templateKey(object client.Object) []string {
+	template := object.(*infrav1.CAPTCluster).Spec.VPC.Template
+	if template == nil {
+		return nil
+	}
+	return []string{template.Ref.Key(object.GetNamespace()).String()}
+}
+
+// ofTemplate reconciles the CAPTClusters that refer to a template.
+func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
+	var list infrav1.CAPTClusterList
+	key := client.ObjectKeyFromObject(object).String()
+	if err := r.Client.List(ctx, &list, client.MatchingFields{templateIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
 }
 
 // deletedInNamespace reconciles the CAPTClusters that are being deleted: they may wait for a control plane to be gone, or for

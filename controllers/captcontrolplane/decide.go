@@ -21,6 +21,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -92,6 +93,8 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(adoption.Reason, adoption.Message)
 	case f.Apply.Claimed != "":
 		return no(infrav1.ReferenceConflictReason, f.Apply.Claimed)
+	case f.templateBlocks(controlPlane) != nil:
+		return f.templateBlocks(controlPlane)
 	case f.Infrastructure != nil && validation.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply) != nil:
 		return no(controlplanev1.RegionConflictReason, validation.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply).Error())
 	case !f.infrastructureReady():
@@ -100,6 +103,15 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(controlplanev1.RegionConflictReason, "spec.region is empty, and the infrastructure of the Cluster names none; set spec.region")
 	}
 	return changed(controlPlane, f, no)
+}
+
+// templateBlocks says why the template is not taken into use; nil when it may be, or is in use already.
+func (f *Facts) templateBlocks(controlPlane *controlplanev1.CAPTControlPlane) *engine.Condition {
+	built := adoption.OfControlPlane(controlPlane, f.Cluster.Name).Built != ""
+	if f.Template.InUse(f.Apply.Apply, built) {
+		return nil
+	}
+	return f.Template.Blocks(controlplanev1.DependenciesReadyCondition)
 }
 
 // changed refuses what would build another cluster in place of the one that runs, or what EKS would refuse. A version that

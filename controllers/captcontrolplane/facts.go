@@ -49,6 +49,9 @@ type Facts struct {
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
+	// Template is the WorkspaceTemplate of the control plane, ProfileTemplates are those of its Fargate profiles.
+	Template         owner.TemplateFacts
+	ProfileTemplates []owner.TemplateFacts
 	// Fargate is what is known of the Fargate profiles.
 	Fargate fargate.Facts
 	// Connection is the connection Secret; nil when it does not exist or is not needed yet.

@@ -20,8 +20,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +35,11 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
+
+// templateInterval is how often to look at a template that cannot be watched, while it is waited for.
+const templateInterval = time.Minute
 
 func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (*Facts, error) {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, controlPlane.ObjectMeta)
@@ -53,6 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
+	r.observeTemplates(ctx, controlPlane, f)
 	if decide(controlPlane, f) == Provision {
 		if err := f.Apply.Confirm(ctx, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
 			return nil, err
@@ -91,6 +98,22 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 		return err
 	}
 	return f.Apply.ObserveDeletion(ctx, r.Client, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, f.Fargate.LeavingApplies()...)
+}
+
+// observeTemplates looks at the WorkspaceTemplates that the control plane refers to. Of a namespace that the cache does not hold,
+// no watch reports a change.
+func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	at := controlPlane.Namespace
+	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, validation.ControlPlaneFields(controlPlane))
+	for i := range controlPlane.Spec.FargateProfiles {
+		ref := controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef
+		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
+		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
+	}
+	if f.templateBlocks(controlPlane) != nil && (f.Template.Key.Namespace != at || f.Template.Unreadable != nil) {
+		f.lookAgain(templateInterval)
+	}
 }
 
 func (r *Reconciler) fargate() fargate.Readers {

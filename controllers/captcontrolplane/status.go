@@ -72,6 +72,16 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		failed(s.State, f, c),
 		engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, ""),
 	)
+	f.reportTemplates(controlPlane)
+}
+
+// reportTemplates lists the fields that the WorkspaceTemplates do not use.
+func (f *Facts) reportTemplates(controlPlane *controlplanev1.CAPTControlPlane) {
+	templates := []*owner.TemplateFacts{&f.Template}
+	for i := range f.ProfileTemplates {
+		templates = append(templates, &f.ProfileTemplates[i])
+	}
+	owner.Report(controlPlane, templates...)
 }
 
 // deletionStatus says what is waited for. The other conditions stay as they were: they tell what is being deleted.

@@ -87,6 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged()))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Complete(r)
@@ -95,6 +96,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, templateIndex, templateKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),
 	)
@@ -150,6 +152,23 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 		requests = append(requests, r.ofInfrastructure(ctx, &vpcs.Items[i])...)
 	}
 	return requests
+}
+
+// templateIndex finds the CAPTControlPlanes of a WorkspaceTemplate, by its namespace/name.
+const templateIndex = "spec.workspaceTemplateRef"
+
+func templateKeys(object client.Object) []string {
+	spec := &object.(*controlplanev1.CAPTControlPlane).Spec
+	keys := []string{spec.WorkspaceTemplateRef.Key(object.GetNamespace()).String()}
+	for i := range spec.FargateProfiles {
+		keys = append(keys, spec.FargateProfiles[i].WorkspaceTemplateRef.Key(object.GetNamespace()).String())
+	}
+	return keys
+}
+
+// ofTemplate reconciles the control planes that refer to a template.
+func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(*controlplanev1.CAPTControlPlane) bool { return true }, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
 }
 
 // deletedInNamespace reconciles those that are being deleted: another deletion policy of what they stand on may be awaited.

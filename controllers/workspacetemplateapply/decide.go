@@ -62,7 +62,7 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Hold
 	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0, f.Unreadable != nil:
 		return Observe
-	case f.GoneForGood, f.Forgotten != "", f.Rejected != "":
+	case f.GoneForGood, f.Forgotten != "", f.Rejected != "", f.TemplateLeaves:
 		return Observe
 	case f.Live == nil:
 		return Create

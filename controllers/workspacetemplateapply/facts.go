@@ -51,6 +51,8 @@ type Facts struct {
 	Template *infrav1.WorkspaceTemplate
 	// Name of the Workspace: what spec says, else what the naming scheme gives.
 	Name string
+	// TemplateLeaves is true when the template is being deleted, and the object has never had a Workspace.
+	TemplateLeaves bool
 	// Rendered is nil when the template is missing or RenderErrors says what is wrong with it.
 	Rendered     *render.Rendered
 	RenderErrors field.ErrorList

@@ -64,6 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
 		return nil, err
 	}
+	f.TemplateLeaves = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
 	if err := r.observeMove(ctx, apply, f); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
@@ -114,6 +115,8 @@ func rendered(f *Facts) engine.Condition {
 	case f.Template == nil:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
 			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace; create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
+	case f.TemplateLeaves:
+		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateLeaves(f.TemplateKey))
 	case len(f.RenderErrors) > 0:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
 			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))

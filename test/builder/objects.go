@@ -17,6 +17,8 @@ limitations under the License.
 package builder
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -148,6 +150,16 @@ func WorkspaceTemplate(name string, options ...Option) *infrav1.WorkspaceTemplat
 		},
 	}
 	return apply(template, options)
+}
+
+// Consuming makes the module of a template use variables that CAPT gives to it.
+func Consuming(names ...string) Option {
+	return WithParameters(func(params *terraform.WorkspaceParameters) {
+		for _, name := range names {
+			params.Module += fmt.Sprintf("variable %q {}\nlocals { use_%[1]s = var.%[1]s }\n", name)
+			params.Vars = append(params.Vars, terraform.Var{Key: name, Value: "${" + name + "}"})
+		}
+	})
 }
 
 // WithScope says which kind of Workspace a template makes.

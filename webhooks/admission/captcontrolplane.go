@@ -78,6 +78,6 @@ func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTCon
 	return rules[*controlplanev1.CAPTControlPlane]{
 		world: world,
 		spec:  func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check: validation.CAPTControlPlane,
+		check: validation.CAPTControlPlane, change: validation.CAPTControlPlaneChange,
 	}
 }

@@ -35,6 +35,7 @@ const (
 	referenceIndex = "admission.workspaceTemplateApplyRef"
 	ownerIndex     = "admission.owner"
 	orphanIndex    = "admission.orphan"
+	templateIndex  = "admission.workspaceTemplateRef"
 )
 
 // orphan is the one key of the index of that name.
@@ -65,6 +66,11 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 			names = append(names, referenced(c.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)...)
 		}
 		return names
+	}); err != nil {
+		return err
+	}
+	if err := index(ctx, indexer, templateIndex, func(c *controlplanev1.CAPTControlPlane) []string {
+		return []string{c.Spec.WorkspaceTemplateRef.Key(c.Namespace).String()}
 	}); err != nil {
 		return err
 	}

@@ -45,5 +45,6 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
 			return validation.WorkspaceTemplate(template), nil
 		},
+		warn: validation.WorkspaceTemplateUpdate,
 	}
 }

@@ -69,6 +69,10 @@ func (w lookedUp) ReferrersTo(ctx context.Context, apply types.NamespacedName) (
 	return w.cached.ReferrersTo(ctx, apply)
 }
 
+func (w lookedUp) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	return w.cached.ControlPlanesOfTemplate(ctx, template)
+}
+
 func (w lookedUp) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return w.cached.Cluster(ctx, key)
 }
@@ -103,6 +107,14 @@ func (w world) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1
 		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies of Workspace %s: %w", workspaceName, err)
 	}
 	return applies.Items, nil
+}
+
+func (w world) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	var users controlplanev1.CAPTControlPlaneList
+	if err := w.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
+		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", template, err)
+	}
+	return users.Items, nil
 }
 
 func (w world) Orphaned(ctx context.Context, namespace string) (bool, error) {

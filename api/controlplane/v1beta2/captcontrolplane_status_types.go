@@ -40,7 +40,7 @@ const (
 	StateReady State = "Ready"
 	// StateDegraded: it was Ready, and a part of it no longer is, while the cluster still answers.
 	StateDegraded State = "Degraded"
-	// StateRecovering: a recovery action runs.
+	// StateRecovering: a recovery action runs. Not reported yet.
 	StateRecovering State = "Recovering"
 	// StateFailed: a person must do something.
 	StateFailed State = "Failed"

@@ -69,18 +69,19 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]string `json:"variables,omitempty"`
 
-	// endpointAccess says from where the API server can be reached.
+	// endpointAccess says from where the API server can be reached. It is refused when the WorkspaceTemplate has no placeholder for
+	// what it restricts.
 	// +optional
 	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
 
-	// addons are the EKS add-ons.
+	// addons are the EKS add-ons. The WorkspaceTemplate must have the placeholder addons.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Addons []Addon `json:"addons,omitempty"`
 
-	// additionalTags are put on the AWS resources.
+	// additionalTags are put on the AWS resources. The WorkspaceTemplate must have the placeholder tags, or one for each tag.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128)",message="a tag key has 1 to 128 characters"
@@ -103,12 +104,12 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +optional
 	Kubeconfig Kubeconfig `json:"kubeconfig,omitempty,omitzero"`
 
-	// endpointProbe says whether the API server must answer CAPT before the control plane is Ready.
+	// endpointProbe will say whether the API server must answer CAPT before the control plane is Ready. It has no effect yet.
 	// +optional
 	// +kubebuilder:default=BestEffort
 	EndpointProbe EndpointProbe `json:"endpointProbe,omitempty"`
 
-	// recovery says what CAPT may do by itself when something fails.
+	// recovery will say what CAPT may do by itself when something fails. It has no effect yet.
 	// +optional
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 }

@@ -45,7 +45,7 @@ const (
 	FargateProfileFailedCondition = "FargateProfileFailed"
 	// DegradedCondition is True when the control plane was Ready and a part of it no longer is.
 	DegradedCondition = "Degraded"
-	// RecoveringCondition is True while a recovery action runs.
+	// RecoveringCondition is True while a recovery action runs. Not reported yet.
 	RecoveringCondition = "Recovering"
 	// AdoptionRequiredCondition is True when a person must say which WorkspaceTemplateApply belongs to the control plane.
 	AdoptionRequiredCondition = "AdoptionRequired"

@@ -25,6 +25,9 @@ const (
 	AdoptionRequiredCondition = "AdoptionRequired"
 	// DeletingCondition says, while the object is being deleted, what is waited for.
 	DeletingCondition = "Deleting"
+	// FieldsConsumedCondition is False while fields of an owner have no effect, since its WorkspaceTemplate does not use them. It
+	// is absent otherwise.
+	FieldsConsumedCondition = "FieldsConsumed"
 )
 
 // Conditions of CAPTCluster.
@@ -66,6 +69,10 @@ const (
 	TemplateNotFoundReason = "TemplateNotFound"
 	// TemplateInvalidReason: the WorkspaceTemplate can not be turned into a Workspace.
 	TemplateInvalidReason = "TemplateInvalid"
+	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and is not taken into use any more.
+	TemplateDeletingReason = "TemplateDeleting"
+	// FieldNotConsumedReason: fields of spec have no effect, since the WorkspaceTemplate does not use them.
+	FieldNotConsumedReason = "FieldNotConsumed"
 	// RenderedReason: the WorkspaceTemplate was turned into a Workspace.
 	RenderedReason = "Rendered"
 	// DependenciesReadyReason: everything waited for is there.
@@ -158,7 +165,8 @@ const (
 // least looked. Owners show such reasons as their own.
 func NeedsPerson(reason string) bool {
 	switch reason {
-	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
+	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, FieldNotConsumedReason,
+		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
 		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason,

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcontrolplane
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+var (
+	// restricted is a control plane whose API server only an office may reach.
+	restricted = builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: ptr.To(true), PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
+	})
+	versioned = builder.Consuming("kubernetes_version")
+	closing   = builder.Consuming("endpoint_public_access_cidrs")
+	leaving   = []builder.Option{builder.Deleting(), builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)}
+)
+
+// wanting is a control plane about to be made.
+func wanting(options ...builder.Option) []client.Object {
+	options = append([]builder.Option{builder.OwnedBy(builder.Cluster("demo"))}, options...)
+	return []client.Object{builder.Cluster("demo", builder.WithInfrastructureProvisioned()), vpc(), builder.CAPTControlPlane("demo", options...)}
+}
+
+func (w *world) message(condition string) string {
+	w.Helper()
+	found := meta.FindStatusCondition(w.get().Status.Conditions, condition)
+	require.NotNil(w, found, condition)
+	return found.Message
+}
+
+func TestSafety14NoOpenAPIServerIsMadeInPlaceOfARestrictedOne(t *testing.T) {
+	w := newWorld(t, wanting(restricted)...)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "False TemplateNotFound", w.story()["DependenciesReady"], "nothing is known of the template")
+
+	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned)))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "False FieldNotConsumed", w.story()["DependenciesReady"])
+	assert.Equal(t, "False FieldNotConsumed", w.story()["Ready"])
+	assert.Equal(t, controlplanev1.StateValidating, w.get().Status.State)
+	for _, part := range []string{"nothing is created: spec.endpointAccess.publicCIDRs: ", "WorkspaceTemplate default/eks does not pass ${endpoint_public_access_cidrs}", "Add the placeholder"} {
+		assert.Contains(t, w.message("DependenciesReady"), part)
+	}
+	require.NoError(t, w.reconcile())
+	assert.Empty(t, w.writes)
+
+	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
+	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned, closing)))
+	require.NoError(t, w.reconcile())
+	assert.Contains(t, w.writes, "apply "+applyName)
+	assert.NotContains(t, w.story(), "FieldsConsumed")
+}
+
+// A template may lose the placeholder, and a control plane of CAPT v0.3 never had one: it is reported, and nothing is held up.
+func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
+	w := newWorld(t, append(wanting(restricted), builder.WorkspaceTemplate("eks", versioned, closing))...)
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	require.NoError(t, w.reconcile())
+	require.NoError(t, w.reconcile())
+	require.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+
+	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
+	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned)))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
+	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
+	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
+	assert.Contains(t, w.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be open to more networks")
+	require.NoError(t, w.reconcile())
+	assert.Empty(t, w.writes)
+
+	// Its WorkspaceTemplateApply was lost: the new one goes on with the same state.
+	require.NoError(t, w.Client.Delete(t.Context(), read(w, applyName, &infrav1.WorkspaceTemplateApply{})))
+	require.NoError(t, w.reconcile())
+	assert.Contains(t, w.writes, "apply "+applyName)
+
+	// What can not be read is not known to be better.
+	reader := w.Client
+	w.Client = interceptor.NewClient(reader.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		if _, ok := object.(*infrav1.WorkspaceTemplate); ok {
+			return errors.New("no route to host")
+		}
+		return c.Get(ctx, key, object, options...)
+	}})
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
+	w.Client = reader
+
+	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
+	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("eks", versioned, closing)))
+	require.NoError(t, w.reconcile())
+	assert.NotContains(t, w.story(), "FieldsConsumed")
+}
+
+func TestSafety14ATemplateThatOpensTheAPIServerIsNotSwitchedTo(t *testing.T) {
+	w := newWorld(t, append(wanting(restricted), builder.WorkspaceTemplate("eks", versioned, closing), builder.WorkspaceTemplate("open", versioned))...)
+	require.NoError(t, w.reconcile())
+	changed := w.get()
+	changed.Spec.WorkspaceTemplateRef.Name = "open"
+	require.NoError(t, w.Client.Update(t.Context(), changed))
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, "eks", read(w, applyName, &infrav1.WorkspaceTemplateApply{}).Spec.TemplateRef.Name)
+	assert.Equal(t, "False FieldNotConsumed", w.story()["DependenciesReady"])
+
+	require.NoError(t, w.Client.Delete(t.Context(), w.get()))
+	require.NoError(t, w.reconcile())
+	assert.Nil(t, read(w, applyName, &infrav1.WorkspaceTemplateApply{}), "it does not hold up the deletion")
+}
+
+func TestSafety14OtherFieldsAreReportedOnly(t *testing.T) {
+	tagged := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "batch", Selectors: []controlplanev1.FargateSelector{{Namespace: "batch"}},
+			WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}}
+	})
+	w := newWorld(t, append(wanting(tagged), builder.WorkspaceTemplate("eks", versioned), builder.WorkspaceTemplate("fargate", builder.Consuming("profile_name")))...)
+	require.NoError(t, w.reconcile())
+	assert.Contains(t, w.writes, "apply "+applyName)
+	assert.Contains(t, w.message("FieldsConsumed"), "spec.additionalTags: has no effect")
+	assert.Contains(t, w.message("FieldsConsumed"), "; spec.fargateProfiles[0].selectors: has no effect")
+}
+
+func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
+	w := newWorld(t, append(wanting(), builder.WorkspaceTemplate("eks", append(leaving, versioned)...))...)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "False TemplateDeleting", w.story()["DependenciesReady"])
+	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and only serves the objects that use it already")
+}
+
+func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {
+	w := newWorld(t, append(wanting(), builder.WorkspaceTemplate("eks", versioned, builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)))...)
+	require.NoError(t, w.reconcile())
+	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("eks")))
+	changed := w.get()
+	changed.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "a"}
+	require.NoError(t, w.Client.Update(t.Context(), changed))
+	require.NoError(t, w.reconcile())
+	assert.Contains(t, w.writes, "apply "+applyName)
+	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
+}
