@@ -44,6 +44,8 @@ type rules[T client.Object] struct {
 	create func(ctx context.Context, world validation.World, object T) (validation.Findings, error)
 	// change looks at what an update changes; nil when every change of a good object to a good one is.
 	change func(ctx context.Context, world validation.World, old, object T) (field.ErrorList, error)
+	// effects warns about what an update does to others; nil when there is nothing to say.
+	effects func(ctx context.Context, world validation.World, old, object T) (admission.Warnings, error)
 	// schema is that of the hub version.
 	schema *schema.Schema
 }
@@ -85,6 +87,13 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 			return nil, couldNotLook(object, err)
 		}
 		findings.Refuse(changes...)
+	}
+	if r.effects != nil {
+		warnings, err := r.effects(ctx, r.world, old, object)
+		if err != nil {
+			return nil, couldNotLook(object, err)
+		}
+		findings.Warnings = append(findings.Warnings, warnings...)
 	}
 	if r.unchecked(ctx) {
 		findings.Refuse(r.schema.ValidateUpdate(ctx, object, old)...)

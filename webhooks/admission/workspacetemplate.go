@@ -20,6 +20,7 @@ import (
 	"context"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -44,6 +45,9 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 		spec:  func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
 		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
 			return validation.WorkspaceTemplate(template), nil
+		},
+		effects: func(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) (admission.Warnings, error) {
+			return validation.ProviderConfigChange(ctx, world, old, template)
 		},
 	}
 }

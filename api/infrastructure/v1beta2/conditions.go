@@ -130,6 +130,8 @@ const (
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
 	// WorkspaceScopeConflictReason: the template makes Workspaces of another scope than the one that is there.
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
+	// ProviderConfigConflictReason: the Workspace would get another ProviderConfig, and with it another account or backend.
+	ProviderConfigConflictReason = "ProviderConfigConflict"
 	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
 	WorkspaceDeletingReason = "WorkspaceDeleting"
 	// WaitingForDependentsReason: a Workspace that was made on top of this one is still there.
@@ -153,7 +155,7 @@ const (
 func NeedsPerson(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
-		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
+		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, VPCIDMissingReason:
 		return true
@@ -165,7 +167,7 @@ func NeedsPerson(reason string) bool {
 // again before a person has done something to the Workspace or to the object that names it.
 func Stands(reason string) bool {
 	switch reason {
-	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ReferenceConflictReason:
+	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ProviderConfigConflictReason, ReferenceConflictReason:
 		return true
 	}
 	return false
