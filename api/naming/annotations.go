@@ -60,6 +60,15 @@ const (
 // whose deletion may destroy what its cloud resources stand on. Without it, the deletion is held.
 const AllowReleaseFromAnnotation = "capt.cluster.x-k8s.io/allow-release-from"
 
+// AdoptWorkspaceAnnotation on a WorkspaceTemplateApply is the UID of the Workspace that a user decided it takes over: one that an
+// earlier object of its name left behind, or that CAPT v0.3 created. It adds to the evidence and replaces none, since whoever can
+// write one namespace could name the Workspace of another.
+const AdoptWorkspaceAnnotation = "capt.cluster.x-k8s.io/adopt-workspace"
+
+// AllowProviderConfigAnnotation on a WorkspaceTemplateApply is the ProviderConfig that its Workspace may be changed to, as the
+// condition prints it. Another one is another account or backend, and what Terraform created is unknown there.
+const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-config"
+
 // NotedByAnnotation on a WorkspaceTemplateApply is the UID of the one that noted ExternalNameAnnotation. After a move or a
 // restore it is another one than the object has.
 const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"

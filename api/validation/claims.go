@@ -85,9 +85,9 @@ func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string
 		return naming.Workspace(terraform.ScopeNamespaced, keyOf(apply))
 	}
 	if byScheme(apply) == name && byScheme(other) == name {
-		return "WorkspaceTemplateApply " + other.Name + ` has this Workspace: the name of a Workspace is that of its WorkspaceTemplateApply less "-apply", the same for both; set spec.workspaceName, or choose another name for the WorkspaceTemplateApply`
+		return "WorkspaceTemplateApply " + other.Name + ` has this Workspace: the name of a Workspace is that of its WorkspaceTemplateApply less "-apply", the same for both; choose another name for the WorkspaceTemplateApply`
 	}
-	return "WorkspaceTemplateApply " + other.Name + " has this Workspace; set another spec.workspaceName, or choose another name for the WorkspaceTemplateApply"
+	return "WorkspaceTemplateApply " + other.Name + " has this Workspace; leave spec.workspaceName out, or choose another name for the WorkspaceTemplateApply"
 }
 
 // unnamedNamesake finds the WorkspaceTemplateApply that gets the same name for its Workspace by the scheme, and has not

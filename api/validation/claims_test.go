@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -38,7 +40,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	recordedWide := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest, builder.InClusterScope()))
 	refused := func(text string) []finding { return []finding{{"spec.workspaceName", field.ErrorTypeInvalid, text}} }
-	const less, set = `less "-apply", the same for both; set spec.workspaceName, or choose another name`, "; set another spec.workspaceName"
+	const less, set = `less "-apply", the same for both; choose another name`, "; leave spec.workspaceName out"
 	const elsewhere = "a WorkspaceTemplateApply of another namespace has this cluster-wide Workspace; choose another name"
 	notYet := []string{"does not exist yet"}
 	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
@@ -85,4 +87,18 @@ func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
 	assert.NotContains(t, findings.Errors.ToAggregate().Error(), "secret")
+}
+
+func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
+	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
+	adopted := []string{"no Workspace is created under this name, only one that exists can be adopted"}
+	testApplies(t, validation.ChosenWorkspaceName, map[string]applyRow{
+		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
+		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
+		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},
+		"another name, recorded":                {world: []validation.Owner{vpc}, apply: apply("a", named("w"), recorded)},
+		"another name, and no template":         {apply: apply("a", named("w"))},
+		"the name that CAPT v0.3 gave":          {world: []validation.Owner{wide}, apply: apply("a-apply", named("a"), of("shared", "wide")), warnings: adopted},
+		"the name of the scheme, cluster scope": {world: []validation.Owner{wide}, apply: apply("a", named(naming.Workspace(terraform.ScopeCluster, nameOf("a"))), of("shared", "wide"))},
+	})
 }

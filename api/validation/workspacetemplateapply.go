@@ -39,6 +39,25 @@ func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Work
 	return naming.Workspace(template.Spec.WorkspaceScope, keyOf(apply))
 }
 
+// StateUnknown reports whether nothing says which Terraform state belongs to spec.workspaceName. The naming scheme does not give
+// that name, so an adopted Workspace may have had it, whose state has another name than a new Workspace would get; and status,
+// which users cannot write, records none.
+func StateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
+	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
+		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, keyOf(apply))
+}
+
+// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName is no name for a new Workspace. The Workspace
+// may exist, or be restored next, so that the object is not refused.
+func ChosenWorkspaceName(ctx context.Context, world World, apply *infrav1.WorkspaceTemplateApply) (findings Findings, err error) {
+	template, permitted, err := permittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	if err == nil && permitted && StateUnknown(apply, template) {
+		findings.Warn(field.NewPath("spec", "workspaceName"),
+			"no Workspace is created under this name, only one that exists can be adopted; for a new Workspace, leave the field out")
+	}
+	return findings, err
+}
+
 // WorkspaceTemplateApply checks a WorkspaceTemplateApply as it is.
 func WorkspaceTemplateApply(ctx context.Context, world World, apply *infrav1.WorkspaceTemplateApply) (Findings, error) {
 	spec := field.NewPath("spec")

@@ -41,6 +41,8 @@ type World interface {
 	WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error)
 	// ClaimantsOf lists the WorkspaceTemplateApplies of all namespaces whose spec names a Workspace.
 	ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error)
+	// UsersOf counts the WorkspaceTemplateApplies of all namespaces that refer to a template.
+	UsersOf(ctx context.Context, template types.NamespacedName) (int, error)
 	// CAPTCluster of a name.
 	CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error)
 	// CAPTControlPlane of a name.

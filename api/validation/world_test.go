@@ -139,6 +139,15 @@ func (w *fakeWorld) ControlPlanesOfTemplate(_ context.Context, template types.Na
 	return users, w.look("ControlPlanesOfTemplate")
 }
 
+func (w *fakeWorld) UsersOf(_ context.Context, template types.NamespacedName) (users int, err error) {
+	for _, apply := range w.applies {
+		if apply.TemplateKey() == template {
+			users++
+		}
+	}
+	return users, w.look("UsersOf")
+}
+
 func (w *fakeWorld) Orphaned(_ context.Context, namespace string) (bool, error) {
 	for key, apply := range w.applies {
 		if key.Namespace == namespace && adoption.Ownerless(apply) {

@@ -77,50 +77,53 @@ type Ownership string
 const (
 	// Owned by the WorkspaceTemplateApply: it created or adopted it.
 	Owned Ownership = "Owned"
-	// Foreign: somebody else's, or nobody can tell.
+	// Foreign: another object's, or nothing says whose.
 	Foreign Ownership = "Foreign"
+	// Undecided: the evidence is for the WorkspaceTemplateApply, but an earlier object of its name may have left the Workspace behind
+	// on purpose. A user decides, by naming its UID.
+	Undecided Ownership = "Undecided"
 	// Replaced: the recorded Workspace is gone, and one of its name came that this WorkspaceTemplateApply did not make.
 	Replaced Ownership = "Replaced"
 )
 
-// Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides. A
-// Workspace without one was not created by this CAPT; it belongs to the WorkspaceTemplateApply when its UID was recorded,
-// or when rendering would not change anything in it and there is evidence that it was made for it.
+// Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides, unless the Workspace
+// is older than the object: then status must have recorded its UID, the object must remember it from before a move or a restore,
+// or a user must have named its UID. A Workspace without a claim was not created by this CAPT; it belongs to the
+// WorkspaceTemplateApply when its UID was recorded, or when rendering would not change anything in it and there is evidence that it
+// was made for it.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	recorded := types.UID("")
 	if ref := apply.Status.WorkspaceRef; ref != nil {
 		recorded = ref.UID
 	}
-	same := rendered != nil && !l.Differs(rendered)
-	if l.Claimed() {
-		if l.ClaimedBy(apply) && (recorded != "" || same || !l.leftBehind(apply)) {
-			return Owned
-		}
-		return Foreign
-	}
-	switch {
-	case recorded != "" && recorded == l.UID(), same && l.madeFor(apply, rendered):
+	if recorded != "" && recorded == l.UID() && (!l.Claimed() || l.ClaimedBy(apply)) {
 		return Owned
+	}
+	decided := l.rememberedBy(apply) || l.chosenBy(apply)
+	same := rendered != nil && !l.Differs(rendered)
+	switch {
+	case l.ClaimedBy(apply) && (decided || !l.olderThan(apply)):
+		return Owned
+	case l.ClaimedBy(apply):
+		return Undecided
+	case l.Claimed():
+		return Foreign
+	case same && apply.Status.WorkspaceName == l.object.GetName():
+		return Owned
+	case same && decided && l.madeFor(apply, rendered):
+		return Owned
+	case same && l.madeFor(apply, rendered):
+		return Undecided
 	case recorded != "":
 		return Replaced
 	}
 	return Foreign
 }
 
-// leftBehind tells whether a Workspace is older than the object that its claim names: an earlier one of that name left it behind,
-// unless the object remembers it. Then both were moved or restored, the Workspace first.
-func (l *Live) leftBehind(apply *infrav1.WorkspaceTemplateApply) bool {
-	return l.olderThan(apply) && !l.rememberedBy(apply)
-}
-
-// madeFor tells whether there is evidence that a Workspace without a claim was made for a WorkspaceTemplateApply: what status
-// says, or that it is exactly as rendered, and of the same namespace. Whoever may write in one namespace can name any
-// cluster-wide Workspace in spec, and render the same or less; but not say so in status, nor have it write its outputs into
+// madeFor reports whether a Workspace without a claim is exactly as rendered, and of the same namespace. Whoever may write in one
+// namespace can name any cluster-wide Workspace in spec, and render the same or less; but cannot make it write its outputs into
 // that namespace.
 func (l *Live) madeFor(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) bool {
-	if apply.Status.WorkspaceName == l.object.GetName() {
-		return true
-	}
 	namespace := l.object.GetNamespace()
 	if ref := l.typed.Spec.WriteConnectionSecretToRef; namespace == "" && ref != nil {
 		namespace = ref.Namespace
@@ -139,13 +142,22 @@ func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 // ExternalName is where the state of the Workspace is.
 func (l *Live) ExternalName() string { return l.object.GetAnnotations()[render.ExternalNameAnnotation] }
 
-// rememberedBy tells whether a WorkspaceTemplateApply knows, without its status, where the state of the Workspace is. What it has
-// noted itself, in this life, is no memory: it notes the name before it creates a Workspace, and may find one that was left
-// behind in its place.
+// rememberedBy reports whether a WorkspaceTemplateApply was moved or restored, and noted before where the state of the Workspace is.
+// What it has noted itself, in this life, does not count: it notes the name before it creates a Workspace, and may find one that
+// was left behind in its place.
 func (l *Live) rememberedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 	name := apply.Annotations[naming.ExternalNameAnnotation]
 	return name != "" && name == l.ExternalName() && apply.Annotations[naming.NotedByAnnotation] != string(apply.UID)
 }
+
+// chosenBy reports whether a user decided that a WorkspaceTemplateApply takes this very Workspace over.
+func (l *Live) chosenBy(apply *infrav1.WorkspaceTemplateApply) bool {
+	uid := apply.Annotations[naming.AdoptWorkspaceAnnotation]
+	return uid != "" && uid == string(l.UID())
+}
+
+// ProviderConfig of the Workspace.
+func (l *Live) ProviderConfig() string { return render.ProviderConfigOf(l.object) }
 
 // ClaimedElsewhere tells whether the Workspace was made for a WorkspaceTemplateApply of another namespace.
 func (l *Live) ClaimedElsewhere(namespace string) bool {

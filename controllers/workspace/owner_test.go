@@ -18,6 +18,7 @@ package workspace
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,6 +50,13 @@ func TestWhoseAWorkspaceIs(t *testing.T) {
 		return recording(claimed, options...)
 	}
 	fresh := builder.WorkspaceTemplateApply("demo-vpc")
+	chosen := builder.WorkspaceTemplateApply("demo-vpc", builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, string(claimed.GetUID())))
+	remembering := builder.WorkspaceTemplateApply("demo-vpc", builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"))
+	older := func(workspace *unstructured.Unstructured) *unstructured.Unstructured {
+		workspace = workspace.DeepCopy()
+		builder.WithCreation(builder.Created.Add(-time.Hour))(workspace)
+		return workspace
+	}
 
 	for name, row := range map[string]struct {
 		live     *unstructured.Unstructured
@@ -64,12 +72,22 @@ func TestWhoseAWorkspaceIs(t *testing.T) {
 		"claimed by an apply of another namespace":           {claimed, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("other")), rendered, Foreign},
 		"claimed by another, though its UID was recorded":    {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), recorded(), rendered, Foreign},
 		"not claimed, its UID recorded":                      {adopted(t, rendered), recorded(), other, Owned},
-		"not claimed, as it would be rendered":               {adopted(t, rendered), fresh, rendered, Owned},
-		"not claimed, as rendered, with defaults besides":    {adopted(t, rendered, with("managementPolicies", []any{"*"})), fresh, rendered, Owned},
+		"not claimed, as it would be rendered":               {adopted(t, rendered), fresh, rendered, Undecided},
+		"not claimed, as rendered, with defaults besides":    {adopted(t, rendered, with("managementPolicies", []any{"*"})), fresh, rendered, Undecided},
+		"not claimed, but chosen by a user":                  {adopted(t, rendered), chosen, rendered, Owned},
+		"not claimed, chosen by a user, but different":       {adopted(t, rendered), chosen, other, Foreign},
+		"not claimed, and remembered from before a move":     {adopted(t, rendered), remembering, rendered, Owned},
+		"claimed, and older":                                 {older(claimed), fresh, rendered, Undecided},
+		"claimed, and older, and nothing to compare":         {older(claimed), fresh, nil, Undecided},
+		"claimed, and older, but chosen by a user":           {older(claimed), chosen, other, Owned},
+		"claimed, and older, another one was chosen":         {older(claimed), builder.WorkspaceTemplateApply("demo-vpc", builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, "x")), rendered, Undecided},
+		"claimed, and older than the recorded one":           {older(claimed), recorded(builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.WorkspaceRef.UID = "old" })), rendered, Undecided},
+		"claimed, and older, but recorded":                   {older(claimed), recorded(), other, Owned},
+		"claimed by another one, though chosen by a user":    {asLive(t, (rendering{apply: []builder.Option{builder.WithNamespace("other")}}).must(t)), chosen, rendered, Foreign},
 		"not claimed, different from what would be rendered": {adopted(t, rendered), fresh, other, Foreign},
 		"not claimed, and nobody can tell":                   {adopted(t, rendered), fresh, nil, Foreign},
 		"not claimed, another UID than recorded":             {adopted(t, rendered, builder.WithUID("new")), recorded(), other, Replaced},
-		"not claimed, another UID, but as it would be made":  {adopted(t, rendered, builder.WithUID("new")), recorded(), rendered, Owned},
+		"not claimed, another UID, but as it would be made":  {adopted(t, rendered, builder.WithUID("new")), recorded(), rendered, Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, row.want, mustLive(t, row.live).Owner(row.apply, row.rendered))
@@ -95,7 +113,11 @@ func TestAClusterWideWorkspaceIsNotTakenByRenderingTheSame(t *testing.T) {
 	nobodys := mustLive(t, adopted(t, render("default")))
 	more := mustLive(t, adopted(t, render("default", connected), with("deletionPolicy", "Orphan")))
 
-	assert.Equal(t, Owned, ours.Owner(apply(), render("default", connected)), "its outputs go into this namespace")
+	chosen := builder.WithAnnotation(naming.AdoptWorkspaceAnnotation, string(ours.UID()))
+	assert.Equal(t, Undecided, ours.Owner(apply(), render("default", connected)), "its outputs go into this namespace")
+	assert.Equal(t, Owned, ours.Owner(apply(chosen), render("default", connected)))
+	assert.Equal(t, Foreign, ours.Owner(apply(chosen, builder.WithNamespace("other")), render("other", connected)), "a tenant chooses it")
+	assert.Equal(t, Foreign, nobodys.Owner(apply(chosen), render("default")), "a tenant chooses it")
 	assert.Equal(t, Foreign, ours.Owner(apply(builder.WithNamespace("other")), render("other", connected)))
 	assert.Equal(t, Foreign, ours.Owner(apply(builder.WithNamespace("other")), render("other")), "less is not the same")
 	assert.Equal(t, Foreign, nobodys.Owner(apply(), render("default")), "nothing says whose it is")

@@ -175,6 +175,10 @@ func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTempla
 	case err != nil:
 		return err
 	case f.Live == nil || !held:
+	case f.Restored && !retained(apply):
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
+			"Workspace %s (UID %s) and its cloud resources are kept: this object is a restored copy, and was deleted before it was recorded as their owner. "+
+				"Recreate the object without metadata.ownerReferences, or with owners that exist; to destroy the resources, delete the Workspace", f.Name, f.Live.UID())
 	case !f.owned() && !retained(apply):
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
 			"Workspace %s (UID %s) is left as it is, since it is not known to be this object's: look whether something has to be destroyed by hand", f.Name, f.Live.UID())

@@ -60,15 +60,13 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return AwaitKind
 	case f.owned() && !f.held(apply):
 		return Hold
-	case f.Rendered == nil, f.Rival != "", f.OtherScope, len(f.Missing) > 0, f.Unreadable != nil:
+	case conflicting(f) != nil:
 		return Observe
-	case f.GoneForGood, f.Forgotten != "", f.Rejected != "", f.TemplateLeaves:
+	case f.Rendered == nil, len(f.Missing) > 0, f.Unreadable != nil, f.GoneForGood, f.Rejected != "", f.TemplateLeaves:
 		return Observe
 	case f.Live == nil:
 		return Create
-	case !f.owned(), f.Live.Deleting():
-		return Observe
-	case f.Differs():
+	case f.owned() && !f.Live.Deleting() && f.Differs():
 		return Update
 	}
 	return Observe
@@ -78,7 +76,7 @@ func decideDeletion(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 	switch {
 	case f.RetainConflict != "":
 		return Observe
-	case retained(apply):
+	case retained(apply), f.Restored:
 		return Release
 	case f.Unadopted != "":
 		return Observe

@@ -73,6 +73,13 @@ type Facts struct {
 	// Forgotten is where the state of the Workspace was that the object had, when that is gone, status with it, and a new one
 	// would have another.
 	Forgotten string
+	// StateUnknown is true when there is no Workspace, and nothing says which state one of this name would have to get.
+	StateUnknown bool
+	// Restored is true when the object came from a backup or a move, and was not recorded as the owner of its Workspace since.
+	Restored bool
+	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
+	// collector may be about to delete it.
+	OwnerMissing string
 	// Rival says in words which other WorkspaceTemplateApply has the older claim to the same Workspace.
 	Rival string
 	// Told is the error that the Workspace shows, in words.
@@ -82,6 +89,9 @@ type Facts struct {
 	GoneForGood bool
 	// OtherScope is true when the Workspace is of another scope than those the template makes.
 	OtherScope bool
+	// ProviderConfig is the one that an update would give to the Workspace in place of another, which nothing allows; empty when
+	// it would not.
+	ProviderConfig string
 	// Dependents are WorkspaceTemplateApplies whose Workspaces were made on top of this one; looked up during deletion only.
 	Dependents []string
 	// Watched is for how long the Workspace has been seen without a sign of the provider.
@@ -106,9 +116,20 @@ func (f *Facts) Differs() bool {
 	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
 }
 
-// owned tells whether the Workspace is there and ours.
+// owned reports whether the Workspace is there and ours, and may be recorded.
 func (f *Facts) owned() bool {
-	return f.Live != nil && f.Ownership == workspace.Owned
+	return f.Live != nil && f.Ownership == workspace.Owned && f.OwnerMissing == ""
+}
+
+// otherProviderConfig is the one that an update would give to the Workspace in place of the one it has; empty when it would not.
+func (f *Facts) otherProviderConfig() string {
+	if !f.owned() || f.OtherScope || !f.Differs() {
+		return ""
+	}
+	if want := f.Rendered.ProviderConfig(); want != f.Live.ProviderConfig() {
+		return want
+	}
+	return ""
 }
 
 // written tells whether the Workspace is as spec says. Without a template, that it once was counts, unless spec has changed since.

@@ -214,7 +214,9 @@ func TestAnAdoptedWorkspaceThatIsMadeAgainFindsItsState(t *testing.T) {
 		"status knows": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("network"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "network", UID: "1", ExternalName: "legacy-state"}
 		})),
-		"status was lost": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("legacy-state")),
+		"provider-terraform named the state": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("legacy-state"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "legacy-state", UID: "1"}
+		})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), adopted)

@@ -37,7 +37,7 @@ import (
 // leftBehind is a Workspace that an earlier WorkspaceTemplateApply of the same name left behind, on purpose.
 func leftBehind(options ...builder.Option) *unstructured.Unstructured {
 	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
-	return builder.Workspace("net", builder.AtRest, append([]builder.Option{
+	return builder.Workspace("demo-vpc", builder.AtRest, append([]builder.Option{
 		builder.WithAnnotation(naming.ClaimAnnotation, naming.Claim(key)),
 		builder.WithAnnotation(render.ExternalNameAnnotation, naming.ExternalName(key)),
 		builder.WithCreation(builder.Created.Add(-90 * 24 * time.Hour)),
@@ -64,7 +64,7 @@ func TestWhatWasLeftBehindIsNotTakenByCreating(t *testing.T) {
 		"the cache lags":     {left: leftBehind(), lags: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("net")), row.left)
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), row.left)
 			if row.lags {
 				w.reconciler.Workspaces.Client = lagging{w.client}
 			}

@@ -146,7 +146,7 @@ func (f *Facts) unmovable(apply *infrav1.WorkspaceTemplateApply) string {
 	case f.Live == nil:
 		return fmt.Sprintf("Workspace %s is gone", ref.Name)
 	case f.Ownership != workspace.Owned:
-		return conflict(f).Message
+		return conflict(apply, f).Message
 	case f.Unguarded:
 		return "ValidatingAdmissionPolicyBinding capt-moved-workspaces is not installed, which keeps provider-terraform away from what is moved; install all of CAPT's manifests"
 	case f.Block == untilByHand:

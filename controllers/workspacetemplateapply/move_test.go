@@ -284,7 +284,7 @@ func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
 			if remembered {
 				builder.WithAnnotation(naming.ExternalNameAnnotation, "state")(apply)
 			}
-			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# new")), there, apply)
+			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithModule("# new"), inNoAccount()), there, apply)
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, !remembered, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, infrav1.WorkspaceConflictCondition))
 			w.mustReconcile("demo-vpc")

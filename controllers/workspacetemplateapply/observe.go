@@ -64,6 +64,9 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err := r.observeWorkspace(ctx, apply, f); err != nil {
 		return nil, err
 	}
+	if err := r.observeOwners(ctx, apply, f); err != nil {
+		return nil, err
+	}
 	f.TemplateLeaves = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
 	if err := r.observeMove(ctx, apply, f); err != nil {
 		return nil, err
@@ -82,11 +85,17 @@ func forgotten(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return remembered
 }
 
+// recordedExternalName is the state that status records. An adopted Workspace without an external name of its own has the state
+// that provider-terraform names like the Workspace.
 func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
-	if ref := apply.Status.WorkspaceRef; ref != nil {
-		return ref.ExternalName
+	ref := apply.Status.WorkspaceRef
+	switch {
+	case ref == nil:
+		return ""
+	case ref.ExternalName == "" && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply)):
+		return ref.Name
 	}
-	return ""
+	return ref.ExternalName
 }
 
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
@@ -113,6 +122,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		}
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.Forgotten = forgotten(apply, f)
+		f.StateUnknown = validation.StateUnknown(apply, f.Template)
 		return nil
 	}
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
@@ -121,6 +131,9 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		rendered = nil // A Workspace that both would render the same is the older one's.
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
+	if want := f.otherProviderConfig(); want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
+		f.ProviderConfig = want
+	}
 	if f.owned() {
 		f.Told = r.tell(ctx, apply, f.Live)
 	}
@@ -159,7 +172,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	gone := retained(apply) && apply.Status.WorkspaceRef != nil || forgotten(apply, f) != ""
+	gone := retained(apply) && apply.Status.WorkspaceRef != nil || forgotten(apply, f) != "" || validation.StateUnknown(apply, f.Template)
 	if live == nil && err == nil && gone { // Before that is told, a look past the cache, and in the other scope.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}

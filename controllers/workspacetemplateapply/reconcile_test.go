@@ -167,7 +167,7 @@ func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
 func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
 	named := builder.WithWorkspaceName("demo-vpc")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
-		builder.WorkspaceTemplateApply("older", named),
+		builder.WorkspaceTemplateApply("older", named, legacyStatus("demo-vpc")),
 		builder.WorkspaceTemplateApply("younger", named, builder.WithCreation(builder.Created.Add(time.Second))))
 	legacy := newScene(t).shows(builder.AtRest)
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
@@ -190,7 +190,8 @@ func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
 
 func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
-		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), legacyStatus("demo-vpc"),
+			builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	workspace.Object["spec"] = newScene(t).Rendered.Object.DeepCopy().Object["spec"]
 	require.NoError(t, w.client.Create(context.Background(), workspace))

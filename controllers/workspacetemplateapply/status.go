@@ -25,7 +25,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -66,9 +65,9 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		engine.PausedCondition(f.whyPaused(apply)),
 		rendered(f),
 		dependencies(f),
-		conflict(f),
+		conflict(apply, f),
 		synced(f, observation),
-		ready(f, observation),
+		ready(apply, f, observation),
 		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 	)
 }
@@ -141,36 +140,6 @@ func dependencies(f *Facts) engine.Condition {
 	return engine.True(infrav1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, "")
 }
 
-func conflict(f *Facts) engine.Condition {
-	message := fmt.Sprintf("Workspace %s", f.Name)
-	switch {
-	case f.Unadopted != "":
-		return unadopted(f)
-	case f.Forgotten != "":
-		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason, fmt.Sprintf(
-			"%s is not there, and this object had one whose Terraform state is %s; a new one would have another state, and make everything a second time. "+
-				"Bring the Workspace back, or remove the annotation %s if what it made is gone", message, f.Forgotten, naming.ExternalNameAnnotation))
-	case f.Rival != "":
-		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
-			fmt.Sprintf("%s is that of %s, which is older; delete this one, or make it anew under another name", message, f.Rival))
-	case f.OtherScope && f.owned():
-		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceScopeConflictReason, fmt.Sprintf(
-			"%s is in scope %s, but the template makes Workspaces in scope %s; refer to a template of scope %s", message, f.Live.Scope(), f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope()))
-	case f.Live != nil && f.Ownership == workspace.Replaced:
-		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceReplacedReason,
-			message+" was deleted and made anew by somebody else; nothing is written to it")
-	case f.Live != nil && f.Ownership == workspace.Foreign:
-		return engine.True(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceConflictReason,
-			message+" exists already and belongs to somebody else; nothing is written to it. Delete this object, or make it anew under another name")
-	}
-	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")
-}
-
-func unadopted(f *Facts) engine.Condition {
-	return engine.True(infrav1.WorkspaceConflictCondition, infrav1.AdoptionRequiredReason, fmt.Sprintf(
-		"an older CAPT made Workspace %[1]s for this object, and nobody has adopted it yet; nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to %[1]s", f.Unadopted))
-}
-
 func synced(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.NotWritten != nil:
@@ -219,16 +188,16 @@ func (f *Facts) kindMissingMessage() string {
 }
 
 // ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
-func ready(f *Facts, o workspace.Observation) engine.Condition {
+func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
 	if f.Unadopted != "" {
-		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadopted(f).Message)
+		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 	}
 	for _, condition := range gates(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)
 		}
 	}
-	if c := conflict(f); c.Status == metav1.ConditionTrue {
+	if c := conflict(apply, f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
 	if f.AwaitsTurn != "" {
@@ -252,7 +221,7 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 			fmt.Sprintf("Workspace %s and what it made are left as they are; what else holds this object are its other finalizers", f.Name))
 	case f.Unadopted != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.AdoptionRequiredReason,
-			unadopted(f).Message+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+			unadoptedMessage(nil, f)+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to leave what the Workspace made")

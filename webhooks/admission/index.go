@@ -35,7 +35,7 @@ const (
 	referenceIndex = "admission.workspaceTemplateApplyRef"
 	ownerIndex     = "admission.owner"
 	orphanIndex    = "admission.orphan"
-	templateIndex  = "admission.workspaceTemplateRef"
+	templateIndex  = "admission.template"
 )
 
 // orphan is the one key of the index of that name.
@@ -52,6 +52,11 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{orphan}
 		}
 		return nil
+	}); err != nil {
+		return err
+	}
+	if err := index(ctx, indexer, templateIndex, func(apply *infrav1.WorkspaceTemplateApply) []string {
+		return []string{apply.TemplateKey().String()}
 	}); err != nil {
 		return err
 	}

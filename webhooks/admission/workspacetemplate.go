@@ -45,6 +45,13 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
 			return validation.WorkspaceTemplate(template), nil
 		},
-		warn: validation.WorkspaceTemplateUpdate,
+		warn: func(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+			fields, err := validation.WorkspaceTemplateUpdate(ctx, world, old, template)
+			if err != nil {
+				return nil, err
+			}
+			config, err := validation.ProviderConfigChange(ctx, world, old, template)
+			return append(fields, config...), err
+		},
 	}
 }

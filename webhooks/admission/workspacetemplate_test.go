@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -60,4 +61,24 @@ func TestATemplateWithDoubtsIsAdmittedWithWarnings(t *testing.T) {
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
 	assert.Contains(t, response.Warnings[0], `variable "a" has no default`)
+}
+
+// Their Workspaces would get an empty state in another account. Whoever edits the template learns how many there are.
+func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
+	in := func(name string) *infrav1.WorkspaceTemplate {
+		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+			spec.ProviderConfigRef = &terraform.ProviderConfigReference{Name: name}
+		}))
+	}
+	users := []client.Object{builder.WorkspaceTemplateApply("a"), builder.WorkspaceTemplateApply("b"),
+		builder.WorkspaceTemplateApply("c", builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "other" }))}
+	response := validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), in("two"))
+	assert.True(t, response.Allowed)
+	assert.Len(t, response.Warnings, 1)
+	assert.Contains(t, response.Warnings[0], "providerConfigRef: 2 WorkspaceTemplateApply objects use this template")
+
+	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t)), in("one"), in("two")).Warnings, "nothing uses it")
+	module := in("one")
+	builder.WithModule("# new")(module)
+	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), module).Warnings)
 }

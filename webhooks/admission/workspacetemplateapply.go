@@ -67,7 +67,17 @@ func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.Workspac
 		world:  world,
 		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
 		check:  validation.WorkspaceTemplateApply,
-		create: validation.WorkspaceTemplateApplyCreation,
+		create: newWorkspaceTemplateApply,
 		change: validation.WorkspaceTemplateApplyChange,
 	}
+}
+
+func newWorkspaceTemplateApply(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+	findings, err := validation.WorkspaceTemplateApplyCreation(ctx, world, apply)
+	if err != nil {
+		return findings, err
+	}
+	named, err := validation.ChosenWorkspaceName(ctx, world, apply)
+	findings.Add(named)
+	return findings, err
 }

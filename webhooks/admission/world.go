@@ -117,6 +117,14 @@ func (w world) ControlPlanesOfTemplate(ctx context.Context, template types.Names
 	return users.Items, nil
 }
 
+func (w world) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := w.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
+	}
+	return len(applies.Items), nil
+}
+
 func (w world) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {

@@ -141,6 +141,8 @@ const (
 	WriteRefusedReason = "WriteRefused"
 	// WorkspaceScopeConflictReason: the template makes Workspaces of another scope than the one that is there.
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
+	// ProviderConfigConflictReason: the Workspace would get another ProviderConfig, and with it another account or backend.
+	ProviderConfigConflictReason = "ProviderConfigConflict"
 	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
 	WorkspaceDeletingReason = "WorkspaceDeleting"
 	// DeletionPolicyConflictReason: what is to be retained stands on what would be destroyed.
@@ -167,7 +169,7 @@ func NeedsPerson(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, FieldNotConsumedReason,
 		WorkspaceRejectedReason, WorkspaceConflictReason, WorkspaceReplacedReason,
-		WorkspaceScopeConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
+		WorkspaceScopeConflictReason, ProviderConfigConflictReason, WorkspaceDeletingReason, WorkspaceKindMissingReason, ApplyFailedReason, PlanFailedReason,
 		DestroyFailedReason, ProviderConfigFailedReason, CreateInterruptedReason, NamespaceTerminatingReason,
 		AdoptionRequiredReason, ReferenceConflictReason, ApplyRefusedReason, WriteRefusedReason, VPCIDMissingReason,
 		DefinitionDeletingReason, DeletionPolicyConflictReason:
@@ -180,7 +182,7 @@ func NeedsPerson(reason string) bool {
 // again before a person has done something to the Workspace or to the object that names it.
 func Stands(reason string) bool {
 	switch reason {
-	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ReferenceConflictReason:
+	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ProviderConfigConflictReason, ReferenceConflictReason:
 		return true
 	}
 	return false

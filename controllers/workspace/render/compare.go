@@ -72,7 +72,7 @@ func withDefaults(spec map[string]any, cluster bool) map[string]any {
 		spec = map[string]any{}
 	}
 	fill(spec, "managementPolicies", []any{string(terraform.ManageAll)})
-	config := map[string]any{"name": "default"}
+	config := map[string]any{"name": defaultProviderConfig}
 	if cluster {
 		fill(spec, "deletionPolicy", "Delete")
 	} else {

@@ -19,6 +19,7 @@ limitations under the License.
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -47,7 +48,8 @@ type Input struct {
 	Template *infrav1.WorkspaceTemplate
 	// Name of the Workspace, from the spec of the WorkspaceTemplateApply.
 	Name string
-	// ExternalName of the Workspace, where it is known; empty for one that was never there.
+	// ExternalName is the state that is recorded for the Workspace. Empty means a new Workspace, whose state name is derived from
+	// namespace and name of Apply. Nothing that users can write may get here: the state of another namespace could be named.
 	ExternalName string
 }
 
@@ -108,23 +110,10 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		ExternalNameAnnotation: externalName(in, scope),
+		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.ExternalName(key)),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil
-}
-
-// externalName is where the state is, or will be. A Workspace that is made again must find it. A cluster-wide one under a name
-// that CAPT does not give was adopted: without an external name of its own, provider-terraform called its state like it.
-func externalName(in Input, scope terraform.Scope) string {
-	key := client.ObjectKeyFromObject(in.Apply)
-	switch {
-	case in.ExternalName != "":
-		return in.ExternalName
-	case scope == terraform.ScopeCluster && in.Name != naming.Workspace(scope, key):
-		return in.Name
-	}
-	return naming.ExternalName(key)
 }
 
 // toMap gives the JSON form of a spec, with the defaults that the API server would fill in within lists: lists of the

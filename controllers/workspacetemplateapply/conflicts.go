@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"fmt"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+)
+
+// rule is a reason why the Workspace is not written: it may not be this object's, or would not be the same afterwards.
+type rule struct {
+	reason  string
+	applies func(f *Facts) bool
+	message func(apply *infrav1.WorkspaceTemplateApply, f *Facts) string
+}
+
+// rules in the order in which they are reported.
+var rules = []rule{
+	{infrav1.AdoptionRequiredReason, func(f *Facts) bool { return f.Unadopted != "" }, unadoptedMessage},
+	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.Forgotten != "" }, forgottenMessage},
+	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.Rival != "" }, rivalMessage},
+	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OwnerMissing != "" }, ownerMissingMessage},
+	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.StateUnknown }, stateUnknownMessage},
+	{infrav1.WorkspaceScopeConflictReason, func(f *Facts) bool { return f.OtherScope && f.owned() }, otherScopeMessage},
+	{infrav1.ProviderConfigConflictReason, func(f *Facts) bool { return f.ProviderConfig != "" }, providerConfigMessage},
+	{infrav1.WorkspaceReplacedReason, isOf(workspace.Replaced), replacedMessage},
+	{infrav1.WorkspaceConflictReason, isOf(workspace.Undecided), undecidedMessage},
+	{infrav1.WorkspaceConflictReason, isOf(workspace.Foreign), foreignMessage},
+}
+
+func isOf(ownership workspace.Ownership) func(f *Facts) bool {
+	return func(f *Facts) bool { return f.Live != nil && f.Ownership == ownership }
+}
+
+// conflicting is the first rule that applies; nil when none does.
+func conflicting(f *Facts) *rule {
+	for i := range rules {
+		if rules[i].applies(f) {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition {
+	if rule := conflicting(f); rule != nil {
+		return engine.True(infrav1.WorkspaceConflictCondition, rule.reason, rule.message(apply, f))
+	}
+	return engine.False(infrav1.WorkspaceConflictCondition, infrav1.WorkspaceOwnedReason, "")
+}
+
+func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("an older CAPT made Workspace %[1]s for this object, and nobody has adopted it yet; nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to %[1]s", f.Unadopted)
+}
+
+func forgottenMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s is not there, and this object had one whose Terraform state is %s; a new one would have another state, and make everything a second time. "+
+		"Bring the Workspace back, or remove the annotation %s if what it made is gone", f.Name, f.Forgotten, naming.ExternalNameAnnotation)
+}
+
+func rivalMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s is that of %s, which is older; delete this one, or make it anew under another name", f.Name, f.Rival)
+}
+
+func ownerMissingMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return f.OwnerMissing + ": the garbage collector may delete this object, so that no Workspace is created or recorded for it. Remove the owner reference, or recreate this object when its owner exists"
+}
+
+func stateUnknownMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would get another state and create everything a second time. "+
+		"Restore the Workspace first, or recreate this object without spec.workspaceName if nothing is left of it", f.Name)
+}
+
+func otherScopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s is in scope %s, but the template makes Workspaces in scope %s; refer to a template of scope %s",
+		f.Name, f.Live.Scope(), f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope())
+}
+
+func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of the template now gives %s: another account or backend does not know what Terraform created, and would create it a second time. "+
+		"Nothing is updated. Revert the template; or, if state and resources are there too: %s",
+		f.Name, f.Live.ProviderConfig(), f.ProviderConfig, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
+}
+
+func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s was deleted and made anew by somebody else; nothing is written to it", f.Name)
+}
+
+func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s (UID %s) exists, and is not recorded for this object: an earlier object of this name may have kept it. CAPT does not modify it. "+
+		"To take it over, with everything that it created: %s. Otherwise recreate this object under another name",
+		f.Name, f.Live.UID(), annotateCommand(apply, naming.AdoptWorkspaceAnnotation, string(f.Live.UID())))
+}
+
+func foreignMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s exists already and belongs to somebody else; nothing is written to it. Delete this object, or make it anew under another name", f.Name)
+}
+
+func annotateCommand(apply *infrav1.WorkspaceTemplateApply, annotation, value string) string {
+	return fmt.Sprintf("kubectl -n %s annotate --overwrite workspacetemplateapply %s %s=%s", apply.Namespace, apply.Name, annotation, value)
+}

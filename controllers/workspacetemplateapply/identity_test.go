@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// The name of the Workspace could be the state of another namespace, or that of an adopted Workspace whose object lost its status.
+func TestSafety01NoStateIsGuessedFromTheNameOfTheWorkspace(t *testing.T) {
+	for _, scope := range terraform.Scopes() {
+		t.Run(string(scope), func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(scope)),
+				builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("state-of-another")))
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace state-of-another of spec.workspaceName does not exist, and nothing records its Terraform state")
+			w.mustReconcile("demo-vpc")
+			assert.Empty(t, w.writes)
+		})
+	}
+}
+
+func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
+	w.mustReconcile("demo-vpc")
+	kept := w.workspace("demo-vpc")
+	require.NotNil(t, kept)
+	builder.WithCreation(builder.Created.Add(-time.Hour))(kept) // The server of the test gives neither a time nor a UID.
+	builder.WithUID("kept")(kept)
+	require.NoError(t, w.client.Update(context.Background(), kept))
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	require.NotNil(t, w.workspace("demo-vpc"))
+	w.mustReconcile("demo-vpc") // It is gone.
+
+	later := builder.WorkspaceTemplateApply("demo-vpc", builder.WithUID("later"))
+	later.ResourceVersion = ""
+	require.NoError(t, w.client.Create(context.Background(), later))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
+	command := "kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc capt.cluster.x-k8s.io/adopt-workspace=" + string(kept.GetUID())
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists, and is not recorded for this object")
+	assert.Contains(t, w.ready("demo-vpc"), command)
+
+	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{naming.AdoptWorkspaceAnnotation: string(kept.GetUID())}
+	})
+	w.mustReconcile("demo-vpc")
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, kept.GetUID(), w.get("demo-vpc").Status.WorkspaceRef.UID)
+	assert.Contains(t, w.ready("demo-vpc"), "True UpToDate")
+}
+
+func TestARetainedWorkspaceIsKeptWhenALaterObjectOfTheNameIsDeleted(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(builder.WithCreation(builder.Created.Add(-time.Hour))),
+		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)))
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.NotContains(t, w.writes, "delete Workspace")
+	assert.Contains(t, w.told()[0], "Warning WorkspaceLeft")
+}
+
+// restoredApply is as kubectl get -o yaml gave it, created again.
+func restoredApply(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+	key := types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}
+	return builder.WorkspaceTemplateApply("demo-vpc", append([]builder.Option{
+		builder.WithWorkspaceName("demo-vpc"), builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer),
+		builder.WithAnnotation(naming.ExternalNameAnnotation, naming.ExternalName(key)), builder.WithAnnotation(naming.NotedByAnnotation, "before"),
+	}, options...)...)
+}
+
+func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(), restoredApply())
+	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
+	assert.Contains(t, w.told()[0], "Warning WorkspaceLeft Workspace demo-vpc")
+}
+
+// The garbage collector comes a moment after the controller. What is recorded by then would be destroyed.
+func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
+	cluster := builder.Cluster("demo")
+	cluster.UID = "cluster"
+	network := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+		c.UID = "network"
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo", UID: "cluster"}}
+	}))
+	owned := func(kind, version, name string, uid types.UID) builder.Option {
+		return builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: uid}}
+		})
+	}
+	orphaned := network.DeepCopy()
+	orphaned.OwnerReferences[0].UID = "before"
+	for name, row := range map[string]struct {
+		objects []client.Object
+		apply   *infrav1.WorkspaceTemplateApply
+		missing string
+	}{
+		"the owner is there":  {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")), ""},
+		"by an older version": {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", "infrastructure.cluster.x-k8s.io/v1beta1", "demo", "network")), ""},
+		"no owner":            {[]client.Object{leftBehind()}, restoredApply(), ""},
+		"another owner of that name": {[]client.Object{cluster, network, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "before")),
+			"owner CAPTCluster demo (UID before) does not exist"},
+		"the owner is gone": {[]client.Object{leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")),
+			"owner CAPTCluster demo (UID network) does not exist"},
+		"the owner will be collected, too": {[]client.Object{cluster, orphaned, leftBehind()}, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")),
+			"owner Cluster demo (UID before) does not exist"},
+		"the Workspace is gone, too": {nil, restoredApply(owned("CAPTCluster", infrav1.GroupVersion.String(), "demo", "network")), "owner CAPTCluster demo"},
+		"of a kind that cannot be read": {[]client.Object{leftBehind()}, restoredApply(owned("Platform", "example.org/v1", "demo", "x")),
+			"owner Platform demo (UID x) cannot be read"},
+		"of a kind that cannot be read, but new": {nil, builder.WorkspaceTemplateApply("demo-vpc", owned("Platform", "example.org/v1", "demo", "x")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, append(row.objects, builder.WorkspaceTemplate("vpc"), row.apply)...)
+			w.reconciler.Uncached = interceptor.NewClient(w.client, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+					if object.GetObjectKind().GroupVersionKind().Kind == "Platform" {
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "platforms"}, key.Name, nil)
+					}
+					return c.Get(ctx, key, object, opts...)
+				},
+			})
+			w.mustReconcile("demo-vpc")
+			apply := w.get("demo-vpc")
+			if row.missing == "" {
+				assert.NotNil(t, apply.Status.WorkspaceRef)
+				return
+			}
+			assert.Equal(t, []string{"patch status"}, w.writes)
+			assert.Nil(t, apply.Status.WorkspaceRef)
+			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: "+row.missing)
+		})
+	}
+}
+
+// The state name is noted before the Workspace is created, so that an object of another installation is known.
+func TestTheStateOfANewWorkspaceIsDerivedFromItsObject(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.mustReconcile("demo-vpc")
+	want := naming.ExternalName(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
+	assert.Equal(t, want, w.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation])
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// backup is an object as kubectl get -o yaml gives it.
+type backup struct {
+	kind client.Object
+	*unstructured.Unstructured
+}
+
+func backUp(c *cell, kind client.Object, gvk string, name string) backup {
+	c.Helper()
+	object := &unstructured.Unstructured{}
+	version, kindName := clusterv1.GroupVersion.String(), gvk
+	switch kind.(type) {
+	case *infrav1.CAPTCluster, *infrav1.WorkspaceTemplateApply:
+		version = infrav1.GroupVersion.String()
+	case *controlplanev1.CAPTControlPlane:
+		version = controlplanev1.GroupVersion.String()
+	}
+	object.SetAPIVersion(version)
+	object.SetKind(kindName)
+	require.NoError(c, c.Get(c.Context(), client.ObjectKey{Namespace: c.Namespace, Name: name}, object))
+	return backup{kind, object}
+}
+
+// lose removes an object as the loss of a management cluster does: no controller sees it go.
+func (c *cell) lose(b backup) {
+	c.Helper()
+	c.Edit(b.kind, b.GetName(), `{"metadata":{"annotations":{"capt.cluster.x-k8s.io/allow-delete":"true"}}}`)
+	c.Remove(b.kind, b.GetName())
+	err := c.Patch(c.Context(), b.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	require.NoError(c, client.IgnoreNotFound(err))
+	c.AwaitGone(b.kind, b.GetName())
+}
+
+// restore creates the object again, as kubectl create does.
+func (c *cell) restore(b backup) {
+	c.Helper()
+	object := b.DeepCopy()
+	object.SetResourceVersion("")
+	object.SetUID("")
+	object.SetManagedFields(nil)
+	if err := c.Create(c.Context(), object); !apierrors.IsAlreadyExists(err) { // Owners create what they miss.
+		require.NoError(c, err)
+	}
+}
+
+// A management cluster is lost and its objects are restored from manifests. Their owners have other UIDs now, so that the garbage
+// collector deletes them. What Terraform created must outlive that.
+func TestSafety04CollectedCopiesDestroyNothing(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, rows[4], column{name: "restored with the UIDs of owners that are gone"})
+	c.build()
+	before := map[string]types.UID{}
+	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+		before[name] = c.Workspace(name).GetUID()
+	}
+	backups := []backup{
+		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", stage.ControlPlane),
+		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", stage.VPC),
+		backUp(c, &controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", stage.Demo),
+		backUp(c, &infrav1.CAPTCluster{}, "CAPTCluster", stage.Demo),
+		backUp(c, &clusterv1.Cluster{}, "Cluster", stage.Demo),
+	}
+	pauseCluster(c)
+	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+		c.Await(&infrav1.WorkspaceTemplateApply{}, name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	}
+	for _, b := range backups {
+		c.lose(b)
+	}
+	applies, owners := backups[:2], backups[2:4]
+	for _, restored := range [][]backup{applies, slices.Concat(backups[2:], applies)} {
+		for _, b := range restored {
+			c.restore(b)
+		}
+		for _, b := range slices.Concat(owners, applies) {
+			c.AwaitGone(b.kind, b.GetName())
+		}
+		c.requireUntouched(before)
+	}
+
+	for _, b := range backups[:2] { // As the event says.
+		b.SetOwnerReferences(nil)
+		c.restore(b)
+		c.Await(&infrav1.WorkspaceTemplateApply{}, b.GetName(), infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	}
+	c.requireUntouched(before)
+}
+
+// requireUntouched checks that Workspaces are those of before, and that nothing was destroyed.
+func (c *cell) requireUntouched(before map[string]types.UID) {
+	c.Helper()
+	for name, uid := range before {
+		workspace := c.Workspace(name)
+		require.NotNil(c, workspace, name)
+		require.Equal(c, uid, workspace.GetUID(), name)
+		require.Nil(c, workspace.GetDeletionTimestamp(), name)
+		require.Empty(c, c.Operations(name, scripted.Destroy), name)
+	}
+}
