@@ -50,9 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	f.Template, f.Unreadable = r.template(ctx, apply)
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
-		f.Rendered, f.RenderErrors = render.Workspace(render.Input{
-			Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply),
-		})
+		f.Rendered, f.RenderErrors = render.Workspace(input(apply, f))
 	}
 	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
 		missing, err := r.missing(ctx, apply, f.Now)
@@ -66,6 +64,10 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	f.Rejected, f.RejectedFor = r.recall(apply, f)
 	return f, nil
+}
+
+func input(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
+	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply)}
 }
 
 // forgotten is the state that an object without status remembers, when a new Workspace would not get it. That of an adopted
@@ -110,6 +112,11 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.Forgotten = forgotten(apply, f)
 		return nil
+	}
+	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted one may write to another namespace.
+		again := input(apply, f)
+		again.ConnectionSecret = f.Live.ConnectionSecret()
+		f.Rendered, f.RenderErrors = render.Workspace(again)
 	}
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered

@@ -151,14 +151,14 @@ func (c *Cluster) createHelpers(a *author, controlPlane *unstructured.Unstructur
 
 // adopted records what an adoption has to find out.
 func (a *author) adopted(owner, apply *unstructured.Unstructured, c *Cluster) {
-	disputed, blocked := c.Disputed, false
+	disputed := c.Disputed
 	if owner.GetKind() == networkKind.Kind {
-		disputed, blocked = c.DisputedVPC, c.BlockedVPC
+		disputed = c.DisputedVPC
 	}
 	a.objects.Adoptions = append(a.objects.Adoptions, Adoption{
 		Kind: owner.GetKind(), Owner: types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}, OwnerUID: owner.GetUID(),
 		Apply: types.NamespacedName{Namespace: apply.GetNamespace(), Name: apply.GetName()}, ApplyUID: apply.GetUID(),
-		Workspace: naming.LegacyWorkspace(apply.GetName()), Disputed: disputed, Blocked: blocked,
+		Workspace: naming.LegacyWorkspace(apply.GetName()), Disputed: disputed,
 	})
 }
 

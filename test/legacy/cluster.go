@@ -88,8 +88,6 @@ type Cluster struct {
 	// Disputed says that nobody can tell by the evidence alone whose the WorkspaceTemplateApply of the control plane is, and
 	// DisputedVPC that of the network.
 	Disputed, DisputedVPC bool
-	// BlockedVPC says that today's CAPT renders no such Workspace for the network.
-	BlockedVPC bool
 	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
 	Twin string
 	// Live leaves Workspaces to a provider that runs, and waits for it.

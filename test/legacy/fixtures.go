@@ -67,8 +67,6 @@ type Adoption struct {
 	Workspace          string
 	// Disputed says that the evidence does not tell, so that a person must. What is told here is then one of the answers.
 	Disputed bool
-	// Blocked says that the Workspace can not be rendered as it is, so that the owner can not be adopted.
-	Blocked bool
 }
 
 // Canary is in every Secret of a fixture, so that a test can look whether it got anywhere else.

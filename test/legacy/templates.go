@@ -47,8 +47,8 @@ const (
 	ControlPlaneTemplate = "eks-controlplane-template"
 	kubeconfigTemplate   = "eks-kubeconfig-template"
 	roleCheckTemplate    = "spot-role-check"
-	brokenTemplate     = "eks-broken"
-	addonTemplate      = "addon"
+	brokenTemplate       = "eks-broken"
+	addonTemplate        = "addon"
 	// roleCreateTemplate was never there in clusters that had the role already.
 	roleCreateTemplate = "spot-role-create"
 )
@@ -90,6 +90,10 @@ resource "terraform_data" "eks" {
 
 output "cluster_name" {
   value = var.cluster_name
+}
+
+output "cluster_version" {
+  value = terraform_data.eks.output.version
 }
 
 output "cluster_endpoint" {

@@ -49,6 +49,9 @@ type Input struct {
 	Name string
 	// ExternalName of the Workspace, where it is known; empty for one that was never there.
 	ExternalName string
+	// ConnectionSecret is what the Workspace that is recorded for Apply writes, where there is one. CAPT v0.3 permitted it in
+	// another namespace, and there it stays.
+	ConnectionSecret *terraform.SecretReference
 }
 
 // Rendered is the Workspace as it should be.

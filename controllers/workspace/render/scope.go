@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -52,7 +53,7 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 
 // intoClusterScope turns a spec into that of a cluster-wide Workspace. Such a Workspace could read any namespace, so
 // references are held to the one of the WorkspaceTemplateApply, or to what the template itself says literally about its
-// own.
+// own. The Secret that an adopted Workspace writes already may be anywhere: nothing new is written or read.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
@@ -64,16 +65,16 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		// This one is the word of the WorkspaceTemplateApply, whatever the template says in its place.
 		delete(literal, path.Child("writeConnectionSecretToRef").String())
 	}
+	adopted := ptr.Deref(in.ConnectionSecret, terraform.SecretReference{})
 	var errs field.ErrorList
 	for _, ref := range spec.References(path) {
-		switch *ref.Namespace {
-		case "":
+		object, isLiteral := literal[ref.Path.String()]
+		switch {
+		case *ref.Namespace == "":
 			*ref.Namespace = in.Apply.Namespace
-		case in.Apply.Namespace:
-		case in.Template.Namespace:
-			if object, ok := literal[ref.Path.String()]; !ok || object != ref.Object {
-				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
-			}
+		case *ref.Namespace == in.Apply.Namespace:
+		case *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object:
+		case ref.Connection && *ref.Namespace == adopted.Namespace && ref.Object == adopted.Name:
 		default:
 			errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
 		}
