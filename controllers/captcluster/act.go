@@ -36,10 +36,12 @@ func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, 
 		})
 	case Destroy:
 		// The policy may have changed a moment ago; it must reach the WorkspaceTemplateApply before the deletion does.
-		if err := f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager); err != nil {
-			return err
+		if f.Apply.OnlyOwnLeft() {
+			if err := f.Apply.Write(ctx, r.Client, naming.CAPTClusterFieldManager); err != nil {
+				return err
+			}
 		}
-		return f.Apply.Delete(ctx, r.Client)
+		return f.Apply.DeleteNext(ctx, r.Client)
 	case Release:
 		return engine.Patch(ctx, r.Client, captCluster, func() {
 			controllerutil.RemoveFinalizer(captCluster, infrav1.CAPTClusterFinalizer)

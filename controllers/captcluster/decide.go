@@ -30,7 +30,7 @@ const (
 	Hold Action = "Hold"
 	// Provision: write the WorkspaceTemplateApply of the VPC.
 	Provision Action = "Provision"
-	// Destroy: delete the WorkspaceTemplateApply of the VPC.
+	// Destroy: delete the WorkspaceTemplateApplies that come next.
 	Destroy Action = "Destroy"
 	// Release: the CAPTCluster may go.
 	Release Action = "Release"
@@ -55,10 +55,10 @@ func decideDeletion(f *Facts) Action {
 	switch {
 	case len(f.ControlPlanes) > 0, len(f.Apply.Owned) > 0:
 		return Observe
-	case f.Apply.Apply == nil:
-		return Release
-	case f.Apply.Apply.DeletionTimestamp.IsZero():
+	case len(f.Apply.Undeleted()) > 0:
 		return Destroy
+	case len(f.Apply.Next()) == 0:
+		return Release
 	}
 	return Observe
 }

@@ -17,10 +17,14 @@ limitations under the License.
 package captcluster
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -52,4 +56,23 @@ func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplateApply("by-hand"), builder.CAPTCluster("demo", owned, builder.WithApplyRef("by-hand")))
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply("by-hand").OwnerReferences[0].UID)
+}
+
+// What the CAPTCluster controls goes before the VPC, and is waited for.
+func TestSafety06WhatTheCAPTClusterControlsIsDeletedBeforeTheVPC(t *testing.T) {
+	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
+	captCluster := builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting())
+	w := newWorld(t, builder.Cluster("demo"), captCluster,
+		builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(captCluster), builder.WithWorkspaceName("demo-vpc"), holding),
+		builder.WorkspaceTemplateApply("demo-dns", builder.OwnedBy(captCluster), builder.WaitingForWorkspace("demo-vpc", ""), holding))
+	require.NoError(t, w.reconcile())
+	assert.False(t, w.apply("demo-dns").DeletionTimestamp.IsZero())
+	assert.True(t, w.apply("demo-vpc").DeletionTimestamp.IsZero())
+	assert.Zero(t, w.applies)
+	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-dns to be deleted", meta.FindStatusCondition(w.get().Status.Conditions, infrav1.DeletingCondition).Message)
+
+	require.NoError(t, w.Client.Patch(context.Background(), w.apply("demo-dns"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	require.NoError(t, w.reconcile())
+	assert.False(t, w.apply("demo-vpc").DeletionTimestamp.IsZero())
+	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
 }

@@ -55,10 +55,22 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
-	if captCluster.Spec.VPC.Template == nil {
-		return f, nil
+	if captCluster.Spec.VPC.Template != nil {
+		if err := r.observeApply(ctx, captCluster, f); err != nil {
+			return nil, err
+		}
 	}
-	return f, r.observeApply(ctx, captCluster, f)
+	return f, r.observeHelpers(ctx, captCluster, f)
+}
+
+// observeHelpers looks for what else is deleted with the CAPTCluster.
+func (r *Reconciler) observeHelpers(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
+	if captCluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	controlled, err := owner.Controlled(ctx, r.Client, captCluster)
+	f.Apply.SetHelpers(controlled, captCluster.Spec.WorkspaceTemplateApplyRef)
+	return err
 }
 
 // observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.

@@ -61,7 +61,7 @@ func (r *Reconciler) carryOut(ctx context.Context, controlPlane *controlplanev1.
 			controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
 		})
 	case Destroy:
-		return f.Apply.Delete(ctx, r.Client)
+		return f.Apply.DeleteNext(ctx, r.Client)
 	case Release:
 		return engine.Patch(ctx, r.Client, controlPlane, func() {
 			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)

@@ -40,7 +40,7 @@ const (
 	Provision Action = "Provision"
 	// Configure: write endpoint and kubeconfig.
 	Configure Action = "Configure"
-	// Destroy: delete the WorkspaceTemplateApply.
+	// Destroy: delete the WorkspaceTemplateApplies that come next.
 	Destroy Action = "Destroy"
 	// Release: the CAPTControlPlane may go.
 	Release Action = "Release"
@@ -65,12 +65,12 @@ func decide(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) Action {
 
 func decideDeletion(f *Facts) Action {
 	switch {
-	case len(f.Fargate.Leaving) > 0, len(f.Apply.Owned) > 0:
+	case len(f.Apply.Owned) > 0, len(f.Fargate.Leaving) > 0 && f.Apply.OnlyOwnLeft():
 		return Observe
-	case f.Apply.Apply == nil:
-		return Release
-	case f.Apply.Apply.DeletionTimestamp.IsZero():
+	case len(f.Apply.Undeleted()) > 0:
 		return Destroy
+	case len(f.Fargate.Leaving)+len(f.Apply.Next()) == 0:
+		return Release
 	}
 	return Observe
 }

@@ -28,6 +28,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -265,4 +266,38 @@ func TestStatusTellsTheEndpointThatIsMeant(t *testing.T) {
 	s := newScene(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })
 	assert.Equal(t, host+":443", s.status().Endpoint)
 	assert.Equal(t, "True EndpointKnown", builder.Story(s.controlPlane.Status.Conditions)["EndpointAvailable"])
+}
+
+// Profiles and helpers go first, side by side: a helper may use a profile.
+func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
+	holding := builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer)
+	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName), builder.Deleting(),
+		builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer))
+	ofControlPlane := builder.OwnedBy(controlPlane)
+	w := newWorld(t, builder.Cluster("demo"), controlPlane,
+		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), ofControlPlane, holding),
+		builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofTemplate("kubeconfig"), ofControlPlane, holding),
+		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), ofControlPlane, holding, builder.WithLabel(naming.TurnsLabel, naming.FargateTurns)))
+	isDeleted := func(name string) bool {
+		apply := read(w, name, &infrav1.WorkspaceTemplateApply{})
+		return apply == nil || !apply.DeletionTimestamp.IsZero()
+	}
+	gone := func(name string) {
+		apply := read(w, name, &infrav1.WorkspaceTemplateApply{})
+		apply.Finalizers = nil
+		require.NoError(t, w.Client.Update(context.Background(), apply))
+	}
+	require.NoError(t, w.reconcile())
+	assert.True(t, isDeleted("demo-kubeconfig-apply"))
+	assert.True(t, isDeleted("demo-profile"))
+	gone("demo-kubeconfig-apply")
+	require.NoError(t, w.reconcile())
+	assert.False(t, isDeleted(applyName), "the profile is still there")
+	gone("demo-profile")
+	require.NoError(t, w.reconcile())
+	assert.True(t, isDeleted(applyName))
+	require.NotNil(t, w.get())
+	gone(applyName)
+	require.NoError(t, w.reconcile())
+	assert.Nil(t, w.get())
 }

@@ -88,7 +88,12 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 	if f.Apply.Apply != nil {
 		eksName = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
 	}
-	return r.fargate().Strays(ctx, controlPlane, eksName, &f.Fargate)
+	if err := r.fargate().Strays(ctx, controlPlane, eksName, &f.Fargate); err != nil || controlPlane.DeletionTimestamp.IsZero() {
+		return err
+	}
+	controlled, err := owner.Controlled(ctx, r.Client, controlPlane)
+	f.Apply.SetHelpers(controlled, controlPlane.Spec.WorkspaceTemplateApplyRef, f.Fargate.LeavingUIDs()...)
+	return err
 }
 
 func (r *Reconciler) fargate() fargate.Readers {

@@ -21,6 +21,7 @@ package fargate
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -77,6 +78,15 @@ type Facts struct {
 
 // none tells whether there are no profiles, and should be none.
 func (f *Facts) none() bool { return len(f.Profiles)+len(f.Leaving) == 0 }
+
+// LeavingUIDs are the UIDs of the WorkspaceTemplateApplies of Leaving.
+func (f *Facts) LeavingUIDs() []types.UID {
+	uids := make([]types.UID, len(f.Leaving))
+	for i := range f.Leaving {
+		uids[i] = f.Leaving[i].Apply.Apply.UID
+	}
+	return uids
+}
 
 // isHeld tells whether the control plane has the finalizer that it needs while there are profiles.
 func isHeld(controlPlane *controlplanev1.CAPTControlPlane) bool {

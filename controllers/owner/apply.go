@@ -45,6 +45,8 @@ import (
 type Facts struct {
 	// Apply is nil when it does not exist.
 	Apply *infrav1.WorkspaceTemplateApply
+	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; looked up only while it is being deleted.
+	Helpers []infrav1.WorkspaceTemplateApply
 	// Candidates are WorkspaceTemplateApplies that may belong to the owner although it refers to none, or the one that it refers
 	// to and nobody has adopted.
 	Candidates []adoption.Candidate
@@ -219,11 +221,13 @@ func (f *Facts) Write(ctx context.Context, c client.Client, manager string) erro
 }
 
 // Delete asks for the WorkspaceTemplateApply to go, by UID, so that no other one of its name is meant.
-func (f *Facts) Delete(ctx context.Context, c client.Client) error {
-	ctrl.LoggerFrom(ctx).Info("Deleting WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(f.Apply))
-	err := c.Delete(ctx, f.Apply, client.Preconditions{UID: ptr.To(f.Apply.UID)})
+func (f *Facts) Delete(ctx context.Context, c client.Client) error { return remove(ctx, c, f.Apply) }
+
+func remove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+	ctrl.LoggerFrom(ctx).Info("Deleting WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(apply))
+	err := c.Delete(ctx, apply, client.Preconditions{UID: ptr.To(apply.UID)})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting WorkspaceTemplateApply %s: %w", f.Apply.Name, err)
+		return fmt.Errorf("deleting WorkspaceTemplateApply %s: %w", apply.Name, err)
 	}
 	return nil
 }

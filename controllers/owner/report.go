@@ -139,16 +139,11 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
 			"%s would be deleted with this object, which does not refer to it. Set spec.workspaceTemplateApplyRef to have it deleted in order, or remove its owner reference to keep it",
 			strings.Join(f.Owned, ", ")))
-	case f.Apply == nil:
-		return engine.True(conditionType, infrav1.DeletingReason, "")
 	}
-	cause := conditions.Get(f.Apply, infrav1.DeletingCondition)
-	if cause == nil || cause.Message == "" || cause.Reason == infrav1.NotDeletingReason {
-		return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason,
-			fmt.Sprintf("waiting for WorkspaceTemplateApply %s to be deleted", f.Apply.Name))
+	if waiting := f.waitingFor(); waiting != "" {
+		return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, waiting)
 	}
-	return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason,
-		fmt.Sprintf("waiting for WorkspaceTemplateApply %s: %s", f.Apply.Name, cause.Message))
+	return engine.True(conditionType, infrav1.DeletingReason, "")
 }
 
 // State is the reason of the WorkspaceTemplateApply's Ready condition.

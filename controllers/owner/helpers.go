@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// Controlled lists the WorkspaceTemplateApplies that an owner controls, sorted by name. CAPT v0.3 created helpers for its
+// control planes (<name>-kubeconfig-apply waits for the EKS Workspace). This version creates none, so the cache has them all.
+func Controlled(ctx context.Context, cached client.Reader, owner client.Object) ([]infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	if err := cached.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies that this object controls: %w", err)
+	}
+	var controlled []infrav1.WorkspaceTemplateApply
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], owner) {
+			controlled = append(controlled, *list.Items[i].DeepCopy())
+		}
+	}
+	slices.SortFunc(controlled, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
+	return controlled, nil
+}
+
+// SetHelpers takes those of the controlled WorkspaceTemplateApplies as helpers that spec does not refer to, and that no other part
+// of the owner deletes. One that spec refers to by mistake is not deleted.
+func (f *Facts) SetHelpers(controlled []infrav1.WorkspaceTemplateApply, ref *infrav1.WorkspaceTemplateApplyReference, others ...types.UID) {
+	f.Helpers = slices.DeleteFunc(controlled, func(apply infrav1.WorkspaceTemplateApply) bool {
+		return ref != nil && ref.Name == apply.Name || slices.Contains(others, apply.UID)
+	})
+}
+
+// Next returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use what the owner's own has created;
+// then the owner's own; then the helpers that it waits for itself. The garbage collector would delete the helpers only
+// after the owner, which waits for its own, whose deletion waits for the helpers.
+func (f *Facts) Next() (next []*infrav1.WorkspaceTemplateApply) {
+	foundations := f.foundations()
+	for i := range f.Helpers {
+		if !foundations.Has(f.Helpers[i].UID) {
+			next = append(next, &f.Helpers[i])
+		}
+	}
+	if len(next) == 0 && f.Apply != nil {
+		next = append(next, f.Apply)
+	}
+	return next
+}
+
+// foundations are the helpers whose Workspaces the owner's own WorkspaceTemplateApply waits for, directly or through others.
+func (f *Facts) foundations() sets.Set[types.UID] {
+	found, needed := sets.New[types.UID](), sets.New[client.ObjectKey]()
+	need := func(apply *infrav1.WorkspaceTemplateApply) {
+		for _, dependency := range apply.Spec.WaitForWorkspaces {
+			needed.Insert(apply.DependencyKey(dependency))
+		}
+	}
+	if f.Apply == nil {
+		return found
+	}
+	need(f.Apply)
+	for before := -1; before < found.Len(); {
+		before = found.Len()
+		for i := range f.Helpers {
+			helper := &f.Helpers[i]
+			if needed.Has(client.ObjectKey{Namespace: helper.Namespace, Name: helper.Spec.WorkspaceName}) {
+				found.Insert(helper.UID)
+				need(helper)
+			}
+		}
+	}
+	return found
+}
+
+// Undeleted returns those of Next whose deletion was not requested yet.
+func (f *Facts) Undeleted() []*infrav1.WorkspaceTemplateApply {
+	return slices.DeleteFunc(f.Next(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
+}
+
+// OnlyOwnLeft reports whether the owner's own WorkspaceTemplateApply is the next to delete.
+func (f *Facts) OnlyOwnLeft() bool {
+	next := f.Next()
+	return len(next) == 1 && next[0] == f.Apply
+}
+
+// DeleteNext requests the deletion of Next.
+func (f *Facts) DeleteNext(ctx context.Context, c client.Client) error {
+	for _, apply := range f.Undeleted() {
+		if err := remove(ctx, c, apply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitingFor reports what each WorkspaceTemplateApply waits for that is being deleted, or is deleted next.
+func (f *Facts) waitingFor() string {
+	awaited := f.Next()
+	if f.Apply != nil && !f.Apply.DeletionTimestamp.IsZero() && !slices.Contains(awaited, f.Apply) {
+		awaited = append(awaited, f.Apply)
+	}
+	messages := make([]string, len(awaited))
+	for i, apply := range awaited {
+		messages[i] = fmt.Sprintf("waiting for WorkspaceTemplateApply %s to be deleted", apply.Name)
+		cause := conditions.Get(apply, infrav1.DeletingCondition)
+		if cause != nil && cause.Message != "" && cause.Reason != infrav1.NotDeletingReason {
+			messages[i] = fmt.Sprintf("waiting for WorkspaceTemplateApply %s: %s", apply.Name, cause.Message)
+		}
+	}
+	return strings.Join(messages, "; ")
+}
