@@ -35,7 +35,9 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 	}{
 		"nothing": {func(*scene, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) {}, nil, nil},
 		"version of a control plane": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "v1.32.0" },
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.plane.Spec.Version = "v1.32.0"
+			},
 			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
 		},
 		"template of a VPC": {
@@ -49,7 +51,9 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 			}, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
 		},
 		"a WorkspaceTemplateApply": {
-			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) { s.eks.Spec.Variables["region"] = "eu-west-1" },
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.eks.Spec.Variables["region"] = "eu-west-1"
+			},
 			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
 		},
 	} {

@@ -55,6 +55,9 @@ func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
 	_, err = w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
+	for _, deployment := range legacy.Deployments(0) {
+		require.NoError(t, w.Admin.Create(t.Context(), deployment))
+	}
 	assert.Equal(t, string(known), shapes(readFixture(t, w)))
 }
 
@@ -79,7 +82,7 @@ func referenceFolder(t *testing.T) string {
 func readReference(t *testing.T, folder string) (objects []unstructured.Unstructured) {
 	t.Helper()
 	for _, file := range []string{
-		"clusters", "captclusters", "captcontrolplanes", "workspacetemplates", "workspacetemplateapplies", "workspaces", "secrets",
+		"clusters", "captclusters", "captcontrolplanes", "workspacetemplates", "workspacetemplateapplies", "workspaces", "secrets", "deployments",
 	} {
 		loaded, err := manifests.Load(filepath.Join(folder, file+".yaml"))
 		require.NoError(t, err)
@@ -100,6 +103,7 @@ func readFixture(t *testing.T, w *legacy.World) (objects []unstructured.Unstruct
 		infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply"),
 		terraform.ScopeCluster.GroupVersionKind(),
 		{Version: "v1", Kind: "Secret"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
 	} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -26,6 +26,9 @@ var notCompared = regexp.MustCompile(`^metadata\.(uid|resourceVersion|generation
 // ofCluster are the fields of a Cluster that CAPT v0.3 has a part in. All others are Cluster API's.
 var ofCluster = regexp.MustCompile(`^metadata\.(name|finalizers)|^spec\.controlPlaneEndpoint|^status\.phase$`)
 
+// ofDeployment are the fields of a Deployment by which it is recognised.
+var ofDeployment = regexp.MustCompile(`^metadata\.(name|namespace|labels)|^spec\.(replicas|selector)|^spec\.template\.metadata\.labels|\.image$|\.serviceAccountName$`)
+
 // shapes are the fields of each object of a fleet, one per line. Objects with the same fields share one block.
 func shapes(objects []unstructured.Unstructured) string {
 	names := map[string][]string{}
@@ -52,6 +55,8 @@ func shape(object *unstructured.Unstructured) []string {
 	for path, value := range fields {
 		switch {
 		case notCompared.MatchString(path), object.GetKind() == "Cluster" && !ofCluster.MatchString(path):
+			continue
+		case object.GetKind() == "Deployment" && !ofDeployment.MatchString(path):
 			continue
 		case object.GetKind() == "Cluster" && fields["spec.controlPlaneEndpoint.host"] == "" && strings.HasPrefix(path, "spec.controlPlaneEndpoint"):
 			continue // The versions of a Cluster differ in how they say that there is none.
