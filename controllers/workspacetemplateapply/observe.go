@@ -113,11 +113,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.Forgotten = forgotten(apply, f)
 		return nil
 	}
-	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted one may write to another namespace.
-		again := input(apply, f)
-		again.ConnectionSecret = f.Live.ConnectionSecret()
-		f.Rendered, f.RenderErrors = render.Workspace(again)
-	}
+	renderAdopted(apply, f)
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered
 	if f.Rival != "" {
@@ -128,6 +124,17 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.Told = r.tell(ctx, apply, f.Live)
 	}
 	return nil
+}
+
+// renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one goes on writing its
+// connection Secret in another namespace.
+func renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	if len(f.RenderErrors) == 0 || !f.Live.RecordedFor(apply) {
+		return
+	}
+	again := input(apply, f)
+	again.ConnectionSecret = f.Live.ConnectionSecret()
+	f.Rendered, f.RenderErrors = render.Workspace(again)
 }
 
 // leftByOlderCAPT is the Workspace that the older CAPT made. It also finds that of a WorkspaceTemplateApply which came back

@@ -10,7 +10,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Names of the reference fleet: it lives in the namespace default, and one cluster of it elsewhere.
+// ReferenceNames are those of the reference fleet: it lives in the namespace default, and one cluster of it elsewhere.
 func ReferenceNames() Names {
 	return Names{Namespace: "default", Other: "team-a"}
 }

@@ -54,6 +54,7 @@ const (
 
 func workspaceConditions(of outcome) []any {
 	switch of {
+	case succeeded:
 	case initFailed:
 		return []any{condition("Synced", "False", "ReconcileError", initFailure)}
 	case applyFailed:

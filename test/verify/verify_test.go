@@ -112,9 +112,6 @@ func TestEachBrokenPromiseIsToldByItsCheck(t *testing.T) {
 		"the template does not permit it": {func(t *testing.T, m *migrated) {
 			merge(t, m.template, `{"spec":{"allowedNamespaces":null}}`)
 		}, []string{"TemplatesPermit"}, "does not permit namespace"},
-		"the template was edited": {func(t *testing.T, m *migrated) {
-			merge(t, m.template, `{"spec":{"template":{"spec":{"forProvider":{"module":"# edited"}}}}}`)
-		}, []string{"NothingPending"}, "the manager would now change Workspace"},
 		"the template is gone": {func(t *testing.T, m *migrated) {
 			require.NoError(t, admin.Delete(t.Context(), m.template))
 		}, []string{"TemplatesPermit"}, "is gone"},

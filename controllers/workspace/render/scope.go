@@ -22,7 +22,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -65,24 +64,29 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		// This one is the word of the WorkspaceTemplateApply, whatever the template says in its place.
 		delete(literal, path.Child("writeConnectionSecretToRef").String())
 	}
-	adopted := ptr.Deref(in.ConnectionSecret, terraform.SecretReference{})
 	var errs field.ErrorList
 	for _, ref := range spec.References(path) {
 		object, isLiteral := literal[ref.Path.String()]
-		switch {
-		case *ref.Namespace == "":
+		switch *ref.Namespace {
+		case "":
 			*ref.Namespace = in.Apply.Namespace
-		case *ref.Namespace == in.Apply.Namespace:
-		case *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object:
-		case ref.Connection && *ref.Namespace == adopted.Namespace && ref.Object == adopted.Name:
+		case in.Apply.Namespace:
 		default:
-			errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
+			ofTemplate := *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object
+			if !ofTemplate && !isAdopted(ref, in.ConnectionSecret) {
+				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
+			}
 		}
 	}
 	if spec.ProviderConfigRef != nil {
 		spec.ProviderConfigRef.Kind = ""
 	}
 	return errs
+}
+
+// isAdopted reports whether a reference is to the connection Secret that the adopted Workspace writes already.
+func isAdopted(ref terraform.Reference, secret *terraform.SecretReference) bool {
+	return ref.Connection && secret != nil && *ref.Namespace == secret.Namespace && ref.Object == secret.Name
 }
 
 // fluxSource holds the source of a Flux module, Kind::namespace/name, to the same rule as other references.
