@@ -4,7 +4,6 @@
 package legacy_test
 
 import (
-	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -21,7 +20,6 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/legacy"
-	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
@@ -35,7 +33,8 @@ const referenceVariable = "CAPT_LEGACY_FLEET"
 // has the same ones. Where the reference fleet itself is at hand, the file is compared with it.
 func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
 	const golden = "testdata/reference.txt"
-	if folder := referenceFolder(t); folder != "" {
+	folder := referenceFolder(t)
+	if folder != "" {
 		measured := shapes(readReference(t, folder))
 		if *update {
 			require.NoError(t, os.WriteFile(golden, []byte(measured), 0o600))
@@ -50,15 +49,20 @@ func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, known)
 
-	w, err := legacy.Start(t.Context(), sandbox.Options{Log: t.Output()})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
+	w := startWorld(t)
 	_, err = w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
 	for _, deployment := range legacy.Deployments(0) {
 		require.NoError(t, w.Admin.Create(t.Context(), deployment))
 	}
 	assert.Equal(t, string(known), shapes(readFixture(t, w)))
+	requireNoDecision(t, w)
+
+	if folder != "" {
+		w := startWorld(t)
+		load(t, w, readReference(t, folder))
+		requireNoDecision(t, w)
+	}
 }
 
 // referenceFolder is empty when there is none.
