@@ -29,6 +29,8 @@ type Inspection struct {
 	Namespace       string      `json:"namespace,omitempty"`
 	// Counts are how many owners there are of each state.
 	Counts map[OwnerState]int `json:"counts"`
+	// PendingChanges are how many adopted Workspaces the manager would change when it runs. Each has a finding.
+	PendingChanges int `json:"pendingChanges"`
 	// Owners are sorted by namespace, Cluster, kind and name.
 	Owners []OwnerReport `json:"owners"`
 	// Findings are the same as those of a plan without decisions.

@@ -54,6 +54,17 @@ func (l *Live) Reference() *infrav1.WorkspaceReference {
 	}
 }
 
+// RecordedFor reports whether status of a WorkspaceTemplateApply, which users cannot write, names this very Workspace.
+func (l *Live) RecordedFor(apply *infrav1.WorkspaceTemplateApply) bool {
+	ref := apply.Status.WorkspaceRef
+	return ref != nil && ref.UID != "" && ref.UID == l.UID()
+}
+
+// ConnectionSecret that the Workspace writes; nil when it writes none.
+func (l *Live) ConnectionSecret() *terraform.SecretReference {
+	return l.typed.Spec.WriteConnectionSecretToRef
+}
+
 // UID of the Workspace.
 func (l *Live) UID() types.UID { return l.object.GetUID() }
 

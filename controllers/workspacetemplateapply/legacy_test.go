@@ -22,7 +22,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -96,4 +100,38 @@ func TestAWorkspaceOfAnOlderCAPTIsNobodyElsesHindrance(t *testing.T) {
 		builder.WorkspaceTemplateApply("demo-apply"))
 	w.mustReconcile("demo-apply")
 	assert.Contains(t, w.writes, "apply Workspace")
+}
+
+// The kubeconfig helper of CAPT v0.3 writes its Secret to the namespace default, wherever its cluster is.
+func TestAnAdoptedHelperKeepsItsSecretInAnotherNamespace(t *testing.T) {
+	live := builder.Workspace("demo-kubeconfig", builder.AtRest, builder.InClusterScope())
+	require.NoError(t, unstructured.SetNestedStringMap(live.Object, map[string]string{"name": "demo-outputs-kubeconfig", "namespace": "default"},
+		"spec", "writeConnectionSecretToRef"))
+	helper := builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.WithNamespace("team-a"), builder.WithWorkspaceName("demo-kubeconfig"),
+		builder.WithConnectionSecret("demo-outputs-kubeconfig", "default"), builder.WithRecordedWorkspace(live),
+		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = "default" }))
+	template := builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster), builder.WithNamespace("default"),
+		builder.With(func(template *infrav1.WorkspaceTemplate) {
+			template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team-a"}}
+		}))
+	w := newWorld(t, live, helper, template, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
+	key := client.ObjectKeyFromObject(helper)
+	reconcile := func() *infrav1.WorkspaceTemplateApply {
+		t.Helper()
+		_, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		require.NoError(t, err)
+		apply := &infrav1.WorkspaceTemplateApply{}
+		require.NoError(t, w.client.Get(t.Context(), key, apply))
+		return apply
+	}
+	apply := reconcile()
+	assert.Equal(t, "True Rendered", builder.Story(apply.Status.Conditions)[infrav1.RenderedCondition])
+	assert.NotContains(t, w.writes, "apply Workspace")
+
+	// Another Secret of that namespace is none of its own.
+	apply.Spec.WriteConnectionSecretToRef.Name = "another"
+	require.NoError(t, w.client.Update(t.Context(), apply))
+	assert.Equal(t, "False TemplateInvalid", builder.Story(reconcile().Status.Conditions)[infrav1.RenderedCondition])
+	assert.NotContains(t, w.writes, "apply Workspace")
 }

@@ -50,9 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	f.Template, f.Unreadable = r.template(ctx, apply)
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
-		f.Rendered, f.RenderErrors = render.Workspace(render.Input{
-			Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply),
-		})
+		f.Rendered, f.RenderErrors = render.Workspace(input(apply, f))
 	}
 	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
 		missing, err := r.missing(ctx, apply, f.Now)
@@ -73,6 +71,10 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	f.Rejected, f.RejectedFor = r.recall(apply, f)
 	return f, nil
+}
+
+func input(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
+	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply)}
 }
 
 // forgotten is the state that an object without status remembers, when a new Workspace would not get it. That of an adopted
@@ -125,6 +127,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.StateUnknown = validation.StateUnknown(apply, f.Template)
 		return nil
 	}
+	renderAdopted(apply, f)
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered
 	if f.Rival != "" {
@@ -138,6 +141,17 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.Told = r.tell(ctx, apply, f.Live)
 	}
 	return nil
+}
+
+// renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one goes on writing its
+// connection Secret in another namespace.
+func renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	if len(f.RenderErrors) == 0 || !f.Live.RecordedFor(apply) {
+		return
+	}
+	again := input(apply, f)
+	again.ConnectionSecret = f.Live.ConnectionSecret()
+	f.Rendered, f.RenderErrors = render.Workspace(again)
 }
 
 // leftByOlderCAPT is the Workspace that the older CAPT made. It also finds that of a WorkspaceTemplateApply which came back

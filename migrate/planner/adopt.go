@@ -100,7 +100,7 @@ func (f *fleet) applySteps(o *owner) ([]migrate.Step, error) {
 
 func (o *owner) why() string {
 	if o.live == nil {
-		return "it has no Workspace, and is told to leave nothing behind"
+		return "whatever it made stays, and nothing waits for its deletion"
 	}
 	return fmt.Sprintf("spec names Workspace %s, so that it is found without status", o.live.GetName())
 }

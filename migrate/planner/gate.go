@@ -34,7 +34,7 @@ import (
 func (f *fleet) gate(o *owner) (stop bool) {
 	if f.templates[o.apply.TemplateKey()] == nil {
 		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so that nobody can tell what the manager would do with Workspace %s. Restore it, %s",
-			o.apply.TemplateKey(), o.live.GetName(), skipHint))
+			o.apply.TemplateKey(), o.live.GetName(), o.hint()))
 		return true
 	}
 	if o.givesUp() {
@@ -44,18 +44,18 @@ func (f *fleet) gate(o *owner) (stop bool) {
 	}
 	looks, err := f.looks(o)
 	if err != nil {
-		o.block(ReasonCannotRender, fmt.Sprintf("%v. Correct it, %s", err, skipHint))
+		o.block(ReasonCannotRender, fmt.Sprintf("%v. Correct it, %s", err, o.hint()))
 		return true
 	}
 	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
 		if err != nil {
-			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s can not be rendered: %v. Correct the template, %s", o.live.GetName(), err, skipHint))
+			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s can not be rendered: %v. Correct the template, %s", o.live.GetName(), err, o.hint()))
 			return true
 		}
 		if len(differences) > 0 {
 			finding := o.block(ReasonWouldChange, fmt.Sprintf("Terraform would run: %s. Make spec and template say what Workspace %s has (the older manager must be off), %s",
-				look.why, o.live.GetName(), skipHint))
+				look.why, o.live.GetName(), o.hint()))
 			finding.Differences = differences
 			return true
 		}
@@ -93,8 +93,13 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
+	secret, _, err := unstructured.NestedStringMap(live.Object, "spec", "writeConnectionSecretToRef")
+	if err != nil {
+		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
+	}
 	made, errs := render.Workspace(render.Input{
 		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
+		ConnectionSecret: &terraform.SecretReference{Name: secret["name"], Namespace: secret["namespace"]},
 	})
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()

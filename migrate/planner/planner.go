@@ -18,6 +18,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,8 @@ func (f *fleet) planAdoption(plan *migrate.Plan) error {
 			})
 		}
 	}
-	plan.Findings = append(append(plan.Findings, findings...), f.endpoints()...)
+	pending, _ := f.pending()
+	plan.Findings = slices.Concat(plan.Findings, findings, f.endpoints(), pending)
 	return nil
 }
 
@@ -108,7 +110,9 @@ func Inspect(s *migrate.Snapshot) (*migrate.Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	inspection.Findings = append(append(inspection.Findings, findings...), f.endpoints()...)
+	pending, _ := f.pending()
+	inspection.PendingChanges = len(pending)
+	inspection.Findings = slices.Concat(inspection.Findings, findings, f.endpoints(), pending)
 	return inspection, nil
 }
 

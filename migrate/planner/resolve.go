@@ -49,9 +49,11 @@ const (
 	ReasonFargateProfile   = "FargateProfile"
 	// ReasonWouldDestroyLater: nothing would change now, but more would be destroyed with the owner than before.
 	ReasonWouldDestroyLater = "WouldDestroyLater"
-	ReasonPaused            = "Paused"
-	ReasonSharedTemplate    = "PermissionGranted"
-	ReasonClusterEndpoint   = "ClusterEndpoint"
+	// ReasonPendingChange: it is adopted, and was edited while the controllers were off.
+	ReasonPendingChange   = "PendingChange"
+	ReasonPaused          = "Paused"
+	ReasonSharedTemplate  = "PermissionGranted"
+	ReasonClusterEndpoint = "ClusterEndpoint"
 )
 
 // skipHint ends what can be decided by leaving something alone.
@@ -96,9 +98,31 @@ func (f *fleet) resolveOwner(o *owner) error {
 		return nil
 	}
 	if o.live != nil && f.gate(o) {
-		return nil
+		if !o.helper {
+			return nil
+		}
+		o.leaveAlone()
 	}
 	return f.finish(o)
+}
+
+// leaveAlone lets a helper keep what it made, whatever stands in its way: its cluster must not wait for it. One that cannot be
+// rendered is adopted all the same, since the manager cannot write its Workspace either. One that would change stays
+// unadopted, so that its Workspace is never written.
+func (o *owner) leaveAlone() {
+	finding := &o.findings[len(o.findings)-1]
+	finding.Severity, o.State, o.retain = migrate.Warning, "", true
+	if finding.Reason != ReasonTemplateMissing && finding.Reason != ReasonCannotRender {
+		o.live, o.Workspace = nil, nil
+	}
+}
+
+// hint ends what stands in the way of an owner.
+func (o *owner) hint() string {
+	if o.helper {
+		return "or leave it: the manager does not need what CAPT v0.3 made this helper for, so that it gets deletionPolicy Retain, and its Workspace stays as it is"
+	}
+	return skipHint
 }
 
 // finish writes down what to do.
@@ -260,6 +284,11 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	if decision.BelongsTo != "" {
 		o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("Workspace %s was decided to be another one's. There is none for this one: %s", key.Name, strings.TrimPrefix(skipHint, "or ")), candidates)
 		return true
+	}
+	if o.helper {
+		o.find(migrate.Warning, ReasonWorkspaceShared, fmt.Sprintf("%d WorkspaceTemplateApplies mean Workspace %s. Say whose it is with belongsTo in --decisions, %s", len(claims), key.Name, o.hint()))
+		o.leaveAlone()
+		return false
 	}
 	o.ambiguous(ReasonWorkspaceShared, fmt.Sprintf("%d WorkspaceTemplateApplies mean Workspace %s, and only one can have it. Say whose it is with belongsTo in --decisions, and leave the others out with skip: true",
 		len(claims), key.Name), candidates).Workspace = o.Workspace

@@ -66,6 +66,8 @@ func TestWhatADeploymentRuns(t *testing.T) {
 		"the older one by its other label":       {named("manager", "control-plane-capt", "example.com/controller"), olderCAPT},
 		"the older one by its image":             {named("manager", "", "registry:5000/team/capt@sha256:00ff"), olderCAPT},
 		"the older one by a part of its name":    {named("team-capt-controller", "", "example.com/controller"), olderCAPT},
+		"CAPT v0.3.0, as a control plane":        {named("appthrust-capt-controller-manager-control-plane", "control-plane-capt", "ghcr.io/appthrust/capt:v0.3.0"), olderCAPT},
+		"CAPT v0.3.0, as an infrastructure":      {named("appthrust-capt-controller-manager-infrastructure", "infrastructure-capt", "ghcr.io/appthrust/capt:v0.3.0"), olderCAPT},
 		"Cluster API":                            {named("capi-controller-manager", "cluster-api", "registry.k8s.io/cluster-api-controller:v1.14.2"), foreign},
 		"another provider":                       {named("capa-controller-manager", "infrastructure-aws", "example.com/capa:v2"), foreign},
 		"something whose name begins with it":    {named("captain", "", "example.com/captain/server:1"), foreign},

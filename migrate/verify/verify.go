@@ -88,6 +88,7 @@ func checks() []check {
 		{"References", true, adopt, references},
 		{"OneToOne", true, adopt, oneToOne},
 		{"TemplatesPermit", false, adopt, templatesPermit},
+		{"NothingPending", false, adopt, nothingPending},
 		{"Storage", false, rewrite, storageMoved},
 		{"StoredVersions", false, rewrite, storedVersions},
 	}

@@ -21,8 +21,11 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/naming"
@@ -45,9 +48,8 @@ func (c *Cluster) createApply(a *author, owner *unstructured.Unstructured, typed
 		a.make(apply, FieldManager)
 	}
 	workspace := c.createWorkspace(a, typed, outputs)
-	failed := c.failed(owner)
 	if !c.StatusWiped {
-		a.report(apply, FieldManager, applyStatus(naming.LegacyWorkspace(typed.Name), failed))
+		a.report(apply, FieldManager, applyStatus(naming.LegacyWorkspace(typed.Name), c.outcomeOf(typed.Name)))
 	}
 	if c.Deleting && owner.GetKind() == controlPlaneKind.Kind {
 		a.delete(apply)
@@ -57,37 +59,52 @@ func (c *Cluster) createApply(a *author, owner *unstructured.Unstructured, typed
 	return workspace
 }
 
-func (c *Cluster) failed(owner *unstructured.Unstructured) bool {
-	return c.ApplyFailed && owner.GetKind() == controlPlaneKind.Kind
+// outcomeOf is how Terraform ended for a WorkspaceTemplateApply.
+func (c *Cluster) outcomeOf(apply string) outcome {
+	switch {
+	case apply != c.Apply:
+		return succeeded
+	case c.ApplyFailed:
+		return applyFailed
+	case c.NeverReady:
+		return initFailed
+	}
+	return succeeded
 }
 
 // createWorkspace renders the Workspace of a WorkspaceTemplateApply, and lets the provider have run it.
 func (c *Cluster) createWorkspace(a *author, apply *infrav1beta1.WorkspaceTemplateApply, outputs map[string]string) *unstructured.Unstructured {
-	templates := c.Recipe.templates(c.Templates)
-	of := slices.IndexFunc(templates, func(t *infrav1beta1.WorkspaceTemplate) bool { return t.Name == apply.Spec.TemplateRef.Name })
-	if of < 0 || c.WithoutWorkspaces || c.WithoutEKS && apply.Name == c.Apply {
+	templates := c.templates()
+	i := slices.IndexFunc(templates, func(t *infrav1beta1.WorkspaceTemplate) bool { return t.Name == apply.Spec.TemplateRef.Name })
+	if i < 0 || c.WithoutWorkspaces || c.WithoutEKS && apply.Name == c.Apply {
 		return nil
 	}
 	name := naming.LegacyWorkspace(apply.Name)
-	spec := rendered(templates[of], apply, name)
+	spec := rendered(templates[i], apply, name)
 	workspace := untyped(workspaceKind, &struct {
 		Spec infrav1beta1.WorkspaceSpec `json:"spec"`
 	}{spec})
 	workspace.SetName(name)
+	of := c.outcomeOf(apply.Name)
 	if c.Live {
-		a.await(a.make(workspace, FieldManager))
+		a.await(a.make(workspace, FieldManager), of)
 		a.done(workspace)
 		return workspace
 	}
-	workspace.SetFinalizers([]string{"finalizer.managedresource.crossplane.io"})
-	workspace.SetAnnotations(map[string]string{
-		"crossplane.io/external-create-pending": then, "crossplane.io/external-create-succeeded": then, "crossplane.io/external-name": name,
-	})
+	workspace.SetAnnotations(map[string]string{"crossplane.io/external-name": name})
+	if of != initFailed {
+		workspace.SetFinalizers([]string{"finalizer.managedresource.crossplane.io"})
+		workspace.SetAnnotations(map[string]string{
+			"crossplane.io/external-create-pending": then, "crossplane.io/external-create-succeeded": then, "crossplane.io/external-name": name,
+		})
+	}
 	a.make(workspace, FieldManager)
-	failed := c.ApplyFailed && apply.Name == c.Apply
-	a.report(workspace, ProviderFieldManager, workspaceStatus(outputs, failed))
+	a.report(workspace, ProviderFieldManager, workspaceStatus(outputs, of))
 	a.done(workspace)
-	if secret := spec.WriteConnectionSecretToRef; secret != nil && !failed {
+	if of == initFailed {
+		return workspace
+	}
+	if secret := spec.WriteConnectionSecretToRef; secret != nil && of == succeeded {
 		a.secret(secret.Namespace, secret.Name, "connection.crossplane.io/v1alpha1", outputs, workspace, workspaceKind.GroupVersion().String())
 	}
 	a.state(name)
@@ -98,29 +115,34 @@ func (c *Cluster) createWorkspace(a *author, apply *infrav1beta1.WorkspaceTempla
 func (c *Cluster) createSecrets(a *author, controlPlane *unstructured.Unstructured) {
 	apiVersion := controlPlaneKind.GroupVersion().String()
 	a.secret(c.Namespace, c.Name+"-ca", "Opaque", map[string]string{"ca.crt": Canary, "tls.crt": Canary}, controlPlane, apiVersion)
-	a.secret(c.Namespace, c.Name+"-kubeconfig", "cluster.x-k8s.io/secret", map[string]string{"value": Canary}, controlPlane, apiVersion)
+	a.secret(c.Namespace, c.Name+"-kubeconfig", clusterv1.ClusterSecretType, map[string]string{"value": Canary}, controlPlane, apiVersion)
 }
 
-// createHelpers makes the WorkspaceTemplateApplies that a control plane owns besides its own. The role existed, so that the
-// template which would have made it was never needed, and there is none.
-func (c *Cluster) createHelpers(a *author, controlPlane *unstructured.Unstructured) {
+// createHelpers makes the WorkspaceTemplateApplies that a control plane owns besides its own. That of the kubeconfig refers to a
+// template in the namespace default, and writes its Secret there, wherever the cluster is. The role existed, so that the template
+// which would have made it was never needed, and there is none.
+func (c *Cluster) createHelpers(a *author, controlPlane *unstructured.Unstructured, outputs map[string]string) {
 	kubeconfig := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.ControlPlane+"-kubeconfig-apply")}
 	kubeconfig.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
-		TemplateRef:                c.ref(kubeconfigTemplate),
-		Variables:                  c.outputs(),
+		TemplateRef:                infrav1beta1.WorkspaceTemplateReference{Name: kubeconfigTemplate, Namespace: ptr.To(metav1.NamespaceDefault)},
+		Variables:                  map[string]string{"region": Region},
 		WaitForWorkspaces:          []infrav1beta1.WorkspaceReference{{Name: naming.LegacyWorkspace(c.Apply)}},
-		WriteConnectionSecretToRef: &infrav1beta1.SecretReference{Name: c.ControlPlane + "-outputs-kubeconfig", Namespace: c.Namespace},
+		WriteConnectionSecretToRef: &infrav1beta1.SecretReference{Name: c.ControlPlane + "-outputs-kubeconfig", Namespace: metav1.NamespaceDefault},
 	}
-	kubeconfig.Spec.Variables["region"] = Region
+	for _, output := range []string{"cluster_name", "cluster_endpoint", "cluster_certificate_authority_data"} {
+		kubeconfig.Spec.Variables[output] = outputs[output]
+	}
 	check := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.ControlPlane+"-spot-role-check")}
 	check.Spec.TemplateRef = c.ref(roleCheckTemplate)
 	create := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.ControlPlane+"-spot-role-create")}
 	create.Spec.TemplateRef = c.ref(roleCreateTemplate)
 
 	helper := *c // Helpers are never what is wrong with a cluster.
-	helper.HandMade, helper.ApplyFailed, helper.Deleting = false, false, false
+	helper.HandMade, helper.Deleting = false, false
 	adoptions := a.objects.Adoptions
-	helper.createApply(a, controlPlane, kubeconfig, map[string]string{"kubeconfig": Canary})
+	if !c.withoutEndpoint() {
+		helper.createApply(a, controlPlane, kubeconfig, map[string]string{"kubeconfig": Canary})
+	}
 	helper.createApply(a, controlPlane, check, map[string]string{"role_exists": "true"})
 	helper.StatusWiped = true
 	helper.createApply(a, controlPlane, create, nil)
@@ -129,14 +151,14 @@ func (c *Cluster) createHelpers(a *author, controlPlane *unstructured.Unstructur
 
 // adopted records what an adoption has to find out.
 func (a *author) adopted(owner, apply *unstructured.Unstructured, c *Cluster) {
-	disputed, blocked := c.Disputed, false
+	disputed := c.Disputed
 	if owner.GetKind() == networkKind.Kind {
-		disputed, blocked = c.DisputedVPC, c.BlockedVPC
+		disputed = c.DisputedVPC
 	}
 	a.objects.Adoptions = append(a.objects.Adoptions, Adoption{
 		Kind: owner.GetKind(), Owner: types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}, OwnerUID: owner.GetUID(),
 		Apply: types.NamespacedName{Namespace: apply.GetNamespace(), Name: apply.GetName()}, ApplyUID: apply.GetUID(),
-		Workspace: naming.LegacyWorkspace(apply.GetName()), Disputed: disputed, Blocked: blocked,
+		Workspace: naming.LegacyWorkspace(apply.GetName()), Disputed: disputed,
 	})
 }
 

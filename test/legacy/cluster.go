@@ -46,6 +46,8 @@ type Cluster struct {
 	Network, ControlPlane string
 	// Version of Kubernetes, such as 1.31.
 	Version string
+	// Tags are additionalTags of the control plane.
+	Tags map[string]string
 	// Templates is the namespace of the templates; Namespace unless it says otherwise.
 	Templates string
 	// Recipe is what the templates say.
@@ -63,6 +65,8 @@ type Cluster struct {
 	WithoutWorkspaces, WithoutEKS bool
 	// Helpers are the other WorkspaceTemplateApplies of a control plane.
 	Helpers bool
+	// Addons are WorkspaceTemplateApplies that users wrote beside the cluster.
+	Addons []Addon
 	// ExistingVPC is the id of a VPC that CAPT did not make.
 	ExistingVPC string
 	// RetainVPC keeps the VPC when the CAPTCluster is deleted.
@@ -71,6 +75,10 @@ type Cluster struct {
 	StatusWiped bool
 	// ApplyFailed says that Terraform failed for the control plane.
 	ApplyFailed bool
+	// NeverReady says that Terraform could not even initialize the module of the control plane.
+	NeverReady bool
+	// EndpointFailed says that CAPT v0.3 lost a conflict when it wrote the endpoint, and left the control plane in phase Failed.
+	EndpointFailed bool
 	// Paused sets spec.paused of the Cluster.
 	Paused bool
 	// Deleting deletes the Cluster and what belongs to it, and nobody goes on with it.
@@ -80,8 +88,6 @@ type Cluster struct {
 	// Disputed says that nobody can tell by the evidence alone whose the WorkspaceTemplateApply of the control plane is, and
 	// DisputedVPC that of the network.
 	Disputed, DisputedVPC bool
-	// BlockedVPC says that today's CAPT renders no such Workspace for the network.
-	BlockedVPC bool
 	// Twin is namespace/name of the cluster that this one takes for its own: same endpoint, and same VPC without Workspaces.
 	Twin string
 	// Live leaves Workspaces to a provider that runs, and waits for it.
@@ -193,14 +199,18 @@ func (c *Cluster) createCluster(a *author) *unstructured.Unstructured {
 	}
 	grow := func(object *unstructured.Unstructured) {
 		object.SetFinalizers([]string{clusterv1.ClusterFinalizer})
-		if !c.StatusWiped && !c.ApplyFailed && !c.Live {
+		if !c.StatusWiped && !c.withoutEndpoint() && !c.Live {
 			set(object, stored(c.endpoint()), "spec", "controlPlaneEndpoint")
 		}
 	}
 	cluster := a.declare(untyped(clusterKind, typed), grow)
 	a.keeper = keeper
 	a.grow(cluster, CoreFieldManager, grow)
-	a.report(cluster, CoreFieldManager, map[string]any{"phase": "Provisioned"})
+	phase := "Provisioned"
+	if c.withoutEndpoint() {
+		phase = "Provisioning"
+	}
+	a.report(cluster, CoreFieldManager, map[string]any{"phase": phase})
 	return cluster
 }
 
@@ -254,10 +264,7 @@ func (c *Cluster) createVPC(a *author, network *unstructured.Unstructured) *unst
 		TemplateRef: c.ref(VPCTemplate),
 		Variables:   map[string]string{"cluster_name": c.Name, "environment": "production", "vpc_name": c.Network + "-vpc"},
 	}
-	if c.RetainVPC {
-		typed.Spec.RetainWorkspaceOnDelete = ptr.To(true)
-	}
-	return c.createApply(a, network, typed, map[string]string{"vpc_id": c.vpcID()})
+	return c.createApply(a, network, typed, map[string]string{"vpc_id": c.vpcID(), "vpc_config": "vpc_id = \"" + c.vpcID() + "\"\n"})
 }
 
 func (c *Cluster) createControlPlane(a *author, cluster *unstructured.Unstructured) *unstructured.Unstructured {
@@ -268,12 +275,15 @@ func (c *Cluster) createControlPlane(a *author, cluster *unstructured.Unstructur
 	grow := func(object *unstructured.Unstructured) {
 		label(object, clusterv1.ClusterNameLabel, c.Name)
 		object.SetFinalizers([]string{controlPlaneKind.Group + "/captcontrolplane"})
-		owned(object, cluster, "cluster.x-k8s.io/v1beta1", true)
+		owned(object, cluster, clusterv1.GroupVersion.String(), false)
 		if !c.Unreferenced {
 			set(object, c.Apply, "spec", "workspaceTemplateApplyName")
 		}
-		if !c.ApplyFailed && endpoint != "" {
+		switch {
+		case !c.withoutEndpoint() && endpoint != "":
 			set(object, stored(endpoint), "spec", "controlPlaneEndpoint")
+		case !a.quick: // CAPT v0.3 writes whole objects.
+			set(object, map[string]any{"host": "", "port": int64(0)}, "spec", "controlPlaneEndpoint")
 		}
 	}
 	if c.Live {
@@ -283,32 +293,50 @@ func (c *Cluster) createControlPlane(a *author, cluster *unstructured.Unstructur
 	outputs := c.outputs()
 	if !c.WithoutApply {
 		workspace := c.createEKS(a, controlPlane)
-		if c.Live {
+		if c.Live && !c.NeverReady {
 			outputs = outputsOf(workspace)
 			endpoint = outputs["cluster_endpoint"]
 		}
 	}
 	a.grow(controlPlane, FieldManager, grow)
 	if !c.StatusWiped {
-		a.report(controlPlane, FieldManager, controlPlaneStatus(outputs, c.ApplyFailed))
+		a.report(controlPlane, FieldManager, c.controlPlaneStatus(outputs))
 	}
-	if !c.ApplyFailed {
+	if !c.withoutEndpoint() {
 		c.createSecrets(a, controlPlane)
 	}
 	if c.Helpers {
-		c.createHelpers(a, controlPlane)
+		c.createHelpers(a, controlPlane, outputs)
 	}
+	c.createAddons(a, controlPlane)
 	return controlPlane
 }
 
 func (c *Cluster) controlPlaneSpec() *controlplanev1beta1.CAPTControlPlaneSpec {
 	return &controlplanev1beta1.CAPTControlPlaneSpec{
-		Version: c.Version, WorkspaceTemplateRef: c.ref(ControlPlaneTemplate),
-		AdditionalTags: map[string]string{"Environment": "dev", "ManagedBy": "capt"},
+		Version: c.Version, WorkspaceTemplateRef: c.ref(c.controlPlaneTemplate()),
+		AdditionalTags: c.tags(),
 		ControlPlaneConfig: &controlplanev1beta1.ControlPlaneConfig{
 			Region: Region, EndpointAccess: &controlplanev1beta1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(true)},
 		},
 	}
+}
+
+// withoutEndpoint reports whether Terraform never reported an endpoint.
+func (c *Cluster) withoutEndpoint() bool { return c.ApplyFailed || c.NeverReady }
+
+func (c *Cluster) controlPlaneTemplate() string {
+	if c.NeverReady {
+		return brokenTemplate
+	}
+	return ControlPlaneTemplate
+}
+
+func (c *Cluster) tags() map[string]string {
+	if c.Tags != nil {
+		return c.Tags
+	}
+	return map[string]string{"Environment": "dev", "ManagedBy": "capt"}
 }
 
 func (c *Cluster) outputs() map[string]string {
@@ -320,12 +348,15 @@ func (c *Cluster) outputs() map[string]string {
 func (c *Cluster) createEKS(a *author, controlPlane *unstructured.Unstructured) *unstructured.Unstructured {
 	typed := &infrav1beta1.WorkspaceTemplateApply{ObjectMeta: meta(c.Namespace, c.Apply)}
 	typed.Spec = infrav1beta1.WorkspaceTemplateApplySpec{
-		TemplateRef: c.ref(ControlPlaneTemplate),
+		TemplateRef: c.ref(c.controlPlaneTemplate()),
 		Variables: map[string]string{
 			"cluster_name": c.Name, "kubernetes_version": c.Version, "region": Region,
-			"endpoint_private_access": "true", "endpoint_public_access": "true", "tags_Environment": "dev", "tags_ManagedBy": "capt",
+			"endpoint_private_access": "true", "endpoint_public_access": "true",
 		},
 		WriteConnectionSecretToRef: &infrav1beta1.SecretReference{Name: c.ControlPlane + "-eks-connection", Namespace: c.Namespace},
+	}
+	for tag, value := range c.tags() {
+		typed.Spec.Variables["tags_"+tag] = value
 	}
 	if c.ExistingVPC == "" {
 		typed.Spec.WaitForWorkspaces = []infrav1beta1.WorkspaceReference{{Name: naming.LegacyWorkspace(c.VPCApply), Namespace: &c.Namespace}}

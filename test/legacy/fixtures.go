@@ -67,8 +67,6 @@ type Adoption struct {
 	Workspace          string
 	// Disputed says that the evidence does not tell, so that a person must. What is told here is then one of the answers.
 	Disputed bool
-	// Blocked says that the Workspace can not be rendered as it is, so that the owner can not be adopted.
-	Blocked bool
 }
 
 // Canary is in every Secret of a fixture, so that a test can look whether it got anywhere else.
@@ -135,10 +133,7 @@ func (f Fixture) createShared(ctx context.Context, c client.Client, names Names,
 			}
 			seen["namespace "+namespace] = true
 		}
-		if !seen["templates "+clusters[i].Templates] {
-			clusters[i].createTemplates(a)
-		}
-		seen["templates "+clusters[i].Templates] = true
+		clusters[i].createTemplates(a, seen)
 	}
 	for i := range f.ControlPlaneTemplates {
 		a.createControlPlaneTemplate(names.Namespace, fmt.Sprintf("%stemplate-%d", names.Prefix, i+1))
@@ -146,21 +141,32 @@ func (f Fixture) createShared(ctx context.Context, c client.Client, names Names,
 	return a.objects, a.err
 }
 
-// createTemplates makes those of a namespace, which several fixtures may share.
-func (c *Cluster) createTemplates(a *author) {
+// createTemplates makes those that a cluster uses, which several fixtures may share.
+func (c *Cluster) createTemplates(a *author, seen map[string]bool) {
 	grow := func(object *unstructured.Unstructured) {
 		object.SetFinalizers([]string{"workspacetemplate.v2." + templateKind.Group})
 	}
 	if a.keeper = c.Keeper; a.keeper == Topology {
 		a.keeper = Kubectl
 	}
-	for _, typed := range c.Recipe.templates(c.Templates) {
+	for _, typed := range c.templates() {
 		template := untyped(templateKind, typed)
-		if err := a.client.Get(a.ctx, client.ObjectKeyFromObject(template), template); err == nil {
-			a.done(template)
+		key := client.ObjectKeyFromObject(template)
+		if seen[key.String()] {
+			continue
+		}
+		seen[key.String()] = true
+		if err := a.client.Get(a.ctx, key, template); err == nil {
+			if key.Namespace == c.Templates { // That of the namespace default is recorded by the fixture that created it.
+				a.done(template)
+			}
 			continue
 		}
 		template = a.declare(template, grow)
+		if apierrors.IsAlreadyExists(a.err) && key.Namespace != c.Templates {
+			a.err = nil // Another fixture was faster.
+			continue
+		}
 		a.grow(template, FieldManager, grow)
 		a.done(template)
 	}

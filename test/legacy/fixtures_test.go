@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,10 +100,11 @@ func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
 	require.NoError(t, w.Admin.Get(t.Context(), types.NamespacedName{Name: adoption.Workspace}, workspace))
 
-	rendered, errs := render.Workspace(render.Input{Apply: apply, Template: template, Name: adoption.Workspace})
-	if adoption.Blocked && len(errs) > 0 {
-		return
-	}
+	live := &terraform.Workspace{}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(workspace.Object, live))
+	rendered, errs := render.Workspace(render.Input{
+		Apply: apply, Template: template, Name: adoption.Workspace, ConnectionSecret: live.Spec.WriteConnectionSecretToRef,
+	})
 	require.Empty(t, errs)
 	if !adoption.Disputed {
 		assert.Empty(t, render.Differences(workspace, rendered))
@@ -137,8 +139,6 @@ func requireFound(t *testing.T, adoption legacy.Adoption, report migrate.OwnerRe
 	case adoption.Disputed:
 		assert.Equal(t, migrate.OwnerAmbiguous, report.State, "%s", report.Owner)
 		return
-	case adoption.Blocked:
-		assert.Equal(t, migrate.OwnerBlocked, report.State, "%s", report.Owner)
 	default:
 		assert.Equal(t, migrate.Adoptable, report.State, "%s", report.Owner)
 	}

@@ -70,11 +70,8 @@ func references() map[string]Fixture {
 			c.ControlPlane, c.Network, c.Unreferenced = names.Prefix+"brain", names.Prefix+"network", true
 		}),
 		"templates-in-default": one(func(c *Cluster, names Names) { c.inDefault(names).VPCSecretNamespace = names.Namespace }),
-		// The Secret of a VPC is in another namespace than its WorkspaceTemplateApply: such a one is rendered no more.
-		"templates-in-default-with-secret": one(func(c *Cluster, names Names) {
-			c.inDefault(names)
-			c.BlockedVPC = true
-		}),
+		// The Secret of the VPC is in another namespace than its WorkspaceTemplateApply, and stays there.
+		"templates-in-default-with-secret": one(func(c *Cluster, names Names) { c.inDefault(names) }),
 		// Not every template of a VPC names a Secret, and nothing may ask for one now.
 		"vpc-without-secret": one(func(c *Cluster, _ Names) {
 			recipe := plain

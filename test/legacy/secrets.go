@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox"
@@ -39,6 +40,9 @@ func (a *author) secret(namespace, name string, kind corev1.SecretType, data map
 	secret := &corev1.Secret{ObjectMeta: meta(namespace, name), Type: kind, StringData: map[string]string{"canary": Canary}}
 	for key, value := range data {
 		secret.StringData[key] = value
+	}
+	if kind == clusterv1.ClusterSecretType {
+		secret.Labels = map[string]string{clusterv1.ClusterNameLabel: owner.GetName()}
 	}
 	secret.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: apiVersion, Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
@@ -79,8 +83,8 @@ const (
 	tick     = 100 * time.Millisecond
 )
 
-// await returns when a provider has run a Workspace.
-func (a *author) await(workspace *unstructured.Unstructured) {
+// await returns when a provider has run a Workspace, or failed to.
+func (a *author) await(workspace *unstructured.Unstructured, of outcome) {
 	if a.err != nil {
 		return
 	}
@@ -88,16 +92,20 @@ func (a *author) await(workspace *unstructured.Unstructured) {
 		if err := a.client.Get(ctx, client.ObjectKeyFromObject(workspace), workspace); err != nil {
 			return false, err
 		}
-		return conditionTrue(workspace, "Ready") && conditionTrue(workspace, "Synced"), nil
+		if of != succeeded {
+			return conditionStatus(workspace, "Synced") == "False", nil
+		}
+		return conditionStatus(workspace, "Ready") == "True" && conditionStatus(workspace, "Synced") == "True", nil
 	}))
 }
 
-func conditionTrue(object *unstructured.Unstructured, conditionType string) bool {
+func conditionStatus(object *unstructured.Unstructured, conditionType string) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		if fields, ok := c.(map[string]any); ok && fields["type"] == conditionType {
-			return fields["status"] == "True"
+			status, _ := fields["status"].(string)
+			return status
 		}
 	}
-	return false
+	return ""
 }

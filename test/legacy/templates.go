@@ -19,6 +19,7 @@ package legacy
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
@@ -46,6 +47,8 @@ const (
 	ControlPlaneTemplate = "eks-controlplane-template"
 	kubeconfigTemplate   = "eks-kubeconfig-template"
 	roleCheckTemplate    = "spot-role-check"
+	brokenTemplate       = "eks-broken"
+	addonTemplate        = "addon"
 	// roleCreateTemplate was never there in clusters that had the role already.
 	roleCreateTemplate = "spot-role-create"
 )
@@ -89,6 +92,10 @@ output "cluster_name" {
   value = var.cluster_name
 }
 
+output "cluster_version" {
+  value = terraform_data.eks.output.version
+}
+
 output "cluster_endpoint" {
   value = "https://${upper(substr(terraform_data.eks.id, 0, 8))}.gr7.${var.region}.eks.amazonaws.com"
 }
@@ -125,6 +132,26 @@ output "kubeconfig" {
   } }] })
 }
 `
+	// brokenModule makes terraform init fail.
+	brokenModule = `
+terraform {
+  required_providers {
+    broken = { source = "no/such/provider/source" }
+  }
+}
+`
+	addonModule = `variable "cluster_name" {
+  type = string
+}
+
+resource "terraform_data" "addon" {
+  input = var.cluster_name
+}
+
+output "id" {
+  value = terraform_data.addon.id
+}
+`
 	roleCheckModule = `output "role_exists" {
   value = "true"
 }
@@ -145,8 +172,9 @@ func (r *Recipe) template(namespace, name, description, module string, variables
 	return t
 }
 
-// templates of a namespace. That of the VPC names the Secret with a placeholder, the others leave it to those who use them.
-func (r *Recipe) templates(namespace string) []*infrav1beta1.WorkspaceTemplate {
+// templates that a cluster uses. That of the VPC names the Secret with a placeholder, the others leave it to those who use them.
+func (c *Cluster) templates() []*infrav1beta1.WorkspaceTemplate {
+	r, namespace := c.Recipe, c.Templates
 	vpc := r.template(namespace, VPCTemplate, "VPC", r.VPC, r.VPCVariables)
 	if !r.WithoutVPCSecret {
 		secret := &infrav1beta1.SecretReference{Name: "${WORKSPACE_NAME}-connection", Namespace: r.VPCSecretNamespace}
@@ -155,13 +183,24 @@ func (r *Recipe) templates(namespace string) []*infrav1beta1.WorkspaceTemplate {
 		}
 		vpc.Spec.Template.Spec.WriteConnectionSecretToRef = secret
 	}
-	return []*infrav1beta1.WorkspaceTemplate{
+	templates := []*infrav1beta1.WorkspaceTemplate{
 		vpc,
 		r.template(namespace, ControlPlaneTemplate, "EKS control plane", r.ControlPlane, r.ControlPlaneVariables),
-		r.template(namespace, kubeconfigTemplate, "kubeconfig", kubeconfigModule,
-			[]string{"cluster_name", "region", "cluster_endpoint", "cluster_certificate_authority_data"}),
 		r.template(namespace, roleCheckTemplate, "role of spot instances", roleCheckModule, nil),
 	}
+	if c.NeverReady {
+		templates = append(templates, r.template(namespace, brokenTemplate, "EKS control plane", r.ControlPlane+brokenModule, r.ControlPlaneVariables))
+	}
+	if len(c.Addons) > 0 {
+		templates = append(templates, r.template(namespace, addonTemplate, "addon", addonModule, []string{"cluster_name"}))
+	}
+	if c.Helpers {
+		kubeconfig := r.template(metav1.NamespaceDefault, kubeconfigTemplate, "kubeconfig", kubeconfigModule,
+			[]string{"cluster_name", "region", "cluster_endpoint", "cluster_certificate_authority_data"})
+		kubeconfig.Name = kubeconfigTemplate // CAPT v0.3 hard-codes name and namespace.
+		templates = append(templates, kubeconfig)
+	}
+	return templates
 }
 
 // rendered is the spec of a Workspace as the older CAPT made it: placeholders replaced in the values of variables and in the name

@@ -27,6 +27,8 @@ limitations under the License.
 //	    test/verify: TestEachBrokenPromiseIsToldByItsCheck
 //	2 the provider runs nothing
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun, TestAMigrationThatStopsHalfWayIsTakenBack
+//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
+//	    test/verify: TestSafety11AnEditWhileTheControllersAreOffIsReported
 //	3 WorkspaceTemplateApplies are the same; nothing is deleted, and nothing created but lock, journal and events
 //	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun
 //	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack

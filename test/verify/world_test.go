@@ -56,7 +56,7 @@ func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if shared, err = sandbox.Start(ctx, sandbox.Options{Log: os.Stderr, AuditLog: true}); err == nil {
+	if shared, err = sandbox.Start(ctx, sandbox.Options{Log: os.Stderr, AuditLog: true, ClusterAPIDefinitions: true}); err == nil {
 		defer func() { _ = shared.Stop(context.Background()) }()
 		admin, err = connect(shared.Config())
 	}
@@ -116,8 +116,14 @@ func newMigrated(t *testing.T) *migrated {
 	templates := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name + "-templates"}}
 	require.NoError(t, admin.Create(t.Context(), templates))
 	m := &migrated{namespace: namespace.Name}
+	t.Cleanup(func() { // The next test looks at the whole cluster, too.
+		for _, object := range []string{"CAPTCluster", "WorkspaceTemplateApply"} {
+			all := decode(`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: %s}`, object)
+			require.NoError(t, admin.DeleteAllOf(context.Background(), all, inNamespace(m.namespace)))
+		}
+	})
 	m.template = create(t, decode(`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplate, metadata: {name: vpc, namespace: %s},
-  spec: {workspaceScope: Cluster, allowedNamespaces: {names: [%s]}, template: {spec: {forProvider: {source: Inline, module: ""}}}}}`, templates.Name, m.namespace))
+  spec: {workspaceScope: Cluster, allowedNamespaces: {names: [%s]}, template: {spec: {forProvider: {source: Inline, module: "", vars: [{key: a, value: b}]}}}}}`, templates.Name, m.namespace))
 	m.owner = create(t, decode(`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: CAPTCluster, metadata: {name: demo, namespace: %s},
   spec: {region: eu-west-1, vpc: {template: {ref: {name: vpc, namespace: %s}}}}}`, m.namespace, templates.Name))
 	m.apply = create(t, m.another("demo-vpc", ""))
@@ -187,6 +193,9 @@ func (m *migrated) adopt(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, admin.Patch(t.Context(), object, client.RawPatch(types.JSONPatchType, data)))
 	}
+	status := fmt.Sprintf(`{"status":{"workspaceName":%[1]q,"workspaceRef":{"apiVersion":"tf.upbound.io/v1beta1","kind":"Workspace","name":%[1]q,"uid":%[2]q}}}`,
+		m.workspace.GetName(), m.workspace.GetUID())
+	require.NoError(t, admin.Status().Patch(t.Context(), m.apply.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(status))))
 }
 
 func merge(t *testing.T, object *unstructured.Unstructured, patch string) {

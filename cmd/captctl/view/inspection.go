@@ -60,6 +60,9 @@ func Inspection(p *output.Printer, found *migrate.Inspection) {
 	}, rows)
 	p.Blank()
 	p.Linef("%s: %s", count(len(found.Owners), "owner"), states(p, found))
+	if found.PendingChanges > 0 {
+		p.Linef("%s", p.Paint(output.Attention, fmt.Sprintf("The manager would now change %s.", count(found.PendingChanges, "Workspace"))))
+	}
 	Findings(p, found.Findings)
 }
 

@@ -51,6 +51,9 @@ type Input struct {
 	// ExternalName is the state that is recorded for the Workspace. Empty means a new Workspace, whose state name is derived from
 	// namespace and name of Apply. Nothing that users can write may get here: the state of another namespace could be named.
 	ExternalName string
+	// ConnectionSecret is what the Workspace that is recorded for Apply writes, where there is one. CAPT v0.3 permitted it in
+	// another namespace, and there it stays.
+	ConnectionSecret *terraform.SecretReference
 }
 
 // Rendered is the Workspace as it should be.

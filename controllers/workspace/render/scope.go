@@ -52,7 +52,7 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 
 // intoClusterScope turns a spec into that of a cluster-wide Workspace. Such a Workspace could read any namespace, so
 // references are held to the one of the WorkspaceTemplateApply, or to what the template itself says literally about its
-// own.
+// own. The Secret that an adopted Workspace writes already may be anywhere: nothing new is written or read.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
@@ -66,22 +66,27 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 	}
 	var errs field.ErrorList
 	for _, ref := range spec.References(path) {
+		object, isLiteral := literal[ref.Path.String()]
 		switch *ref.Namespace {
 		case "":
 			*ref.Namespace = in.Apply.Namespace
 		case in.Apply.Namespace:
-		case in.Template.Namespace:
-			if object, ok := literal[ref.Path.String()]; !ok || object != ref.Object {
+		default:
+			ofTemplate := *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object
+			if !ofTemplate && !isAdopted(ref, in.ConnectionSecret) {
 				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
 			}
-		default:
-			errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
 		}
 	}
 	if spec.ProviderConfigRef != nil {
 		spec.ProviderConfigRef.Kind = ""
 	}
 	return errs
+}
+
+// isAdopted reports whether a reference is to the connection Secret that the adopted Workspace writes already.
+func isAdopted(ref terraform.Reference, secret *terraform.SecretReference) bool {
+	return ref.Connection && secret != nil && *ref.Namespace == secret.Namespace && ref.Object == secret.Name
 }
 
 // fluxSource holds the source of a Flux module, Kind::namespace/name, to the same rule as other references.

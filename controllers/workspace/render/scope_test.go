@@ -148,6 +148,41 @@ func TestTheApplysOwnConnectionSecretIsInItsOwnNamespace(t *testing.T) {
 	}
 }
 
+// CAPT v0.3 wrote connection Secrets into any namespace. What an adopted Workspace writes, it goes on writing, and nothing else.
+func TestTheConnectionSecretOfAnAdoptedWorkspaceStaysWhereItIs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		scope terraform.Scope
+		live  *terraform.SecretReference
+		legal bool
+	}{
+		"the same":          {terraform.ScopeCluster, &terraform.SecretReference{Name: "out", Namespace: "other"}, true},
+		"another name":      {terraform.ScopeCluster, &terraform.SecretReference{Name: "in", Namespace: "other"}, false},
+		"another namespace": {terraform.ScopeCluster, &terraform.SecretReference{Name: "out", Namespace: "shared"}, false},
+		"none":              {terraform.ScopeCluster, nil, false},
+		"namespaced":        {terraform.ScopeNamespaced, &terraform.SecretReference{Name: "out", Namespace: "other"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := rendering{
+				apply:    []builder.Option{builder.WithNamespace("team"), builder.WithConnectionSecret("out", "other")},
+				template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(tc.scope)},
+			}.input()
+			in.ConnectionSecret = tc.live
+			rendered, errs := Workspace(in)
+			require.Equal(t, tc.legal, len(errs) == 0, "%v", errs)
+			if tc.legal {
+				assert.Equal(t, tc.live, typed(t, rendered).WriteConnectionSecretToRef)
+			}
+		})
+	}
+	// What is read is held to the rule in any case.
+	in := rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key("other")}}
+	})}}.input()
+	in.ConnectionSecret = &terraform.SecretReference{Name: key("other").Name, Namespace: "other"}
+	_, errs := Workspace(in)
+	require.Len(t, errs, 1)
+}
+
 func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {
 	_, errs := Workspace(rendering{template: []builder.Option{builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 		spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "out", Namespace: "other"}

@@ -28,13 +28,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -102,17 +98,9 @@ exec %q --kubeconfig=%q "$@"
 // fill makes the older CAPT, its fleet, and what is in Git of it.
 func (w *world) fill() {
 	w.Helper()
-	labels := map[string]string{"control-plane": "controller-manager"}
-	require.NoError(w, w.Admin.Create(w.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.ManagerNamespace, Name: "capt-controller-manager", Labels: labels},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "example.com/capt:v0.3"}}},
-			},
-		},
-	}))
+	for _, deployment := range legacy.Deployments(1) {
+		require.NoError(w, w.Admin.Create(w.Context(), deployment))
+	}
 	for name, names := range map[string]legacy.Names{
 		"reference-empty-generated-name": {Namespace: "team-a"},
 		"templates-in-default":           {Namespace: "team-b", Prefix: "b-"},
@@ -166,9 +154,10 @@ func (w *world) install() {
 
 func (w *world) upgrade() {
 	w.Helper()
-	older := &appsv1.Deployment{}
-	require.NoError(w, w.Admin.Get(w.Context(), types.NamespacedName{Namespace: sandbox.ManagerNamespace, Name: "capt-controller-manager"}, older))
-	require.Zero(w, *older.Spec.Replicas)
+	for _, older := range legacy.Deployments(1) {
+		require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKeyFromObject(older), older))
+		require.Zero(w, *older.Spec.Replicas)
+	}
 	require.NoError(w, w.Upgrade(w.Context()))
 }
 

@@ -55,6 +55,10 @@ STATE tells what a migration has to do with it:
   Skipped         a person decided to leave it
   NothingToAdopt  it needs no WorkspaceTemplateApply, or none was ever made for it
 
+Adopted Workspaces are compared with what the manager would write. Where it would change one, a
+finding (PendingChange) names object and fields: spec or template was edited while the controllers
+were off.
+
 Nothing is written. The exit code is 0 whatever is found; captctl migrate plan has exit codes for
 scripts.`,
 		Example: `  # The whole fleet, with all the evidence

@@ -50,7 +50,8 @@ func NewVerify(environment *cli.Environment) *cobra.Command {
 		Long: `Compares the live cluster with what a plan says must be the same, and with what it says must be
 different: every Workspace has its UID, generation, spec, labels, annotations and finalizers;
 every WorkspaceTemplateApply is there, and no other; everything that the plan adopts is adopted,
-one to one; and objects are stored in v1beta2. Nothing is written.
+one to one; the manager would change no adopted Workspace; and objects are stored in v1beta2.
+Nothing is written.
 
 With --watch, it watches the Workspaces for that long, too, ends at once if one of them changes,
 and verifies everything once more at the end: best done when the new manager starts.

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// withKubeconfigHelper adds the helper as CAPT v0.3 wrote it: template and Secret are in the namespace default.
+func withKubeconfigHelper(t *testing.T, s *scene) (*infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate, *unstructured.Unstructured) {
+	t.Helper()
+	template := s.template("eks-kubeconfig-template", "cluster_name")
+	template.Namespace, template.UID = "default", "WorkspaceTemplate/default/eks-kubeconfig-template"
+	apply := s.apply(s.name+"-kubeconfig-apply", template.Name, map[string]string{"cluster_name": s.name}, builder.OwnedBy(s.plane))
+	apply.Spec.TemplateRef.Namespace = "default"
+	live := s.live(t, apply, template, nil)
+	apply.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: s.name + "-outputs-kubeconfig", Namespace: "default"}
+	secret := map[string]string{"name": s.name + "-outputs-kubeconfig", "namespace": "default"}
+	require.NoError(t, unstructured.SetNestedStringMap(live.Object, secret, "spec", "writeConnectionSecretToRef"))
+	s.add(apply, template, live)
+	return apply, template, live
+}
+
+func TestAHelperNeverBlocksItsCluster(t *testing.T) {
+	const (
+		unit     = "WorkspaceTemplateApply demo-kubeconfig-apply: demo-kubeconfig-apply "
+		finding  = " WorkspaceTemplateApply demo-kubeconfig-apply"
+		retained = unit + "/spec/workspaceName /spec/deletionPolicy"
+		recorded = unit + "/status/workspaceRef"
+		alone    = unit + "/spec/deletionPolicy"
+	)
+	for name, tc := range map[string]struct {
+		change func(*scene, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate, *unstructured.Unstructured)
+		want   []string
+		never  string
+	}{
+		"template and Secret in default": {
+			nil, []string{"grant eks-kubeconfig-template /spec/allowedNamespaces", unit + "/spec/workspaceName", recorded}, "Warning CannotRender" + finding,
+		},
+		"another Secret than its Workspace's": {
+			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
+				apply.Spec.WriteConnectionSecretToRef.Name = "another"
+			}, []string{retained, recorded, "Warning CannotRender" + finding}, "",
+		},
+		"template gone": {
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
+				s.gone[template] = true
+			}, []string{retained, recorded, "Warning TemplateMissing" + finding}, "",
+		},
+		"template changed": {
+			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
+				template.Spec.Template.Spec.ForProvider.Module += "# changed"
+			}, []string{alone, "Warning WouldChange" + finding}, recorded,
+		},
+		"Workspace shared": {
+			func(s *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
+				other := apply.DeepCopy()
+				other.Namespace, other.UID, other.OwnerReferences = "team-b", "another", nil
+				s.add(other)
+			}, []string{alone, "Warning WorkspaceShared" + finding}, recorded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a").withWorkspaces(t)
+			apply, template, live := withKubeconfigHelper(t, s)
+			if tc.change != nil {
+				tc.change(s, apply, template, live)
+			}
+			got := plan(t, nil, s)
+			for _, finding := range got.Findings {
+				if finding.Object.UID == apply.UID {
+					assert.Equal(t, migrate.Warning, finding.Severity, finding.Message)
+				}
+			}
+			told := story(got)
+			assert.Subset(t, told, tc.want)
+			assert.NotContains(t, told, tc.never)
+			assert.Contains(t, told, "CAPTControlPlane demo: demo-eks-controlplane-apply /spec/workspaceName")
+		})
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
+)
+
+// adopt does to WorkspaceTemplateApplies what a plan does.
+func adopt(applies ...*infrav1.WorkspaceTemplateApply) {
+	for _, apply := range applies {
+		name := naming.LegacyWorkspace(apply.Name)
+		apply.Spec.WorkspaceName = name
+		apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{
+			APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: name, UID: "Workspace/" + apply.UID,
+		}
+	}
+}
+
+// Starting the manager would run Terraform for what was edited while it was off. Adoption compared only what was there before.
+func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit   func(s *scene, helper *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate)
+		want   []string
+		fields []string
+	}{
+		"nothing": {func(*scene, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) {}, nil, nil},
+		"version of a control plane": {
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.plane.Spec.Version = "v1.32.0"
+			},
+			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+		},
+		"template of a VPC": {
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
+			}, []string{"Warning PendingChange CAPTCluster demo"}, []string{"spec.forProvider.module"},
+		},
+		"template of what stands for itself": {
+			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) {
+				template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x"
+			}, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
+		},
+		"a WorkspaceTemplateApply": {
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.eks.Spec.Variables["region"] = "eu-west-1"
+			},
+			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a").withWorkspaces(t)
+			helper, template, _ := withKubeconfigHelper(t, s)
+			s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint()
+			adopt(s.vpc, s.eks, helper)
+			tc.edit(s, helper, template)
+
+			found, compared, err := planner.Pending(snapshot(t, s))
+			require.NoError(t, err)
+			assert.Equal(t, 3, compared)
+			var fields []string
+			for _, finding := range found {
+				assert.Equal(t, migrate.Warning, finding.Severity)
+				for _, difference := range finding.Differences {
+					fields = append(fields, difference.Field)
+					assert.Contains(t, finding.Message, difference.Field)
+				}
+			}
+			assert.Equal(t, tc.fields, fields)
+
+			inspection, err := planner.Inspect(snapshot(t, s))
+			require.NoError(t, err)
+			assert.Equal(t, len(tc.want), inspection.PendingChanges)
+			var told []string
+			for _, line := range story(plan(t, nil, s)) {
+				if line != "grant eks-kubeconfig-template /spec/allowedNamespaces" {
+					told = append(told, line)
+				}
+			}
+			for _, want := range tc.want {
+				assert.Contains(t, told, want)
+			}
+		})
+	}
+}

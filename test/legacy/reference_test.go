@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package legacy_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+)
+
+var update = flag.Bool("update", false, "write testdata/reference.txt from the reference fleet")
+
+// referenceVariable names a folder with the reference fleet. Without it the folder is looked for beside the checkout.
+const referenceVariable = "CAPT_LEGACY_FLEET"
+
+// The fields of every object that CAPT v0.3.0 and provider-terraform really wrote are in testdata/reference.txt, and the fixture
+// has the same ones. Where the reference fleet itself is at hand, the file is compared with it.
+func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
+	const golden = "testdata/reference.txt"
+	folder := referenceFolder(t)
+	if folder != "" {
+		measured := shapes(readReference(t, folder))
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(measured), 0o600))
+		}
+		known, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, measured, string(known), "%s is not what %s has; run this test with -update", golden, folder)
+	} else {
+		require.False(t, *update, "there is no reference fleet: set %s", referenceVariable)
+	}
+	known, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.NotEmpty(t, known)
+
+	w := startWorld(t)
+	_, err = w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	require.NoError(t, err)
+	for _, deployment := range legacy.Deployments(0) {
+		require.NoError(t, w.Admin.Create(t.Context(), deployment))
+	}
+	assert.Equal(t, string(known), shapes(readFixture(t, w)))
+	requireNoDecision(t, w)
+
+	if folder != "" {
+		w := startWorld(t)
+		load(t, w, readReference(t, folder))
+		requireNoDecision(t, w)
+	}
+}
+
+// referenceFolder is empty when there is none.
+func referenceFolder(t *testing.T) string {
+	t.Helper()
+	if folder := os.Getenv(referenceVariable); folder != "" {
+		require.DirExists(t, folder, referenceVariable)
+		return folder
+	}
+	root, err := binaries.Root()
+	require.NoError(t, err)
+	for dir := root; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		folder := filepath.Join(filepath.Dir(dir), "shared", "reference", "legacy-fleet")
+		if info, err := os.Stat(folder); err == nil && info.IsDir() {
+			return folder
+		}
+	}
+	return ""
+}
+
+func readReference(t *testing.T, folder string) (objects []unstructured.Unstructured) {
+	t.Helper()
+	for _, file := range []string{
+		"clusters", "captclusters", "captcontrolplanes", "workspacetemplates", "workspacetemplateapplies", "workspaces", "secrets", "deployments",
+	} {
+		loaded, err := manifests.Load(filepath.Join(folder, file+".yaml"))
+		require.NoError(t, err)
+		for _, object := range loaded {
+			objects = append(objects, items(t, object)...)
+		}
+	}
+	return slices.DeleteFunc(objects, isState)
+}
+
+func readFixture(t *testing.T, w *legacy.World) (objects []unstructured.Unstructured) {
+	t.Helper()
+	for _, kind := range []schema.GroupVersionKind{
+		clusterv1.GroupVersion.WithKind("Cluster"),
+		infrav1beta1.GroupVersion.WithKind("CAPTCluster"),
+		controlplanev1beta1.GroupVersion.WithKind("CAPTControlPlane"),
+		infrav1beta1.GroupVersion.WithKind("WorkspaceTemplate"),
+		infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApply"),
+		terraform.ScopeCluster.GroupVersionKind(),
+		{Version: "v1", Kind: "Secret"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+	} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		require.NoError(t, w.Admin.List(t.Context(), list))
+		objects = append(objects, list.Items...)
+	}
+	return slices.DeleteFunc(objects, isState)
+}
+
+// isState reports whether an object is a Secret of Terraform's backend, or no object of a fleet.
+func isState(object unstructured.Unstructured) bool {
+	return object.GetKind() == "Secret" && (len(object.GetOwnerReferences()) == 0 || object.GetLabels()["tfstate"] != "")
+}
+
+func items(t *testing.T, object *unstructured.Unstructured) []unstructured.Unstructured {
+	t.Helper()
+	if !object.IsList() {
+		return []unstructured.Unstructured{*object}
+	}
+	list, err := object.ToList()
+	require.NoError(t, err)
+	return list.Items
+}
