@@ -51,7 +51,7 @@ func reportRefusal(obj Object, summary string, actErr error) {
 	if err == nil {
 		return
 	}
-	message := "The API server refused what CAPT wrote (" + failure.OneLine(err.Error()) +
+	message := "The API server refused a request of CAPT (" + failure.OneLine(err.Error()) +
 		"). Change what refused it, such as an admission policy, a webhook, a quota, or the rights of CAPT's account; CAPT tries again"
 	if !obj.GetDeletionTimestamp().IsZero() {
 		Set(obj, True(infrav1.DeletingCondition, infrav1.WriteRefusedReason, message))

@@ -51,10 +51,13 @@ func TestWhatADeploymentRuns(t *testing.T) {
 	}
 	scaffolded := own()
 	scaffolded.Labels["control-plane"] = "controller-manager"
+	renamed := own()
+	renamed.Name, renamed.Spec.Template.Spec.ServiceAccountName = "my-capt-manager", "my-capt-manager"
 	for name, row := range map[string]struct {
 		deployment *appsv1.Deployment
 		want       program
 	}{
+		"ours, under another name":               {renamed, ownControllers},
 		"ours, with controllers":                 {own("--leader-elect"), ownControllers},
 		"ours, while a migration is under way":   {own("--leader-elect", "--webhooks-only"), ownWebhooks},
 		"ours, with the flag written out":        {own("--webhooks-only=true"), ownWebhooks},

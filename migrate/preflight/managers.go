@@ -68,11 +68,11 @@ func programOf(deployment *appsv1.Deployment) program {
 	return foreign
 }
 
-// isOwn recognises the Deployment of config/manager by all that it has of its own.
+// isOwn recognises the Deployment of config/manager by all that it has of its own. An installation under other names has a prefix.
 func isOwn(deployment *appsv1.Deployment) bool {
 	pod := deployment.Spec.Template.Spec
 	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&
-		deployment.Labels["control-plane"] == "" && pod.ServiceAccountName == "capt-manager" &&
+		deployment.Labels["control-plane"] == "" && strings.HasSuffix(pod.ServiceAccountName, "capt-manager") &&
 		slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
 			return container.Name == "manager" && slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool { return port.Name == "webhooks" })
 		})

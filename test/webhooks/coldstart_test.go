@@ -25,7 +25,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,6 +54,9 @@ func startsWhileNobodyConverts(t *testing.T, args []string) {
 	require.NoError(t, shared.Restart(t.Context(), sandbox.APIServer))
 	err := w.Get(t.Context(), client.ObjectKeyFromObject(old), empty(k.current))
 	require.True(t, failsToConvert(err, k), "%v", err)
+	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
+	require.NoError(t, w.Create(t.Context(), plain))
+	require.NoError(t, w.Delete(t.Context(), plain), "a namespace without objects of CAPT does not depend on it")
 
 	f.start(args...)
 	eventually(t, patience, func() error {

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// The policies are there, and neither CAPT's kinds nor those of provider-terraform: between an uninstallation and the next
+// installation, for example.
+func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
+	t.Parallel()
+	s, err := sandbox.Start(t.Context(), sandbox.Options{NoCRDs: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })
+	scheme := controllers.Scheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	api, err := client.New(s.Config(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	policies, err := manifests.Load("../../config/policy")
+	require.NoError(t, err)
+	require.NoError(t, manifests.Apply(t.Context(), api, policies...))
+
+	// The policy for definitions needs no kind of CAPT. When it holds, the API server has seen the others as well.
+	definition := olderDefinition("CaptMachine", "captmachines", "infrastructure.cluster.x-k8s.io")
+	require.NoError(t, api.Create(t.Context(), definition))
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
+		return apierrors.IsForbidden(api.Delete(ctx, definition, client.DryRunAll)), nil
+	})
+	require.NoError(t, err)
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}
+	require.NoError(t, api.Create(t.Context(), namespace))
+	began := time.Now()
+	require.NoError(t, api.Delete(t.Context(), namespace))
+	require.Less(t, time.Since(began), 10*time.Second, "it hangs")
+
+	// captctl migrate crds names the definition that it has exported. Tools that uninstall name none.
+	older := olderDefinition("CaptControlPlaneTemplate", "captcontrolplanetemplates", "controlplane.cluster.x-k8s.io")
+	require.NoError(t, api.Create(t.Context(), older))
+	for _, partly := range []client.Preconditions{{}, {UID: &older.UID}, {ResourceVersion: &older.ResourceVersion}} {
+		err := api.Delete(t.Context(), older.DeepCopy(), partly, client.DryRunAll)
+		require.True(t, apierrors.IsForbidden(err), "%+v: %v", partly, err)
+	}
+	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(older), older)) // Its status was written meanwhile.
+	named := client.Preconditions{UID: &older.UID, ResourceVersion: &older.ResourceVersion}
+	require.NoError(t, api.Delete(t.Context(), older.DeepCopy(), named, client.DryRunAll))
+}
