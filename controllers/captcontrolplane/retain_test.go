@@ -32,7 +32,9 @@ func TestSafety05NothingOfARetainedControlPlaneGoesBeforeTheConflictIsSolved(t *
 		builder.WorkspaceTemplateApply("demo-vpc", recorded("net"), builder.OwnedBy(builder.CAPTCluster("demo"))),
 		builder.WorkspaceTemplateApply(applyName, ofTemplate("eks"), builder.OwnedBy(controlPlane), recorded("eks"), builder.WaitingForWorkspace("net", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)),
 		builder.WorkspaceTemplateApply("demo-profile", ofTemplate("fargate"), builder.OwnedBy(controlPlane), recorded("profile"), builder.WithLabel(naming.TurnsLabel, naming.FargateTurns)))
-	isDeleted := func(name string) bool { return !read(w, name, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero() }
+	isDeleted := func(name string) bool {
+		return !read(w, name, &infrav1.WorkspaceTemplateApply{}).DeletionTimestamp.IsZero()
+	}
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
 	assert.False(t, isDeleted("demo-profile"))
