@@ -109,6 +109,7 @@ func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAP
 			names = append(names, list.Items[i].Name)
 		}
 	}
+	slices.Sort(names)
 	if cluster == nil || cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" || slices.Contains(names, cluster.Spec.ControlPlaneRef.Name) {
 		return names, nil
 	}
@@ -119,6 +120,7 @@ func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAP
 	}
 	if referred != nil {
 		names = append(names, referred.Name)
+		slices.Sort(names)
 	}
 	return names, nil
 }

@@ -38,8 +38,10 @@ import (
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
 	scheme := mgr.GetScheme()
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.CAPTCluster{}, owner.ReferenceIndex, references); err != nil {
+		return err
+	}
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
-
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.CAPTCluster{}, templateIndex, templateKey); err != nil {
 		return err
 	}
@@ -51,6 +53,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("captcluster").
 		WithOptions(options).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.referringTo)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
@@ -74,48 +77,44 @@ func templateKey(object client.Object) []string {
 
 // ofTemplate reconciles the CAPTClusters that refer to a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
-	var list infrav1.CAPTClusterList
-	key := client.ObjectKeyFromObject(object).String()
-	if err := r.Client.List(ctx, &list, client.MatchingFields{templateIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+	return r.requestsFor(ctx, func(*infrav1.CAPTCluster) bool { return true }, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
+}
+
+func references(object client.Object) []string {
+	return owner.References(object, object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef)
+}
+
+// referringTo reconciles the CAPTCluster that refers to a WorkspaceTemplateApply. One that it does not control yet is no event of
+// its own otherwise.
+func (r *Reconciler) referringTo(ctx context.Context, apply client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(*infrav1.CAPTCluster) bool { return true }, owner.ReferringTo(apply))
 }
 
 // deletedInNamespace reconciles the CAPTClusters that are being deleted: they may wait for a control plane to be gone, or for
 // another deletion policy of what the VPC stands on.
 func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
-	var list infrav1.CAPTClusterList
-	// They are only looked at, so the cache need not copy them.
-	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range list.Items {
-		if !list.Items[i].DeletionTimestamp.IsZero() {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
 }
 
 // withoutReference reconciles those that refer to no WorkspaceTemplateApply, or to one that they do not own: the one that is
 // gone may have been what they were waiting for a person to decide about.
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool {
+		ref := c.Spec.WorkspaceTemplateApplyRef
+		return ref == nil || ref.Name == object.GetName()
+	}, client.InNamespace(object.GetNamespace()))
+}
+
+func (r *Reconciler) requestsFor(ctx context.Context, counts func(*infrav1.CAPTCluster) bool, options ...client.ListOption) []ctrl.Request {
 	var list infrav1.CAPTClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	// They are only looked at, so the cache need not copy them.
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake")
 		return nil
 	}
 	var requests []ctrl.Request
 	for i := range list.Items {
-		if ref := list.Items[i].Spec.WorkspaceTemplateApplyRef; ref == nil || ref.Name == object.GetName() {
+		if counts(&list.Items[i]) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

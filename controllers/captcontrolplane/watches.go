@@ -82,6 +82,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("captcontrolplane").
 		WithOptions(options).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.referringTo)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
@@ -98,6 +99,8 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, templateIndex, templateKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references),
+		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, owner.ConnectionIndex, owner.IndexConnection),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),
 	)
 }
@@ -108,6 +111,15 @@ func vpcSecretKey(object client.Object) []string {
 		return []string{object.GetNamespace() + "/" + name}
 	}
 	return nil
+}
+
+func references(object client.Object) []string {
+	controlPlane := object.(*controlplanev1.CAPTControlPlane)
+	refs := []*infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
+	for i := range controlPlane.Spec.FargateProfiles {
+		refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
+	}
+	return owner.References(object, refs...)
 }
 
 func secretKeys(object client.Object) []string {
@@ -140,9 +152,26 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 	return ofCluster(ctx, cluster)
 }
 
+// referringTo reconciles the control planes that refer to a WorkspaceTemplateApply. One that they do not control yet is no
+// event of theirs otherwise.
+func (r *Reconciler) referringTo(ctx context.Context, apply client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, all, owner.ReferringTo(apply))
+}
+
+func all(*controlplanev1.CAPTControlPlane) bool { return true }
+
 func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
-	all := func(*controlplanev1.CAPTControlPlane) bool { return true }
-	requests := r.requestsFor(ctx, all, client.MatchingFields{secretIndex: client.ObjectKeyFromObject(object).String()})
+	key := client.ObjectKeyFromObject(object).String()
+	requests := r.requestsFor(ctx, all, client.MatchingFields{secretIndex: key})
+	var applies infrav1.WorkspaceTemplateApplyList
+	// The connection Secret of an adopted control plane has the name that its WorkspaceTemplateApply gives it.
+	if err := r.Client.List(ctx, &applies, client.MatchingFields{owner.ConnectionIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake control planes")
+		return requests
+	}
+	for i := range applies.Items {
+		requests = append(requests, r.referringTo(ctx, &applies.Items[i])...)
+	}
 	var vpcs infrav1.CAPTClusterList
 	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: client.ObjectKeyFromObject(object).String()}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake control planes")

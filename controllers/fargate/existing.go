@@ -17,6 +17,7 @@ limitations under the License.
 package fargate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,9 @@ func (r Readers) Strays(ctx context.Context, controlPlane *controlplanev1.CAPTCo
 	return nil
 }
 
-func byName(a, b Profile) int { return strings.Compare(a.Name, b.Name) }
+func byName(a, b Profile) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Apply.Apply.Name, b.Apply.Apply.Name))
+}
 
 // confirm looks past the cache before a profile is deleted because spec does not have it. The caches of a manager that has just
 // taken over may show what its predecessor made, and a spec of before somebody asked for it. That a control plane is being

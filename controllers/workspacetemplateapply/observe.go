@@ -17,9 +17,11 @@ limitations under the License.
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,8 +42,12 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
+	byOwner, err := r.pausedByOwner(ctx, apply)
+	if err != nil {
+		return nil, err
+	}
 	f := &Facts{
-		Now: r.Clock.Now(), Paused: engine.Paused(cluster, apply), Unadopted: adoption.Unadopted(apply),
+		Now: r.Clock.Now(), Paused: cmp.Or(engine.Paused(cluster, apply), byOwner), Unadopted: adoption.Unadopted(apply),
 		Frozen:     frozen(cluster, apply),
 		Retained:   retained(apply),
 		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
@@ -246,6 +252,7 @@ func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceT
 			names = append(names, dependent.Name)
 		}
 	}
+	slices.Sort(names) // The cache lists in any order, and another order would be another message.
 	return names, nil
 }
 

@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -77,6 +78,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesRawSource(source.Func(r.woken)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionMatters())).
@@ -100,6 +103,12 @@ func index(ctx context.Context, mgr ctrl.Manager) error {
 				return nil
 			}
 			return []string{naming.LegacyWorkspace(a.Name)}
+		},
+		controllerIndex: func(a *infrav1.WorkspaceTemplateApply) []string {
+			if controller := metav1.GetControllerOf(a); controller != nil {
+				return []string{string(controller.UID)}
+			}
+			return nil
 		},
 		workspaceNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.Spec.WorkspaceName} },
 		waitForSecretIndex: func(a *infrav1.WorkspaceTemplateApply) (keys []string) {

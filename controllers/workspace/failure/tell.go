@@ -19,6 +19,7 @@ limitations under the License.
 package failure
 
 import (
+	"cmp"
 	"strings"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -104,6 +105,8 @@ func Tell(message string, secrets [][]byte, unknown bool) Told {
 	}
 	if cause, stage := causes[told.Class], stageOf[told.Reason]; cause != "" && stage != "" {
 		told.Message = stage + ": " + cause
+	} else if told.Reason == infrav1.DestroyFailedReason {
+		told.Message = cmp.Or(inUseAdvice(message), told.Message)
 	}
 	if _, why, _ := strings.Cut(said, " failed: "); strings.HasPrefix(why, noFile) {
 		told.Message = stageOf[told.Reason] + ": a Secret or ConfigMap that varFiles of the Workspace names can not be read; make it again, or correct the WorkspaceTemplate. It is tried again:"

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcontrolplane
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func watching(objects ...client.Object) *Reconciler {
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
+		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references).
+		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, owner.ConnectionIndex, owner.IndexConnection).Build()
+	return &Reconciler{Engine: engine.Engine{Client: c}, Uncached: c}
+}
+
+func demo() []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}}
+}
+
+// What is refused because of its contents is corrected by an edit, which no owner reference leads from.
+func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
+	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: &infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
+	})
+	r := watching(builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
+		builder.CAPTControlPlane("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
+	for _, name := range []string{"by-hand", "profile"} {
+		assert.Equal(t, demo(), r.referringTo(context.Background(), builder.WorkspaceTemplateApply(name)))
+	}
+	assert.Empty(t, r.referringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
+}
+
+// An adopted control plane keeps the connection Secret that CAPT v0.3 gave it.
+func TestSafety22TheConnectionSecretIsWatchedUnderItsOwnName(t *testing.T) {
+	r := watching(builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand")),
+		builder.WorkspaceTemplateApply("by-hand", builder.WithConnectionSecret("legacy-outputs", builder.Namespace)))
+	secret := func(name string) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: builder.Namespace, Name: name}}
+	}
+	assert.Equal(t, demo(), r.ofSecret(context.Background(), secret("legacy-outputs")))
+	assert.Equal(t, demo(), r.ofSecret(context.Background(), secret("demo-eks-connection")), "that of the naming scheme")
+	assert.Empty(t, r.ofSecret(context.Background(), secret("unknown")))
+}
