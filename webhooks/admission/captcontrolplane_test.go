@@ -205,3 +205,37 @@ func TestDefaultingWritesDownNothingButDefaults(t *testing.T) {
 	assert.Equal(t, "add", response.Patches[0].Operation)
 	assert.Equal(t, "/spec/workspaceTemplateApplyRef", response.Patches[0].Path)
 }
+
+// What was stored before the rule can be changed elsewhere; what an update adds is refused.
+func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
+	closed := func(cidrs ...controlplanev1.CIDR) builder.Option {
+		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: cidrs}
+		})
+	}
+	office, running := closed("203.0.113.0/24"), builder.WithEndpoint("x.eks.amazonaws.com", 443)
+	elsewhere := builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Variables = map[string]string{"a": "b"} })
+	plane := func(options ...builder.Option) *controlplanev1.CAPTControlPlane {
+		return builder.CAPTControlPlane("demo", options...)
+	}
+	refused := []string{"spec.endpointAccess.publicCIDRs"}
+	for name, row := range map[string]struct {
+		old, controlPlane *controlplanev1.CAPTControlPlane
+		want              []string
+	}{
+		"a new one":                            {nil, plane(office), refused},
+		"a new one that runs, as after a move": {nil, plane(office, running), nil},
+		"a change elsewhere":                   {plane(office), plane(office, elsewhere), nil},
+		"a change elsewhere, and it runs":      {plane(office, running), plane(office, running, elsewhere), nil},
+		"an endpoint that is written":          {plane(office), plane(office, running), nil},
+		"a field that is set":                  {plane(), plane(office), refused},
+		"a field that is set, and it runs":     {plane(running), plane(running, office), refused},
+		"other networks, and it runs":          {plane(running, office), plane(running, closed("198.51.100.0/24")), refused},
+		"a field that is unset, and it runs":   {plane(running, office), plane(running), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := newWorld(t, builder.WorkspaceTemplate("eks"))
+			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneRules(world), row.old, row.controlPlane)))
+		})
+	}
+}

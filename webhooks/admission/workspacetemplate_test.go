@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
@@ -81,4 +82,15 @@ func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	module := in("one")
 	builder.WithModule("# new")(module)
 	assert.Empty(t, validated(t, workspaceTemplateRules(newWorld(t, users...)), in("one"), module).Warnings)
+}
+
+func TestSafety14ATemplateThatLosesAPlaceholderIsAdmittedWithAWarning(t *testing.T) {
+	restricted := builder.CAPTControlPlane("office", builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
+	}))
+	before := builder.WorkspaceTemplate("eks", builder.Consuming("endpoint_public_access_cidrs"))
+	response := validated(t, workspaceTemplateRules(newWorld(t, restricted)), before, builder.WorkspaceTemplate("eks"))
+	assert.True(t, response.Allowed)
+	assert.Len(t, response.Warnings, 1)
+	assert.Contains(t, response.Warnings[0], "default/office")
 }

@@ -193,3 +193,14 @@ func TestAModuleOrParametersThatAreNotLegalAreNotRendered(t *testing.T) {
 		})
 	}
 }
+
+func TestSafety15KeysThatBecomeEqualAreRefused(t *testing.T) {
+	twice := rendering{apply: variables("a", "zones", "b", "zones"), template: params(func(p *terraform.WorkspaceParameters) {
+		p.Vars = []terraform.Var{{Key: "${a}", Value: "1"}, {Key: "${b}", Value: "2"}}
+		p.Env = []terraform.EnvVar{{Name: "A_${a}"}, {Name: "A_${b}"}}
+	})}
+	_, errs := Workspace(twice.input())
+	require.Len(t, errs, 2)
+	assert.Equal(t, "spec.template.spec.forProvider.vars[1].key", errs[0].Field)
+	assert.Equal(t, "spec.template.spec.forProvider.env[1].name", errs[1].Field)
+}
