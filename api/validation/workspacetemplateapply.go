@@ -63,7 +63,7 @@ func WorkspaceTemplateApply(ctx context.Context, world World, apply *infrav1.Wor
 	spec := field.NewPath("spec")
 	variables := spec.Child("variables")
 	findings := Findings{Errors: AppliedVariables(apply.Spec.Variables, variables)}
-	findings.Refuse(ownNamespace(apply, spec)...)
+	findings.Add(ownNamespace(apply, spec))
 	findings.Refuse(legalWorkspaceName(apply, spec)...)
 
 	template, reference, err := TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
@@ -131,21 +131,25 @@ func sameScope(ctx context.Context, world World, old, apply *infrav1.WorkspaceTe
 		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
 }
 
-// ownNamespace holds the references to Secrets to the namespace of the object.
-func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
-	var errs field.ErrorList
+// ownNamespace holds the references to Secrets to the namespace of the object. The connection Secret of a helper of CAPT v0.3 may be
+// elsewhere: it must be possible to restore and to move the cluster. Rendering permits only what its Workspace writes already.
+func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings Findings) {
 	check := func(namespace string, path *field.Path) {
 		if namespace != "" && namespace != apply.Namespace {
-			errs = append(errs, forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply; leave it out", apply.Namespace))
+			findings.Refuse(forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply; leave it out", apply.Namespace))
 		}
 	}
-	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
+	switch ref, controller := apply.Spec.WriteConnectionSecretToRef, metav1.GetControllerOf(apply); {
+	case ref == nil:
+	case ref.Namespace != "" && ref.Namespace != apply.Namespace && controller != nil && adoption.HelperOf(controller.Name, apply) != "":
+		findings.Warn(spec.Child("writeConnectionSecretToRef", "namespace"), "is not %q, the namespace of the WorkspaceTemplateApply: works only while its Workspace, which CAPT v0.3 created, writes this Secret already", apply.Namespace)
+	default:
 		check(ref.Namespace, spec.Child("writeConnectionSecretToRef"))
 	}
 	for i := range apply.Spec.WaitForSecrets {
 		check(apply.Spec.WaitForSecrets[i].Namespace, spec.Child("waitForSecrets").Index(i))
 	}
-	return errs
+	return findings
 }
 
 func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
