@@ -51,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
 		f.Rendered, f.RenderErrors = render.Workspace(render.Input{
-			Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply),
+			Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply), StatePrefix: r.StatePrefix,
 		})
 	}
 	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.

@@ -51,6 +51,8 @@ type Input struct {
 	// ExternalName is the state that is recorded for the Workspace. Empty means a new Workspace, whose state name is derived from
 	// namespace and name of Apply. Nothing that users can write may get here: the state of another namespace could be named.
 	ExternalName string
+	// StatePrefix is that of the installation. It is part of the name of new states only.
+	StatePrefix string
 }
 
 // Rendered is the Workspace as it should be.
@@ -110,7 +112,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.ExternalName(key)),
+		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.PrefixedExternalName(in.StatePrefix, key)),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil
