@@ -84,6 +84,8 @@ type Options struct {
 	Namespace string
 	// Concurrency is the number of objects of a kind that are reconciled at the same time.
 	Concurrency int
+	// StatePrefix is part of the names of the Terraform states of new Workspaces, so that management clusters can share a backend.
+	StatePrefix string
 	// Tokens makes the tokens in kubeconfigs; nil when this manager makes none.
 	Tokens kubeconfig.Tokens
 }
@@ -113,7 +115,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Uncached:   mgr.GetAPIReader(),
 		Clock:      clock.RealClock{},
 		Turns:      workspacetemplateapply.NewTurns(),
-		Namespace:  options.Namespace,
+		Namespace:  options.Namespace, StatePrefix: options.StatePrefix,
 	}
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)

@@ -56,6 +56,9 @@ const (
 	MaxCAPTControlPlane = maxName - len(controlPlaneApplySuffix)
 )
 
+// MaxStatePrefix is the length of the longest state prefix of an installation: the rest of a state name must stay readable.
+const MaxStatePrefix = 20
+
 // VPCWorkspaceTemplateApply is the name of the WorkspaceTemplateApply of a CAPTCluster's VPC.
 func VPCWorkspaceTemplateApply(captCluster string) string {
 	return join(maxName, captCluster, vpcSuffix)
@@ -139,12 +142,19 @@ func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	return join(maxName, apply.Namespace+"-"+base, "-"+hash(hashLength, apply.String()))
 }
 
-// ExternalName is the name of the Terraform workspace of a new Workspace, of either scope. It is unique over all
-// namespaces, since Workspaces that share a backend and this name share their state. Terraform workspaces are kept in
-// Secrets and files whose names must stay short, hence 63 characters.
-func ExternalName(apply types.NamespacedName) string {
-	base := strings.TrimSuffix(apply.Name, applySuffix)
-	return join(maxLabel, strings.ReplaceAll(apply.Namespace+"-"+base, ".", "-"), "-"+hash(hashLength, apply.String()))
+// ExternalName is the name of the Terraform workspace of a new Workspace, of either scope, in an installation without a state
+// prefix.
+func ExternalName(apply types.NamespacedName) string { return PrefixedExternalName("", apply) }
+
+// PrefixedExternalName is the name of the Terraform workspace of a new Workspace, of either scope. It is unique over all
+// namespaces, and over installations with different prefixes, since Workspaces that share a backend and this name share their
+// state. Terraform workspaces are kept in Secrets and files whose names must stay short, hence 63 characters.
+func PrefixedExternalName(prefix string, apply types.NamespacedName) string {
+	stem, unique := apply.Namespace+"-"+strings.TrimSuffix(apply.Name, applySuffix), apply.String()
+	if prefix != "" {
+		stem, unique = prefix+"-"+stem, prefix+"/"+unique
+	}
+	return join(maxLabel, strings.ReplaceAll(stem, ".", "-"), "-"+hash(hashLength, unique))
 }
 
 // join appends a suffix to a stem. What does not fit is cut off the stem, and a hash of the whole stem takes its place,

@@ -218,3 +218,21 @@ func TestEachWriterHasAFieldManagerOfItsOwn(t *testing.T) {
 	}
 	assert.Len(t, managers, 3)
 }
+
+// Two management clusters with one backend, and equal names in both.
+func TestSafety12StatePrefixesKeepInstallationsApart(t *testing.T) {
+	apply := key("team", "demo-vpc")
+	states := map[string]bool{}
+	for _, prefix := range []string{"", "one", "two", "one-team", strings.Repeat("p", naming.MaxStatePrefix)} {
+		for _, name := range []string{"demo-vpc", strings.Repeat("n", 253)} {
+			state := naming.PrefixedExternalName(prefix, key("team", name))
+			assert.False(t, states[state], state)
+			assert.Empty(t, validation.IsDNS1123Label(state), state)
+			assert.True(t, strings.HasPrefix(state, prefix), state)
+			states[state] = true
+		}
+	}
+	assert.Equal(t, naming.ExternalName(apply), naming.PrefixedExternalName("", apply), "states that exist keep their names")
+	assert.NotEqual(t, naming.PrefixedExternalName("one", apply), naming.ExternalName(key("one-team", "demo-vpc")))
+	assert.NotEqual(t, naming.PrefixedExternalName("one", key("team-a", "x")), naming.PrefixedExternalName("one-team", key("a", "x")))
+}

@@ -18,9 +18,11 @@ package validation
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -28,6 +30,19 @@ import (
 )
 
 var namePath = field.NewPath("metadata", "name")
+
+// StatePrefix checks the state prefix of an installation, which becomes a part of names of Terraform workspaces.
+func StatePrefix(prefix string) error {
+	switch {
+	case prefix == "":
+		return nil
+	case len(prefix) > naming.MaxStatePrefix:
+		return fmt.Errorf("%q has %d characters; use at most %d", prefix, len(prefix), naming.MaxStatePrefix)
+	case len(utilvalidation.IsDNS1123Label(prefix)) > 0:
+		return fmt.Errorf(`%q: use lower-case letters, digits and "-", and begin and end with a letter or digit`, prefix)
+	}
+	return nil
+}
 
 // longName refuses a name from which others are derived that would have to be cut to fit. They would still be unique, but
 // nobody could tell from them what they belong to.

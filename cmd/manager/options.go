@@ -39,6 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
@@ -63,6 +64,7 @@ type options struct {
 	eksTokens      bool
 	eksTokensIMDS  bool
 	webhooksOnly   bool
+	statePrefix    string
 	managerOptions flags.ManagerOptions
 	logOptions     *logs.Options
 }
@@ -104,6 +106,8 @@ func (o *options) command() *cobra.Command {
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, use the credentials of the EC2 instance, too, that this manager runs on.")
 	fs.BoolVar(&o.webhooksOnly, "webhooks-only", false, "Convert and admit objects, and reconcile nothing: no controllers, no leader election. It is for a migration from "+
 		"the older CAPT: the definitions are installed, and captctl migrate has yet to say what belongs to whom. Take it away after captctl migrate finalize.")
+	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
+		"that share a Terraform backend need different prefixes. Workspaces that exist keep their states.", naming.MaxStatePrefix))
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
@@ -116,6 +120,9 @@ func (o *options) validate() error {
 	}
 	if err := o.validateTokens(); err != nil {
 		return err
+	}
+	if err := validation.StatePrefix(o.statePrefix); err != nil {
+		return fmt.Errorf("--state-prefix: %w", err)
 	}
 	return logsv1.ValidateAndApply(o.logOptions, nil)
 }
@@ -210,6 +217,6 @@ func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error 
 		return fillForWebhooks(ctx, mgr.GetCache())
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(),
+		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix,
 	})
 }

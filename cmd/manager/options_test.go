@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,5 +65,17 @@ func TestWebhooksAloneTakeNoLease(t *testing.T) {
 		o := newOptions()
 		require.NoError(t, o.command().ParseFlags(row.args))
 		assert.Equal(t, row.leads, o.controllerRuntime(metricsserver.Options{}, nil).LeaderElection, row.args)
+	}
+}
+
+func TestSafety12AStatePrefixIsALabel(t *testing.T) {
+	for prefix, valid := range map[string]bool{
+		"": true, "prod": true, "eu-1": true, "12345678901234567890": true,
+		"123456789012345678901": false, "Prod": false, "a.b": false, "-a": false, "a-": false, "a/b": false,
+	} {
+		o := newOptions()
+		require.NoError(t, o.command().ParseFlags([]string{"--state-prefix=" + prefix}))
+		err := o.validate() // That of logging complains when it is called again.
+		assert.Equal(t, valid, err == nil || !strings.Contains(err.Error(), "--state-prefix"), "%s: %v", prefix, err)
 	}
 }

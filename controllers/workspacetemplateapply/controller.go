@@ -44,6 +44,8 @@ type Reconciler struct {
 	// Namespace is the only one the cache holds; empty means all. Templates of other namespaces are read past it then, and do
 	// not wake anybody.
 	Namespace string
+	// StatePrefix is part of the names of the Terraform states of new Workspaces.
+	StatePrefix string
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch

@@ -164,3 +164,31 @@ func TestTheStateOfANewWorkspaceIsDerivedFromItsObject(t *testing.T) {
 	want := naming.ExternalName(types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"})
 	assert.Equal(t, want, w.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation])
 }
+
+func TestSafety12AStatePrefixIsForNewStatesOnly(t *testing.T) {
+	state := func(w *world) string {
+		return w.workspace("demo-vpc").GetAnnotations()[render.ExternalNameAnnotation]
+	}
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	w.reconciler.StatePrefix = "one"
+	w.mustReconcile("demo-vpc")
+	created := state(w)
+	assert.Equal(t, naming.PrefixedExternalName("one", types.NamespacedName{Namespace: builder.Namespace, Name: "demo-vpc"}), created)
+	w.provide("demo-vpc", builder.AtRest)
+	w.mustReconcile("demo-vpc")
+
+	w.reconciler.StatePrefix = "two"
+	w.mustReconcile("demo-vpc")
+	assert.Empty(t, w.writes)
+	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	assert.Equal(t, created, state(w), "status records it")
+}
+
+func TestSafety12ARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), restoredApply())
+	w.reconciler.StatePrefix = "two"
+	w.mustReconcile("demo-vpc")
+	assert.Nil(t, w.workspace("demo-vpc"))
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc is not there, and this object had one whose Terraform state is ")
+}

@@ -56,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	f.Template, f.Unreadable = r.template(ctx, apply)
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
-		f.Rendered, f.RenderErrors = render.Workspace(input(apply, f))
+		f.Rendered, f.RenderErrors = render.Workspace(r.input(apply, f))
 	}
 	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
 		missing, err := r.missing(ctx, apply, f.Now)
@@ -79,8 +79,8 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	return f, nil
 }
 
-func input(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
-	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply)}
+func (r *Reconciler) input(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
+	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply), StatePrefix: r.StatePrefix}
 }
 
 // forgotten is the state that an object without status remembers, when a new Workspace would not get it. That of an adopted
@@ -155,7 +155,7 @@ func renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if len(f.RenderErrors) == 0 || !f.Live.RecordedFor(apply) {
 		return
 	}
-	again := input(apply, f)
+	again := r.input(apply, f)
 	again.ConnectionSecret = f.Live.ConnectionSecret()
 	f.Rendered, f.RenderErrors = render.Workspace(again)
 }

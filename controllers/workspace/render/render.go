@@ -54,6 +54,8 @@ type Input struct {
 	// ConnectionSecret is what the Workspace that is recorded for Apply writes, where there is one. CAPT v0.3 permitted it in
 	// another namespace, and there it stays.
 	ConnectionSecret *terraform.SecretReference
+	// StatePrefix is that of the installation. It is part of the name of new states only.
+	StatePrefix string
 }
 
 // Rendered is the Workspace as it should be.
@@ -113,7 +115,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 		object.SetNamespace(in.Apply.Namespace)
 	}
 	object.SetAnnotations(map[string]string{
-		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.ExternalName(key)),
+		ExternalNameAnnotation: cmp.Or(in.ExternalName, naming.PrefixedExternalName(in.StatePrefix, key)),
 		naming.ClaimAnnotation: naming.Claim(key),
 	})
 	return &Rendered{Object: object, Revision: revision}, nil
