@@ -214,8 +214,13 @@ func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
 		return "", nil // Made for this one: nobody else can have a better claim.
 	}
+	// Most names are unique in their namespace only: with namespaced Workspaces, each of a fleet would look at all others.
+	options := []client.ListOption{client.MatchingFields{workspaceNameIndex: f.Name}, client.UnsafeDisableDeepCopy}
+	if !f.clusterWide() {
+		options = append(options, client.InNamespace(apply.Namespace))
+	}
 	var others infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &others, client.MatchingFields{workspaceNameIndex: f.Name}); err != nil {
+	if err := r.Client.List(ctx, &others, options...); err != nil {
 		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", f.Name, err)
 	}
 	for i := range others.Items {
@@ -226,7 +231,7 @@ func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		if other.Namespace == apply.Namespace {
 			return "WorkspaceTemplateApply " + other.Name, nil
 		}
-		if f.clusterWide() && claimsClusterWide(other, apply, f.Name) {
+		if claimsClusterWide(other, apply, f.Name) {
 			return "a WorkspaceTemplateApply of another namespace", nil // Whose, is not for everybody to know.
 		}
 	}
