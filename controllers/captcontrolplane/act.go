@@ -58,7 +58,8 @@ func (r *Reconciler) carryOut(ctx context.Context, controlPlane *controlplanev1.
 	case Provision:
 		return r.provision(ctx, controlPlane, f)
 	case Configure:
-		return r.configure(ctx, controlPlane, f)
+		// Nothing differs then: this restores managedFields that were lost.
+		return errors.Join(f.Apply.Write(ctx, r.Client, manager), r.configure(ctx, controlPlane, f))
 	case Hold:
 		return engine.Patch(ctx, r.Client, controlPlane, func() {
 			controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
@@ -130,6 +131,9 @@ func (r *Reconciler) writeKubeconfig(ctx context.Context, controlPlane *controlp
 	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(config), client.FieldOwner(manager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("writing Secret %s: %w", name, err)
+	}
+	if err := engine.Reclaim(ctx, r.Client, config, manager); err != nil {
+		return err
 	}
 	published.Written = true
 	return nil

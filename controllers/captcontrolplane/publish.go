@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 )
 
@@ -68,8 +69,8 @@ func (p *Published) resolve(controlPlane *controlplanev1.CAPTControlPlane, clust
 	case err != nil:
 		p.Reason, p.Problem = reason, err.Error()
 	}
-	// The label and the owner are part of the contract, so a Secret that lost them is written anew.
-	p.Written = p.Live != nil && data != nil && bytes.Equal(p.value(), data) &&
+	// The label and the owner are part of the contract, so a Secret that lost them is written again.
+	p.Written = p.Live != nil && data != nil && bytes.Equal(p.value(), data) && !engine.Disowned(p.Live, manager) &&
 		p.Live.Labels[clusterv1.ClusterNameLabel] == cluster && metav1.IsControlledBy(p.Live, controlPlane)
 }
 

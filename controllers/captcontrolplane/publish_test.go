@@ -175,6 +175,10 @@ func TestOurOwnSecretIsWrittenOnlyWhenItDiffers(t *testing.T) {
 
 	s.Kubeconfig.Live.Labels = map[string]string{clusterv1.ClusterNameLabel: s.Cluster.Name}
 	s.publish(s.controlPlane)
+	assert.False(t, s.Kubeconfig.Written, "its managedFields were lost")
+
+	builder.AppliedBy(manager)(s.Kubeconfig.Live)
+	s.publish(s.controlPlane)
 	assert.True(t, s.Kubeconfig.Written)
 }
 

@@ -30,7 +30,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -348,4 +350,21 @@ func TestNoTokenIsToldAnywhere(t *testing.T) {
 	for _, secret := range secrets {
 		assert.NotContains(t, told.String(), secret)
 	}
+}
+
+// A contended ResourceQuota answers with a conflict, too, and nothing wakes the control plane when it is over.
+func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	w.fail = func(write string) error {
+		if write == "apply demo-kubeconfig" {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified"))
+		}
+		return nil
+	}
+	require.ErrorContains(t, w.reconcile(), "resourcequotas", "an error makes the work queue try again")
+	w.fail = nil
+	require.NoError(t, w.reconcile())
+	require.NotEmpty(t, w.published())
 }

@@ -25,10 +25,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Differs tells whether server-side applying want, as a field manager, would change the live object. Asking is free, so
-// that nothing is written at rest. mapLists names the fields whose lists are merged by key; all other lists are atomic.
-func Differs(live, want *unstructured.Unstructured, manager string, mapLists ...string) bool {
-	return !contains(live.Object, want.Object, mapLists) || ownsMore(live, want, manager)
+// Differs reports whether server-side applying want, as a field manager, would change the live object. Asking is free, so
+// that nothing is written at rest. merged names the fields whose lists are merged, by key or as sets: what others add to
+// them stays, and is no difference. All other lists are atomic.
+func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
+	return !contains(live.Object, want.Object, merged) || ownsMore(live, want, manager)
 }
 
 // Unstructured turns a typed object into what server-side apply sends: without status and other server-side fields.
@@ -44,7 +45,7 @@ func Unstructured(object any) (*unstructured.Unstructured, error) {
 }
 
 // contains tells whether every field of want has the same value in have.
-func contains(have, want any, mapLists []string) bool {
+func contains(have, want any, merged []string) bool {
 	wantMap, ok := want.(map[string]any)
 	if !ok {
 		return equality.Semantic.DeepEqual(have, want)
@@ -54,26 +55,26 @@ func contains(have, want any, mapLists []string) bool {
 		return false
 	}
 	for key, value := range wantMap {
-		if list, ok := value.([]any); ok && slices.Contains(mapLists, key) {
-			if !containsAll(haveMap[key], list, mapLists) {
+		if list, ok := value.([]any); ok && slices.Contains(merged, key) {
+			if !containsAll(haveMap[key], list, merged) {
 				return false
 			}
 			continue
 		}
-		if !contains(haveMap[key], value, mapLists) {
+		if !contains(haveMap[key], value, merged) {
 			return false
 		}
 	}
 	return true
 }
 
-func containsAll(have any, want []any, mapLists []string) bool {
+func containsAll(have any, want []any, merged []string) bool {
 	list, ok := have.([]any)
 	if !ok {
 		return len(want) == 0
 	}
 	for _, item := range want {
-		if !slices.ContainsFunc(list, func(other any) bool { return contains(other, item, mapLists) }) {
+		if !slices.ContainsFunc(list, func(other any) bool { return contains(other, item, merged) }) {
 			return false
 		}
 	}
@@ -119,7 +120,10 @@ func has(node any, path fieldpath.Path) bool {
 				return false
 			}
 			node = list[i]
-		default: // An item of a set, or of a list by index: owned together with the list.
+		case element.Value != nil: // An item of a set.
+			list, _ := node.([]any)
+			return slices.ContainsFunc(list, func(item any) bool { return equality.Semantic.DeepEqual(item, (*element.Value).Unstructured()) })
+		default: // An item of a list by index: owned together with the list.
 			return true
 		}
 	}

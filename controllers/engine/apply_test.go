@@ -64,6 +64,9 @@ func TestDiffersSaysWhetherWhatIsWantedIsThere(t *testing.T) {
 		"map list, item is missing":        {`{spec: {items: [{name: a}]}}`, `{spec: {items: [{name: a}, {name: b}]}}`, true},
 		"map list, item is different":      {`{spec: {items: [{name: a, keys: [x]}]}}`, `{spec: {items: [{name: a, keys: [y]}]}}`, true},
 		"map list is missing":              {`{spec: {}}`, `{spec: {items: [{name: a}]}}`, true},
+		"set, with one of others":          {`{spec: {items: [a, theirs]}}`, `{spec: {items: [a]}}`, false},
+		"set, an item is missing":          {`{spec: {items: [theirs]}}`, `{spec: {items: [a]}}`, true},
+		"set in a map list, with a more":   {`{spec: {items: [{name: a, items: [x, theirs]}]}}`, `{spec: {items: [{name: a, items: [x]}]}}`, false},
 		"map list is missing, none wanted": {`{spec: {}}`, `{spec: {items: []}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +102,7 @@ func TestDiffersSeesWhatAnEarlierApplySetAndIsNotWantedAnyMore(t *testing.T) {
 		"a field of a map list's item": {`{"f:spec": {"f:items": {"k:{\"name\":\"kept\"}": {".": {}, "f:name": {}, "f:keys": {}}}}}`, true},
 		"a whole atomic list":          {`{"f:spec": {"f:args": {}}}`, true},
 		"an annotation":                {`{"f:metadata": {"f:annotations": {"f:ours": {}}}}`, true},
+		"an item of a set":             {`{"f:spec": {"f:args": {"v:\"x\"": {}}}}`, true},
 		"what can not be read":         {`{"k:no JSON": {}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,27 +106,34 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 		return ctrl.Result{}, nil // Somebody else's.
 	}
 	if e.Written.Newer(obj) {
-		return ctrl.Result{}, nil // The cache lags behind our own last write, whose event is on its way and wakes us again.
+		// The cache lags behind our own last write, whose event is on its way and wakes us again. When etcd was restored from a
+		// backup, no event comes: the versions have gone back.
+		return ctrl.Result{RequeueAfter: memorySpan}, nil
 	}
 	defer func() { e.Written.Remember(obj) }()
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
 	definition, err := e.definitionDeleted(ctx, obj)
-	if err != nil {
-		return result(ctx, err)
+	if err == nil && definition == "" {
+		return run(ctx, e, req, obj, steps)
 	}
-	if definition != "" {
-		return result(ctx, holdForDefinition(ctx, e, obj, definition, steps))
+	if err == nil {
+		err = holdForDefinition(ctx, e, obj, definition, steps)
 	}
+	return e.outcome(ctx, req.NamespacedName, err)
+}
+
+// run runs the steps.
+func run[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
 	facts, err := steps.Observe(ctx, obj)
 	if err != nil {
-		return result(ctx, fmt.Errorf("observing: %w", err))
+		return e.outcome(ctx, req.NamespacedName, fmt.Errorf("observing: %w", err))
 	}
 	actErr := steps.Act(ctx, obj, facts)
 
 	if gone(obj) {
-		return result(ctx, actErr)
+		return e.outcome(ctx, req.NamespacedName, actErr)
 	}
 	before := obj.DeepCopyObject().(O)
 	steps.Status(obj, facts)
@@ -136,11 +143,11 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 		// when the action is content to wait.
 		if retried(actErr) {
 			ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
-			return result(ctx, actErr)
+			return e.outcome(ctx, req.NamespacedName, actErr)
 		}
-		return result(ctx, fmt.Errorf("writing status: %w", err))
+		return e.outcome(ctx, req.NamespacedName, fmt.Errorf("writing status: %w", err))
 	}
-	return result(ctx, actErr)
+	return e.outcome(ctx, req.NamespacedName, actErr)
 }
 
 func (e Engine) forget(key client.ObjectKey, tell func(client.ObjectKey)) {
@@ -170,7 +177,7 @@ func finish[O Object, F any](ctx context.Context, e Engine, before, after O, ste
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
-		return client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(stale(err))
 	}
 	for _, note := range notes {
 		e.Recorder.Eventf(after, note.Related, note.Type, note.Reason, note.Action, "%s", shortened(note.Message, maxNoteLength))

@@ -33,7 +33,20 @@ const memorySpan = time.Minute
 // API server when the cache was behind.
 type Memory struct {
 	versions sync.Map // client.ObjectKey to seen
+	refused  sync.Map // client.ObjectKey to refusal
 }
+
+// refusal is the last answer of the API server that refused a write, and when it came first.
+type refusal struct {
+	why   string
+	since time.Time
+}
+
+// Refusals are retried after a time that doubles between these. The longest must leave time to renew a token.
+const (
+	firstRefusedRetry = time.Second
+	lastRefusedRetry  = 2 * time.Minute
+)
 
 type seen struct {
 	version string
@@ -56,4 +69,17 @@ func (m *Memory) Remember(obj client.Object) {
 }
 
 // Forget drops what is known of an object that is gone.
-func (m *Memory) Forget(key client.ObjectKey) { m.versions.Delete(key) }
+func (m *Memory) Forget(key client.ObjectKey) {
+	m.versions.Delete(key)
+	m.refused.Delete(key)
+}
+
+// refusedAgain records a refusal, and returns when to retry one that is known; zero for a new one.
+func (m *Memory) refusedAgain(key client.ObjectKey, why string) time.Duration {
+	found, ok := m.refused.Load(key)
+	if !ok || found.(refusal).why != why {
+		m.refused.Store(key, refusal{why: why, since: time.Now()})
+		return 0
+	}
+	return min(max(time.Since(found.(refusal).since), firstRefusedRetry), lastRefusedRetry)
+}

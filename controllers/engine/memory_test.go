@@ -18,11 +18,15 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -40,7 +44,7 @@ func (s *stage) behind(old *infrav1.CAPTCluster) {
 	})
 }
 
-func TestACacheThatLagsBehindOurOwnWriteIsNotActedUpon(t *testing.T) {
+func TestSafety24ACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	old := s.get()
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
@@ -48,7 +52,9 @@ func TestACacheThatLagsBehindOurOwnWriteIsNotActedUpon(t *testing.T) {
 	require.Equal(t, 1, s.acted)
 
 	s.behind(old)
-	s.mustReconcile()
+	got, err := s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, memorySpan, got.RequeueAfter, "after a restore of etcd, no event comes")
 	assert.Equal(t, 1, s.acted)
 	assert.Equal(t, 1, s.writes)
 }
@@ -100,4 +106,37 @@ func TestADeletedObjectIsForgotten(t *testing.T) {
 	require.NoError(t, s.engine.Client.Delete(context.Background(), s.get()))
 	s.mustReconcile()
 	assert.False(t, s.engine.Written.Newer(builder.CAPTCluster("demo", builder.WithResourceVersion("1"))))
+}
+
+// The work queue logs what it is given as an error, and retries it soon.
+func TestSafety24ARefusalIsAnErrorOnce(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	act := func(err error) (ctrl.Result, error) {
+		s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return err }
+		return s.reconcile()
+	}
+	forbidden := fmt.Errorf("applying: %w", apierrors.NewForbidden(secrets, "demo", errors.New("quota exceeded")))
+	_, err := act(forbidden)
+	require.ErrorIs(t, err, forbidden)
+	got, err := act(forbidden)
+	require.NoError(t, err)
+	assert.Equal(t, firstRefusedRetry, got.RequeueAfter)
+
+	s.engine.Written.refused.Store(s.request.NamespacedName, refusal{why: forbidden.Error(), since: time.Now().Add(-time.Hour)})
+	got, err = act(forbidden)
+	require.NoError(t, err)
+	assert.Equal(t, lastRefusedRetry, got.RequeueAfter)
+
+	other := apierrors.NewForbidden(secrets, "demo", errors.New("a policy"))
+	_, err = act(other)
+	require.ErrorIs(t, err, other, "another cause is worth another word")
+	_, err = act(errors.Join(other, conflict))
+	require.ErrorIs(t, err, conflict, "what else is wrong is retried soon")
+	_, err = act(other)
+	require.ErrorIs(t, err, other, "it was something else in between")
+
+	_, err = act(nil)
+	require.NoError(t, err)
+	_, err = act(other)
+	require.ErrorIs(t, err, other, "it was accepted in between")
 }

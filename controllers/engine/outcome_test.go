@@ -31,18 +31,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-var secrets = schema.GroupResource{Resource: "secrets"}
+var (
+	secrets  = schema.GroupResource{Resource: "secrets"}
+	conflict = apierrors.NewConflict(secrets, "demo", errors.New("changed"))
+)
 
 func TestOutcomesThatEndWithoutAnError(t *testing.T) {
 	for name, row := range map[string]struct {
 		err  error
 		want ctrl.Result
 	}{
-		"done":                     {nil, ctrl.Result{}},
-		"wait":                     {Wait("the Workspace kind", 10*time.Second), ctrl.Result{RequeueAfter: 10 * time.Second}},
-		"wait, wrapped":            {fmt.Errorf("act: %w", Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
-		"somebody else was faster": {apierrors.NewConflict(secrets, "demo", errors.New("changed")), ctrl.Result{}},
-		"the same, wrapped":        {fmt.Errorf("writing: %w", apierrors.NewConflict(secrets, "demo", errors.New("changed"))), ctrl.Result{}},
+		"done":                    {nil, ctrl.Result{}},
+		"wait":                    {Wait("the Workspace kind", 10*time.Second), ctrl.Result{RequeueAfter: 10 * time.Second}},
+		"wait, wrapped":           {fmt.Errorf("act: %w", Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
+		"the object changed":      {stale(conflict), ctrl.Result{}},
+		"the same, wrapped":       {fmt.Errorf("writing: %w", stale(conflict)), ctrl.Result{}},
+		"the same, while waiting": {errors.Join(stale(conflict), Wait("a token", time.Minute)), ctrl.Result{RequeueAfter: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := result(context.Background(), row.err)
@@ -50,6 +54,29 @@ func TestOutcomesThatEndWithoutAnError(t *testing.T) {
 			assert.Equal(t, row.want, got)
 		})
 	}
+}
+
+// No watch reports when what these conflicts are about is over.
+func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
+	quota := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified"))
+	for name, err := range map[string]error{
+		"on a Secret":                        fmt.Errorf("writing Secret demo: %w", conflict),
+		"on a UID":                           apierrors.NewConflict(schema.GroupResource{Resource: "workspaces"}, "demo", errors.New("precondition failed: UID in precondition: a, UID in object meta: b")),
+		"on a ResourceQuota":                 quota,
+		"on a ResourceQuota, of this object": stale(quota),
+		"beside what waits":                  errors.Join(Wait("a token", time.Hour), conflict),
+		"beside what is terminal":            errors.Join(Terminal("WorkspaceRejected", errors.New("no")), fmt.Errorf("writing: %w", conflict)),
+		"beside one on the object":           errors.Join(stale(conflict), conflict),
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.True(t, retried(err))
+			got, failed := result(context.Background(), err)
+			assert.Equal(t, ctrl.Result{}, got)
+			require.ErrorIs(t, failed, err)
+			require.NotErrorIs(t, failed, reconcile.TerminalError(nil))
+		})
+	}
+	assert.False(t, retried(Terminal("Rejected", errors.Join(conflict, errors.New("no")))), "what is wrapped does not count")
 }
 
 func TestATerminalErrorIsNotRetried(t *testing.T) {

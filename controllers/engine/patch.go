@@ -43,7 +43,7 @@ func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change 
 		if apierrors.IsNotFound(err) {
 			return errGone
 		}
-		return fmt.Errorf("writing metadata or spec: %w", err)
+		return fmt.Errorf("writing metadata or spec: %w", stale(err))
 	}
 	restore(obj, wanted)
 	return nil

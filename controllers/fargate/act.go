@@ -51,14 +51,15 @@ func (f *Facts) Act(ctx context.Context, c client.Client, controlPlane *controlp
 	}
 	for i := range f.Profiles {
 		profile := &f.Profiles[i]
-		if !f.mayWrite(profile) {
+		changes := f.mayWrite(profile)
+		if !changes && (profile.differs() || f.heldUp() != nil) {
 			continue
 		}
 		if err := profile.Apply.Write(ctx, c, manager); err != nil {
 			errs = append(errs, fmt.Errorf("writing Fargate profile %s: %w", profile.Name, err))
 			continue
 		}
-		f.Busy = true
+		f.Busy = f.Busy || changes
 	}
 	return errors.Join(errs...)
 }

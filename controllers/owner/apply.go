@@ -128,8 +128,10 @@ func taken(object client.Object, want adoption.Expectation, apply *infrav1.Works
 	return Facts{Apply: apply}
 }
 
-// mapLists are the lists of a WorkspaceTemplateApply that are merged by key.
-var mapLists = []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces"}
+// mergedLists are the lists of a WorkspaceTemplateApply that are merged: by key, and keys as a set.
+func mergedLists() []string {
+	return []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys"}
+}
 
 // Differs tells whether the WorkspaceTemplateApply is not yet what the owner wants.
 func (f *Facts) Differs(manager string) bool {
@@ -144,7 +146,7 @@ func (f *Facts) Differs(manager string) bool {
 		return true
 	}
 	live.SetGroupVersionKind(f.Desired.GroupVersionKind()) // Clients leave it out of typed objects, caches do not.
-	return engine.Differs(live, f.Desired, manager, mapLists...)
+	return engine.Differs(live, f.Desired, manager, mergedLists()...)
 }
 
 // Ready tells whether the Workspace is what the owner wants: written, seen by the controller of WorkspaceTemplateApplies,
@@ -203,12 +205,14 @@ func (f *Facts) Desire(c client.Client, want Want) error {
 	return err
 }
 
-// Write makes the WorkspaceTemplateApply what the owner wants, if it differs, and takes the result into the facts.
+// Write makes the WorkspaceTemplateApply what the owner wants, if it differs, and takes the result into the facts. It also
+// restores managedFields that were lost; see engine.Disowned.
 func (f *Facts) Write(ctx context.Context, c client.Client, manager string) error {
-	if !f.Differs(manager) {
+	disowned := f.Disowned(manager)
+	if !f.Differs(manager) && !disowned {
 		return nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(f.Desired))
+	ctrl.LoggerFrom(ctx).Info("Applying WorkspaceTemplateApply", "WorkspaceTemplateApply", klog.KObj(f.Desired), "managedFieldsLost", disowned)
 	written := f.Desired.DeepCopy()
 	config := client.ApplyConfigurationFromUnstructured(written)
 	err := c.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership)
@@ -218,8 +222,17 @@ func (f *Facts) Write(ctx context.Context, c client.Client, manager string) erro
 	if err != nil {
 		return fmt.Errorf("applying WorkspaceTemplateApply %s: %w", f.Desired.GetName(), err)
 	}
+	if err := engine.Reclaim(ctx, c, written, manager); err != nil {
+		return err
+	}
 	f.Apply = &infrav1.WorkspaceTemplateApply{}
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, f.Apply)
+}
+
+// Disowned reports whether the managedFields of the WorkspaceTemplateApply were lost. It is Ready all the same: nothing of it
+// has to change.
+func (f *Facts) Disowned(manager string) bool {
+	return f.Desired != nil && f.Apply != nil && f.Apply.DeletionTimestamp.IsZero() && engine.Disowned(f.Apply, manager)
 }
 
 // Delete asks for the WorkspaceTemplateApply to go, by UID, so that no other one of its name is meant.

@@ -273,6 +273,20 @@ func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Render
 	return c.apply(ctx, want)
 }
 
+// Restore restores the managedFields of a Workspace that is as it was rendered, and was created by CAPT. provider-terraform does
+// not plan for that: neither the generation nor labels and annotations change.
+func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
+	restored, err := c.Update(ctx, live, rendered)
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.Reclaim(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
+		return nil, err
+	}
+	c.written.Remember(restored.object)
+	return restored, nil
+}
+
 func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (*Live, error) {
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)

@@ -61,6 +61,8 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.create(ctx, apply, f)
 	case Update:
 		return r.update(ctx, apply, f)
+	case Restore:
+		return r.restore(ctx, apply, f)
 	case Hold:
 		return r.prepare(ctx, apply, f)
 	case LetMove:
@@ -73,15 +75,26 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe:
-		if f.Rejected != "" {
-			return engine.Wait("something to change that makes the API server accept the Workspace", f.RejectedFor)
-		}
-		if after := f.Observation().LookAgain; after > 0 {
-			return engine.Wait("provider-terraform to claim the Workspace", after)
-		}
+		return await(f)
 	case AwaitDestroyed, AwaitTurn:
 	}
 	return nil
+}
+
+// await waits for what no watch reports, when there is nothing to write.
+func await(f *Facts) error {
+	if f.Rejected != "" {
+		return awaitAccepted(f)
+	}
+	if after := f.Observation().LookAgain; after > 0 {
+		return engine.Wait("provider-terraform to claim the Workspace", after)
+	}
+	return nil
+}
+
+// awaitAccepted waits until a refused Workspace is sent again. What makes the API server accept it is not watched.
+func awaitAccepted(f *Facts) error {
+	return engine.Wait("something to change that makes the API server accept the Workspace", f.RejectedFor)
 }
 
 // awaitKind waits for provider-terraform to be installed. The definition of the kind is watched.
@@ -111,7 +124,7 @@ func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Create(ctx, apply, f.Rendered)
-	return r.written(apply, f, live, err)
+	return r.written(ctx, apply, f, live, err)
 }
 
 func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
@@ -126,18 +139,28 @@ func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplat
 	if err == nil {
 		f.LastUpdate = live.Update()
 	}
-	return r.written(apply, f, live, err)
+	return r.written(ctx, apply, f, live, err)
 }
 
-// written adds what became of a write to the facts. A refused Workspace is told in status and not sent again until
-// something changes.
-func (r *Reconciler) written(apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
+// restore restores the managedFields of a Workspace that is as it was rendered. Terraform has nothing to do, so that neither its
+// turn nor the last update matter.
+func (r *Reconciler) restore(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	ctrl.LoggerFrom(ctx).Info("Restoring the managedFields of the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+	live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
+	return r.written(ctx, apply, f, live, err)
+}
+
+// written adds what became of a write to the facts. A refused Workspace is reported in status, and sent again when something
+// changes, or after refusedInterval. Only the first of equal refusals is logged.
+func (r *Reconciler) written(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected = rejection(rejected)
-		r.refuse(apply, f, f.Rejected)
-		return engine.Terminal(infrav1.WorkspaceRejectedReason, err)
+		f.Rejected, f.RejectedFor = rejection(rejected), refusedInterval
+		if r.refuse(apply, f, f.Rejected) {
+			ctrl.LoggerFrom(ctx).Error(err, "The API server refused the Workspace")
+		}
+		return awaitAccepted(f)
 	case errors.Is(err, workspace.ErrKindMissing):
 		f.kindMissing(err)
 		return awaitKind(f)

@@ -35,6 +35,8 @@ const (
 	LetMove Action = "LetMove"
 	// Update the Workspace to what was rendered.
 	Update Action = "Update"
+	// Restore the managedFields of the Workspace, which were lost. Nothing in it changes.
+	Restore Action = "Restore"
 	// AwaitKind: the Workspace CRD is not installed, or not served yet.
 	AwaitKind Action = "AwaitKind"
 	// AwaitTurn: another WorkspaceTemplateApply of the same series comes first. Nothing is written.
@@ -66,8 +68,19 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Observe
 	case f.Live == nil:
 		return Create
-	case f.owned() && !f.Live.Deleting() && f.Differs():
+	case !f.owned(), f.Live.Deleting():
+		return Observe
+	}
+	return decideWrite(apply, f)
+}
+
+// decideWrite decides about a Workspace that is there and ours.
+func decideWrite(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+	switch {
+	case f.Differs():
 		return Update
+	case f.Live.Disowned(apply):
+		return Restore
 	}
 	return Observe
 }

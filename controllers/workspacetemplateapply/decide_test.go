@@ -81,12 +81,27 @@ func (s *scene) shows(row builder.Row, options ...builder.Option) *scene {
 	for key, value := range s.Rendered.Object.GetAnnotations() {
 		builder.WithAnnotation(key, value)(object)
 	}
+	builder.AppliedBy(naming.WorkspaceTemplateApplyFieldManager)(object)
 	for _, option := range options {
 		option(object)
 	}
 	s.Live, s.Ownership = asLive(s.T, object), workspace.Owned
 	s.Told, _ = (&workspace.Client{Uncached: fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()}).Tell(s.Context(), s.Live)
 	return s
+}
+
+// unrecorded drops the managedFields of a Workspace.
+func unrecorded() builder.Option {
+	return builder.With(func(object *unstructured.Unstructured) { object.SetManagedFields(nil) })
+}
+
+// unclaimed makes a Workspace one that CAPT did not create.
+func unclaimed() builder.Option {
+	return builder.With(func(object *unstructured.Unstructured) {
+		annotations := object.GetAnnotations()
+		delete(annotations, naming.ClaimAnnotation)
+		object.SetAnnotations(annotations)
+	})
 }
 
 // otherwise makes the Workspace differ from what is rendered now.
@@ -106,15 +121,17 @@ func TestDecideWhileTheApplyLives(t *testing.T) {
 		scene *scene
 		want  Action
 	}{
-		"nothing there yet":             {newScene(t), Create},
-		"as rendered":                   {newScene(t).shows(builder.AtRest), Observe},
-		"different":                     {newScene(t).shows(builder.AtRest, otherwise()), Update},
-		"different, while it fails":     {newScene(t).shows(builder.PlanFailed, otherwise()), Update},
-		"paused":                        {newScene(t).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
-		"paused and different":          {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
-		"no template":                   {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Observe},
-		"template that is not rendered": {newScene(t).with(func(f *Facts) { f.Rendered = nil }), Observe},
-		"something is waited for":       {newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
+		"nothing there yet":                        {newScene(t), Create},
+		"as rendered":                              {newScene(t).shows(builder.AtRest), Observe},
+		"its managedFields were lost":              {newScene(t).shows(builder.AtRest, unrecorded()), Restore},
+		"adopted, and its managedFields were lost": {newScene(t).shows(builder.AtRest, unrecorded(), unclaimed()), Observe},
+		"different":                                {newScene(t).shows(builder.AtRest, otherwise()), Update},
+		"different, while it fails":                {newScene(t).shows(builder.PlanFailed, otherwise()), Update},
+		"paused":                                   {newScene(t).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
+		"paused and different":                     {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
+		"no template":                              {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Observe},
+		"template that is not rendered":            {newScene(t).with(func(f *Facts) { f.Rendered = nil }), Observe},
+		"something is waited for":                  {newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
 		"something is waited for before a change": {
 			newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
 		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" }), Observe},

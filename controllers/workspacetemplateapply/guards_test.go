@@ -17,11 +17,14 @@ limitations under the License.
 package workspacetemplateapply
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +36,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -171,7 +173,7 @@ func TestARefusedUpdateIsNotSentAgainBeforeSomethingChanges(t *testing.T) {
 	}
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]string{"cluster_name": "other"} })
 	_, err := w.reconcile("demo-vpc")
-	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	require.NoError(t, err)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
 	w.writes = nil
 	for range 3 {
@@ -282,4 +284,40 @@ func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
 	told := w.told()
 	require.Len(t, told, 1)
 	assert.Contains(t, told[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is left as it is")
+}
+
+// Nothing wakes the object when a definition or a policy of the API server changes.
+func TestSafety19ARefusedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
+	clock := clocktesting.NewFakePassiveClock(now)
+	w.reconciler.Clock = clock
+	sent, logged := 0, &bytes.Buffer{}
+	w.fail = func(write string) error {
+		if write != "apply Workspace" {
+			return nil
+		}
+		sent++
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Workspace"}, "demo-vpc", nil)
+	}
+	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{}))
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo-vpc"}}
+	for round := 1; round <= 4; round++ {
+		got, err := w.reconciler.Reconcile(ctx, request)
+		require.NoError(t, err)
+		require.Equal(t, refusedInterval, got.RequeueAfter, "round %d", round)
+		require.Equal(t, round, sent)
+
+		clock.SetTime(clock.Now().Add(refusedInterval / 2))
+		got, err = w.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
+		require.NoError(t, err)
+		require.Equal(t, refusedInterval/2, got.RequeueAfter)
+		require.Equal(t, round, sent)
+		clock.SetTime(clock.Now().Add(refusedInterval / 2))
+	}
+	assert.Equal(t, 1, strings.Count(logged.String(), "The API server refused the Workspace"), "the same is logged once")
+
+	w.fail = nil
+	_, err := w.reconciler.Reconcile(ctx, request)
+	require.NoError(t, err)
+	assert.NotNil(t, w.workspace("demo-vpc"))
 }

@@ -18,14 +18,17 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -129,4 +132,33 @@ func TestAnErrorWithoutATemplateBeginsNow(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, w.get("demo-vpc").Status.StartedTime)
 	assert.Equal(t, now.Unix(), w.get("demo-vpc").Status.StartedTime.Unix())
+}
+
+// Each of a fleet looks at those that may have its Workspace, and not at the fleet.
+func TestSafety24ALookForAnOlderClaimDoesNotReadTheFleet(t *testing.T) {
+	objects := []client.Object{builder.WorkspaceTemplate("vpc")}
+	for i := range 1000 {
+		objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace(fmt.Sprintf("team-%d", i)),
+			builder.WithUID(types.UID(fmt.Sprint(i))), builder.WithWorkspaceName("demo-vpc")))
+	}
+	w := newWorld(t, objects...)
+	read := 0
+	w.reconciler.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			read += meta.LenList(list)
+			return err
+		},
+	})
+	apply := objects[500].(*infrav1.WorkspaceTemplateApply)
+	f := &Facts{Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
+	rival, err := w.reconciler.rival(t.Context(), apply, f)
+	require.NoError(t, err)
+	assert.Empty(t, rival)
+	assert.Equal(t, 1, read, "itself")
+
+	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
+	rival, err = w.reconciler.rival(t.Context(), apply, f)
+	require.NoError(t, err)
+	assert.NotEmpty(t, rival, "a cluster-wide Workspace has rivals in every namespace")
 }

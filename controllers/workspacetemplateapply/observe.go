@@ -133,7 +133,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		f.StateUnknown = validation.StateUnknown(apply, f.Template)
 		return nil
 	}
-	renderAdopted(apply, f)
+	r.renderAdopted(apply, f)
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered
 	if f.Rival != "" {
@@ -151,7 +151,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 
 // renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one goes on writing its
 // connection Secret in another namespace.
-func renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+func (r *Reconciler) renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if len(f.RenderErrors) == 0 || !f.Live.RecordedFor(apply) {
 		return
 	}
@@ -268,8 +268,13 @@ func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
 		return "", nil // Made for this one: nobody else can have a better claim.
 	}
+	// Most names are unique in their namespace only: with namespaced Workspaces, each of a fleet would look at all others.
+	options := []client.ListOption{client.MatchingFields{workspaceNameIndex: f.Name}, client.UnsafeDisableDeepCopy}
+	if !f.clusterWide() {
+		options = append(options, client.InNamespace(apply.Namespace))
+	}
 	var others infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &others, client.MatchingFields{workspaceNameIndex: f.Name}); err != nil {
+	if err := r.Client.List(ctx, &others, options...); err != nil {
 		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", f.Name, err)
 	}
 	for i := range others.Items {
@@ -280,7 +285,7 @@ func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		if other.Namespace == apply.Namespace {
 			return "WorkspaceTemplateApply " + other.Name, nil
 		}
-		if f.clusterWide() && claimsClusterWide(other, apply, f.Name) {
+		if claimsClusterWide(other, apply, f.Name) {
 			return "a WorkspaceTemplateApply of another namespace", nil // Whose, is not for everybody to know.
 		}
 	}

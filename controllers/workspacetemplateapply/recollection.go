@@ -99,9 +99,12 @@ func (r *recollection) watched(apply *infrav1.WorkspaceTemplateApply, f *Facts) 
 	return f.Now.Sub(first.(sighting).at)
 }
 
-// refuse remembers that the API server refused what was rendered.
-func (r *recollection) refuse(apply *infrav1.WorkspaceTemplateApply, f *Facts, why string) {
-	r.refused.Store(client.ObjectKeyFromObject(apply), f.refusal(why))
+// refuse records that the API server refused what was rendered, and reports whether that is new: the same was not refused
+// before.
+func (r *recollection) refuse(apply *infrav1.WorkspaceTemplateApply, f *Facts, why string) bool {
+	now := f.refusal(why)
+	before, ok := r.refused.Swap(client.ObjectKeyFromObject(apply), now)
+	return !ok || !before.(refusal).same(now)
 }
 
 // recall returns why the API server refused the same before; empty when it did not, or that is long ago.
@@ -112,10 +115,12 @@ func (r *recollection) recall(apply *infrav1.WorkspaceTemplateApply, f *Facts) (
 		return "", 0
 	}
 	before := found.(refusal)
-	left = before.at.Add(refusedInterval).Sub(f.Now)
-	if f.Rendered == nil || left <= 0 || !f.refusal(before.why).same(before) {
+	if f.Rendered == nil || !f.refusal(before.why).same(before) {
 		r.refused.Delete(key)
 		return "", 0
+	}
+	if left = before.at.Add(refusedInterval).Sub(f.Now); left <= 0 {
+		return "", 0 // It is sent again; what was refused stays known, so that the same is not logged as new.
 	}
 	return before.why, left
 }

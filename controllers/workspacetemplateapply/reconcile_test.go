@@ -30,7 +30,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
@@ -224,8 +223,9 @@ func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := w.reconcile("demo-vpc")
-	require.ErrorIs(t, err, reconcile.TerminalError(nil))
+	got, err := w.reconcile("demo-vpc")
+	require.NoError(t, err)
+	assert.Equal(t, refusedInterval, got.RequeueAfter)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server refused the Workspace; correct the WorkspaceTemplate")
 }
 

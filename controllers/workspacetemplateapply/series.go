@@ -222,15 +222,13 @@ func (r *Reconciler) others(ctx context.Context, apply *infrav1.WorkspaceTemplat
 // but only if that is sure: a request that was not answered may have been carried out.
 func (r *Reconciler) acted(apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action, err error) {
 	if s, member := seriesOf(apply); member && action.changes() {
-		keeps := err == nil && action == Destroy || err != nil && !declined(err)
+		keeps := err == nil && action == Destroy || err != nil && !declined(err) && f.Rejected == ""
 		r.rota.note(apply, s, keeps || f.working())
 	}
 }
 
 // declined tells whether the API server has certainly not done what it was asked for.
 func declined(err error) bool {
-	var rejected *workspace.RejectedError
 	var status apierrors.APIStatus
-	return errors.As(err, &rejected) ||
-		errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
+	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }

@@ -108,6 +108,15 @@ func WithFinalizers(finalizers ...string) Option {
 	return func(object client.Object) { object.SetFinalizers(append(object.GetFinalizers(), finalizers...)) }
 }
 
+// AppliedBy says that a field manager applied an object; which fields, is left open.
+func AppliedBy(manager string) Option {
+	return func(object client.Object) {
+		object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{
+			Manager: manager, APIVersion: object.GetObjectKind().GroupVersionKind().GroupVersion().String(), Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"),
+		}))
+	}
+}
+
 // WithLabel puts a label on an object.
 func WithLabel(key, value string) Option {
 	return func(object client.Object) {

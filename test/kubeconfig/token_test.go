@@ -42,11 +42,12 @@ import (
 
 const name = "demo-kubeconfig"
 
-// TestTheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due, and
-// nobody else gets one for the same EKS cluster.
-func TestTheLifeOfAKubeconfigWithAToken(t *testing.T) {
+// TestSafety26TheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due,
+// whatever another namespace claims, and no other control plane gets one for the same EKS cluster.
+func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	w := newWorld(t)
-	first, second := w.namespace("first"), w.namespace("second")
+	first, second, attacker := w.namespace("first"), w.namespace("second"), w.namespace("attacker")
+	w.user(attacker, controlPlane("Token")) // It has no Cluster, and is older than all others.
 	w.user(first, documents()...)
 	w.await(first, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
 	made := w.secret(first, name)
@@ -68,6 +69,7 @@ func TestTheLifeOfAKubeconfigWithAToken(t *testing.T) {
 	require.Equal(t, made.ResourceVersion, w.secret(first, name).ResourceVersion)
 	require.Equal(t, 1, w.writes(first, "secrets", name), "what still runs is not renewed")
 
+	w.claimsTheName(attacker)
 	// Time has passed: the token is ten minutes old.
 	due := made.DeepCopy()
 	due.Data["value"] = madeAt(t, time.Now().Add(-10*time.Minute))
@@ -103,6 +105,27 @@ func TestTheLifeOfAKubeconfigWithAToken(t *testing.T) {
 		return ""
 	})
 	w.requireNothingTold(made, renewed, w.secret(second, name))
+}
+
+// claimsTheName creates a WorkspaceTemplateApply for an EKS cluster of the same name, which the control plane of a namespace
+// controls and does not refer to.
+func (w *world) claimsTheName(namespace string) {
+	w.Helper()
+	owner := &controlplanev1.CAPTControlPlane{}
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: "demo"}, owner))
+	w.user(namespace, template("eks", "", "cluster_name"))
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "extra", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(owner, controlplanev1.GroupVersion.WithKind("CAPTControlPlane")),
+	}}}
+	apply.Spec.TemplateRef.Name = "eks"
+	apply.Spec.Variables = map[string]string{"cluster_name": "demo"}
+	require.NoError(w, w.Create(w.Context(), apply))
+	w.insist(func() string {
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(apply), apply); err != nil || apply.Status.WorkspaceRef == nil {
+			return "the claim has no Workspace"
+		}
+		return ""
+	})
 }
 
 // requireContract holds a Secret to Cluster API's contract.
