@@ -116,7 +116,7 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	}
 	definition, err := e.definitionDeleted(ctx, obj)
 	if err == nil && definition == "" {
-		return run(ctx, e, req, obj, steps)
+		return carryOut(ctx, e, req, obj, steps)
 	}
 	if err == nil {
 		err = holdForDefinition(ctx, e, obj, definition, steps)
@@ -124,8 +124,8 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	return e.outcome(ctx, req.NamespacedName, err)
 }
 
-// run runs the steps.
-func run[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
+// carryOut runs the steps of a reconcile.
+func carryOut[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
 	facts, err := steps.Observe(ctx, obj)
 	if err != nil {
 		return e.outcome(ctx, req.NamespacedName, fmt.Errorf("observing: %w", err))
