@@ -24,20 +24,20 @@ var refusedCodes = []int32{
 
 // firstRefusal returns the part of an error that the API server answered to a write that it refuses, with what was written; nil when it
 // refused none. What cannot be created because the namespace is being deleted is refused for a reason that ends by itself.
-func firstRefusal(err error) (error, apierrors.APIStatus) {
+func firstRefusal(err error) (apierrors.APIStatus, error) {
 	switch e := err.(type) { //nolint:errorlint // Each error of the tree is looked at by itself.
 	case apierrors.APIStatus:
 		if slices.Contains(refusedCodes, e.Status().Code) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return err, e
+			return e, err
 		}
 	case interface{ Unwrap() error }:
-		if found, answer := firstRefusal(e.Unwrap()); found != nil {
-			return err, answer
+		if answer, found := firstRefusal(e.Unwrap()); found != nil {
+			return answer, err
 		}
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
-			if found, answer := firstRefusal(part); found != nil {
-				return found, answer
+			if answer, found := firstRefusal(part); found != nil {
+				return answer, found
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func firstRefusal(err error) (error, apierrors.APIStatus) {
 // reportRefusal makes a refused write visible: in the condition Deleting of an object that is being deleted, otherwise in the
 // condition that sums the object up. A condition that has the answer of the API server already has the better words.
 func reportRefusal(obj Object, summary string, actErr error) {
-	err, answer := firstRefusal(actErr)
+	answer, err := firstRefusal(actErr)
 	if err == nil {
 		return
 	}

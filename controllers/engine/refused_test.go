@@ -21,12 +21,12 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func forbidden(why string) error {
+func forbidden(why string) *apierrors.StatusError {
 	return apierrors.NewForbidden(schema.GroupResource{Group: "example.com", Resource: "things"}, "demo", errors.New(why))
 }
 
 func terminating() error {
-	err := forbidden("namespace is being terminated").(*apierrors.StatusError)
+	err := forbidden("namespace is being terminated")
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	return err
 }

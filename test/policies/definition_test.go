@@ -51,11 +51,11 @@ func definitions(t *testing.T) (found []*apiextensionsv1.CustomResourceDefinitio
 func TestSafety07DefinitionsAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	for _, definition := range definitions(t) {
-		err := refused(t, func(ctx context.Context) error {
+		message := refused(t, func(ctx context.Context) error {
 			return administrator(t).Delete(ctx, definition.DeepCopy(), client.DryRunAll)
 		})
 		for _, part := range []string{definition.Name, definition.Spec.Names.Kind, naming.AllowDeleteAnnotation + ` to "true"`} {
-			require.ErrorContains(t, err, part)
+			require.Contains(t, message, part)
 		}
 		output, err := kubectl(t, "delete", "crd", "--wait=false", definition.Name)
 		require.Error(t, err, output)

@@ -65,7 +65,7 @@ func kubectl(t *testing.T, arguments ...string) (string, error) {
 
 // refused waits until the API server refuses a request, and returns why: it learns of a policy, and of parameters, a moment after
 // they were written.
-func refused(t *testing.T, request func(ctx context.Context) error) error {
+func refused(t *testing.T, request func(ctx context.Context) error) string {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
@@ -73,7 +73,7 @@ func refused(t *testing.T, request func(ctx context.Context) error) error {
 		return apierrors.IsForbidden(last), nil
 	})
 	require.NoError(t, err, "not refused: %v", last)
-	return last
+	return last.Error()
 }
 
 // allow gives an object the annotation that allows its deletion, with a value.
