@@ -72,11 +72,11 @@ func commonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 		fields = append(fields, TypedField{Path: path.Child("addons"), Placeholder: addonsVariable})
 	}
 	if len(spec.AdditionalTags) > 0 {
-		tags := TypedField{Path: path.Child("additionalTags"), Placeholder: tagsVariable}
+		tagged := TypedField{Path: path.Child("additionalTags"), Placeholder: tagsVariable}
 		for key := range spec.AdditionalTags {
-			tags.Alternatives = append(tags.Alternatives, tagPrefix+key)
+			tagged.Alternatives = append(tagged.Alternatives, tagPrefix+key)
 		}
-		fields = append(fields, tags)
+		fields = append(fields, tagged)
 	}
 	return fields
 }
@@ -109,11 +109,11 @@ func Unconsumed(template *infrav1.WorkspaceTemplate, fields []TypedField) (restr
 		return nil, nil
 	}
 	anywhere, _ := placeholders(&template.Spec.Template.Spec)
-	effective := effective(&template.Spec.Template.Spec)
+	inEffect := effective(&template.Spec.Template.Spec)
 	for i := range fields {
 		f, used := &fields[i], anywhere
 		if f.Restricts {
-			used = effective
+			used = inEffect
 		}
 		switch {
 		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
