@@ -66,7 +66,7 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Observe
 	case f.Live == nil:
 		return Create
-	case f.owned() && !f.Live.Deleting() && f.Differs():
+	case f.outdated():
 		return Update
 	}
 	return Observe
