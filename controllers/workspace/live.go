@@ -103,32 +103,46 @@ const (
 // WorkspaceTemplateApply when its UID was recorded, or when rendering would not change anything in it and there is evidence that it
 // was made for it.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
-	recorded := types.UID("")
-	if ref := apply.Status.WorkspaceRef; ref != nil {
-		recorded = ref.UID
+	if l.Claimed() {
+		return l.claimedOwner(apply)
 	}
-	if recorded != "" && recorded == l.UID() && (!l.Claimed() || l.ClaimedBy(apply)) {
+	return l.unclaimedOwner(apply, rendered)
+}
+
+func (l *Live) claimedOwner(apply *infrav1.WorkspaceTemplateApply) Ownership {
+	switch {
+	case !l.ClaimedBy(apply):
+		return Foreign
+	case l.recordedBy(apply), l.decidedFor(apply), !l.olderThan(apply):
 		return Owned
 	}
-	decided := l.rememberedBy(apply) || l.chosenBy(apply)
+	return Undecided
+}
+
+func (l *Live) unclaimedOwner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	same := rendered != nil && !l.Differs(rendered)
 	switch {
-	case l.ClaimedBy(apply) && (decided || !l.olderThan(apply)):
+	case l.recordedBy(apply), same && apply.Status.WorkspaceName == l.object.GetName():
 		return Owned
-	case l.ClaimedBy(apply):
-		return Undecided
-	case l.Claimed():
-		return Foreign
-	case same && apply.Status.WorkspaceName == l.object.GetName():
-		return Owned
-	case same && decided && l.madeFor(apply, rendered):
+	case same && l.madeFor(apply, rendered) && l.decidedFor(apply):
 		return Owned
 	case same && l.madeFor(apply, rendered):
 		return Undecided
-	case recorded != "":
+	case apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != "":
 		return Replaced
 	}
 	return Foreign
+}
+
+// recordedBy reports whether status records this very Workspace.
+func (l *Live) recordedBy(apply *infrav1.WorkspaceTemplateApply) bool {
+	ref := apply.Status.WorkspaceRef
+	return ref != nil && ref.UID != "" && ref.UID == l.UID()
+}
+
+// decidedFor reports whether the object remembers the Workspace from before a move or a restore, or a user has named its UID.
+func (l *Live) decidedFor(apply *infrav1.WorkspaceTemplateApply) bool {
+	return l.rememberedBy(apply) || l.chosenBy(apply)
 }
 
 // madeFor reports whether a Workspace without a claim is exactly as rendered, and of the same namespace. Whoever may write in one

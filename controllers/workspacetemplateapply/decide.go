@@ -68,18 +68,9 @@ func decide(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
 		return Observe
 	case f.Live == nil:
 		return Create
-	case !f.owned(), f.Live.Deleting():
-		return Observe
-	}
-	return decideWrite(apply, f)
-}
-
-// decideWrite decides about a Workspace that is there and ours.
-func decideWrite(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
-	switch {
-	case f.Differs():
+	case f.outdated():
 		return Update
-	case f.Live.Disowned(apply):
+	case f.disowned(apply):
 		return Restore
 	}
 	return Observe

@@ -116,17 +116,26 @@ func (f *Facts) Differs() bool {
 	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
 }
 
+// outdated reports whether the Workspace is ours and has to be updated.
+func (f *Facts) outdated() bool { return f.owned() && !f.Live.Deleting() && f.Differs() }
+
+// disowned reports whether the managedFields of the Workspace no longer say that CAPT applied it.
+func (f *Facts) disowned(apply *infrav1.WorkspaceTemplateApply) bool {
+	return f.owned() && !f.Live.Deleting() && f.Live.Disowned(apply)
+}
+
 // owned reports whether the Workspace is there and ours, and may be recorded.
 func (f *Facts) owned() bool {
 	return f.Live != nil && f.Ownership == workspace.Owned && f.OwnerMissing == ""
 }
 
-// otherProviderConfig is the one that an update would give to the Workspace in place of the one it has; empty when it would not.
-func (f *Facts) otherProviderConfig() string {
+// otherProviderConfig is the one that an update would give to the Workspace in place of the one it has, unless it is the one that is
+// allowed; empty when it would not.
+func (f *Facts) otherProviderConfig(allowed string) string {
 	if !f.owned() || f.OtherScope || !f.Differs() {
 		return ""
 	}
-	if want := f.Rendered.ProviderConfig(); want != f.Live.ProviderConfig() {
+	if want := f.Rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != allowed {
 		return want
 	}
 	return ""

@@ -140,9 +140,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		rendered = nil // A Workspace that both would render the same is the older one's.
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
-	if want := f.otherProviderConfig(); want != apply.Annotations[naming.AllowProviderConfigAnnotation] {
-		f.ProviderConfig = want
-	}
+	f.ProviderConfig = f.otherProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
 	if f.owned() {
 		f.Told = r.tell(ctx, apply, f.Live)
 	}

@@ -19,7 +19,10 @@ package crash_test
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 )
 
@@ -81,17 +84,18 @@ spec:
 `, applyName, templateName, cidr)
 }
 
-// adopted is a WorkspaceTemplateApply of an older CAPT, after its adoption.
-func adopted(cidr string) string {
+// adopted is a WorkspaceTemplateApply of an older CAPT, of which a user says that it has a Workspace.
+func adopted(cidr string, workspace types.UID) string {
 	return fmt.Sprintf(`
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplateApply
 metadata:
   name: %s
   finalizers: [%s]
+  annotations: {%s: %q}
 spec:
   workspaceName: %s
   templateRef: {name: %s}
   variables: {cidr: %s}
-`, applyName, infrav1.LegacyWorkspaceTemplateApplyFinalizer, legacyWorkspace, templateName, cidr)
+`, applyName, infrav1.LegacyWorkspaceTemplateApplyFinalizer, naming.AdoptWorkspaceAnnotation, workspace, legacyWorkspace, templateName, cidr)
 }

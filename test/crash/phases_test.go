@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -51,8 +52,7 @@ var (
 	// adoption is what captctl does, with a Workspace and a WorkspaceTemplateApply that an older CAPT left.
 	adoption = phase{"adopt", false, func(w *world) {
 		w.apply(template(w.scope))
-		w.leaveWorkspace("10.0.0.0/16")
-		w.apply(adopted("10.0.0.0/16"))
+		w.apply(adopted("10.0.0.0/16", w.leaveWorkspace("10.0.0.0/16")))
 	}, func(ctx context.Context, w *world) error { return w.ready(ctx, "10.0.0.0/16") }}
 
 	change = phase{"update", true, func(w *world) {
@@ -97,7 +97,7 @@ func (w *world) gone(ctx context.Context) error {
 }
 
 // leaveWorkspace makes the Workspace that an older CAPT would have made, and waits until Terraform is done with it.
-func (w *world) leaveWorkspace(cidr string) {
+func (w *world) leaveWorkspace(cidr string) types.UID {
 	w.Helper()
 	template := &infrav1.WorkspaceTemplate{}
 	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: templateName}, template))
@@ -120,4 +120,5 @@ func (w *world) leaveWorkspace(cidr string) {
 		}
 		return fmt.Errorf("conditions are %v: %w", conditions, err)
 	})
+	return object.GetUID()
 }

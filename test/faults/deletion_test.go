@@ -17,6 +17,7 @@ limitations under the License.
 package faults_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
@@ -118,8 +120,17 @@ func TestARetainedWorkspaceIsNotTouched(t *testing.T) {
 		require.Len(w, w.resources(), 2)
 		require.Zero(w, w.count("demo", scripted.Destroy))
 
-		// Under the same name, it is taken over as it is.
+		w.insist(tick, func() string {
+			if time.Since(was.GetCreationTimestamp().Time) < 2*time.Second { // The API server records whole seconds.
+				return "the Workspace is not older by a whole second yet"
+			}
+			return ""
+		})
+		// Under the same name, it is taken over as it is, when a user says so.
 		w.user(workspaceTemplateApply("demo", before))
+		decision := naming.AdoptWorkspaceAnnotation + "=" + string(uid(first))
+		require.Nil(w, w.awaitNotReady("demo", infrav1.WorkspaceConflictReason, decision).Status.WorkspaceRef)
+		w.editApply("demo", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, naming.AdoptWorkspaceAnnotation, uid(first)))
 		require.Equal(w, uid(first), uid(w.awaitReady("demo", before)))
 		require.Len(w, w.writes("demo"), 1)
 		w.end("demo")

@@ -91,11 +91,11 @@ func TestSafety07DefinitionsThatClustersStandOnAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspaces.tf.upbound.io", "workspaces.tf.m.upbound.io", "clusters.cluster.x-k8s.io"} {
 		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		err := refused(t, func(ctx context.Context) error { return administrator(t).Delete(ctx, definition, client.DryRunAll) })
-		require.ErrorContains(t, err, name)
+		message := refused(t, func(ctx context.Context) error { return administrator(t).Delete(ctx, definition, client.DryRunAll) })
+		require.Contains(t, message, name)
 		collection := &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{metav1.DryRunAll}}}
 		client.MatchingFields{"metadata.name": name}.ApplyToDeleteAllOf(collection)
-		err = administrator(t).DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}, collection)
+		err := administrator(t).DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}, collection)
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
 	}
 }
