@@ -4,7 +4,9 @@
 package legacy_test
 
 import (
+	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,8 +28,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/reference.txt from the reference fleet")
 
-// referenceVariable names a folder with the reference fleet. Without it the folder is looked for beside the checkout.
-const referenceVariable = "CAPT_LEGACY_FLEET"
+// referenceVariable names the folder of the reference data. Without it the folder is looked for beside the checkout.
+const referenceVariable = "CAPT_REFERENCE"
 
 // The fields of every object that CAPT v0.3.0 and provider-terraform really wrote are in testdata/reference.txt, and the fixture
 // has the same ones. Where the reference fleet itself is at hand, the file is compared with it.
@@ -68,19 +70,18 @@ func TestTheFixtureIsWhatCAPTv03ReallyWrites(t *testing.T) {
 // referenceFolder is empty when there is none.
 func referenceFolder(t *testing.T) string {
 	t.Helper()
-	if folder := os.Getenv(referenceVariable); folder != "" {
-		require.DirExists(t, folder, referenceVariable)
-		return folder
-	}
 	root, err := binaries.Root()
 	require.NoError(t, err)
-	for dir := root; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		folder := filepath.Join(filepath.Dir(dir), "shared", "reference", "legacy-fleet")
-		if info, err := os.Stat(folder); err == nil && info.IsDir() {
-			return folder
-		}
+	folder, named := os.LookupEnv(referenceVariable)
+	if !named {
+		folder = filepath.Join(root, "..", "shared", "reference")
 	}
-	return ""
+	fleet := filepath.Join(folder, "legacy-fleet")
+	if _, err := os.Stat(fleet); errors.Is(err, fs.ErrNotExist) && !named {
+		return ""
+	}
+	require.DirExists(t, fleet, referenceVariable)
+	return fleet
 }
 
 func readReference(t *testing.T, folder string) (objects []unstructured.Unstructured) {
