@@ -379,7 +379,7 @@ func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
 	assert.Nil(t, facts.Apply)
 	assert.Equal(t, []adoption.Candidate{{Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Referred}}}, facts.Candidates)
 	assert.Equal(t, []string{"demo-vpc"}, facts.Owned, "the owner stays until it is adopted")
-	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which an older CAPT made")
+	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which was created by CAPT v0.3")
 	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
 
 	apply.Spec.WorkspaceName = "demo-vpc"

@@ -124,7 +124,7 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 }
 
 func (f *Facts) unadopted() string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which an older CAPT made and nobody has adopted yet; nothing is written or deleted. Adopt it with captctl migrate, or set its spec.workspaceName to %s",
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate, or set its spec.workspaceName to %s",
 		f.Candidates[0].Name, f.Unadopted, f.Unadopted)
 }
 

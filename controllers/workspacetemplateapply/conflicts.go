@@ -55,16 +55,16 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("an older CAPT made Workspace %[1]s for this object, and nobody has adopted it yet; nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to %[1]s", f.Unadopted)
+	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to %[1]s", f.Unadopted)
 }
 
 func forgottenMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s is not there, and this object had one whose Terraform state is %s; a new one would have another state, and make everything a second time. "+
-		"Bring the Workspace back, or remove the annotation %s if what it made is gone", f.Name, f.Forgotten, naming.ExternalNameAnnotation)
+	return fmt.Sprintf("Workspace %s does not exist, and this object had one whose Terraform state is %s: a new one would have another state and create everything a second time. "+
+		"Restore the Workspace, or remove the annotation %s if nothing is left of what it created", f.Name, f.Forgotten, naming.ExternalNameAnnotation)
 }
 
 func rivalMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s is that of %s, which is older; delete this one, or make it anew under another name", f.Name, f.Rival)
+	return fmt.Sprintf("Workspace %s belongs to %s, which is older. Delete this object, or recreate it under another name", f.Name, f.Rival)
 }
 
 func ownerMissingMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
@@ -88,7 +88,7 @@ func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) stri
 }
 
 func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s was deleted and made anew by somebody else; nothing is written to it", f.Name)
+	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it", f.Name)
 }
 
 func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
@@ -98,7 +98,7 @@ func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
 }
 
 func foreignMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s exists already and belongs to somebody else; nothing is written to it. Delete this object, or make it anew under another name", f.Name)
+	return fmt.Sprintf("Workspace %s exists and belongs to another object; CAPT does not modify it. Delete this object, or recreate it under another name", f.Name)
 }
 
 func annotateCommand(apply *infrav1.WorkspaceTemplateApply, annotation, value string) string {

@@ -190,5 +190,5 @@ func TestSafety12ARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
 	w.reconciler.StatePrefix = "two"
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc is not there, and this object had one whose Terraform state is ")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one whose Terraform state is ")
 }

@@ -67,7 +67,7 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 			before := w.get("demo-apply")
 			w.mustReconcile("demo-apply")
 			assert.Equal(t, []string{"patch status"}, w.writes)
-			assert.Equal(t, "False AdoptionRequired: an older CAPT made Workspace demo for this object, and nobody has adopted it yet; "+
+			assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
 				"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", w.ready("demo-apply"))
 			after := w.get("demo-apply")
 			assert.Equal(t, before.Finalizers, after.Finalizers)

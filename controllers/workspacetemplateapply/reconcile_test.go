@@ -143,7 +143,7 @@ func TestSomebodyElsesWorkspaceIsLeftAlone(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc exists already and belongs to somebody else")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc exists and belongs to another object")
 	assert.Empty(t, w.get("demo-vpc").Finalizers)
 	assert.Equal(t, theirs.GetUID(), w.workspace("demo-vpc").GetUID())
 }
@@ -156,7 +156,7 @@ func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
 
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc is that of WorkspaceTemplateApply demo-vpc-apply, which is older")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc belongs to WorkspaceTemplateApply demo-vpc-apply, which is older")
 
 	w.mustReconcile("demo-vpc-apply")
 	assert.Equal(t, "default/demo-vpc-apply", w.workspace("demo-vpc").GetAnnotations()["capt.cluster.x-k8s.io/workspace-template-apply"])
@@ -295,8 +295,8 @@ func TestAClusterWideWorkspaceIsNotAdoptedByAnotherNamespace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", wide), builder.WorkspaceTemplate("vpc", wide, other),
 		builder.WorkspaceTemplateApply("owner", named, other), builder.WorkspaceTemplateApply("thief", named, later))
 	w.mustReconcile("thief")
-	assert.Equal(t, "False WorkspaceConflict: Workspace legacy is that of a WorkspaceTemplateApply of another namespace, which is older; "+
-		"delete this one, or make it anew under another name", w.ready("thief"))
+	assert.Equal(t, "False WorkspaceConflict: Workspace legacy belongs to a WorkspaceTemplateApply of another namespace, which is older. "+
+		"Delete this object, or recreate it under another name", w.ready("thief"))
 	assert.Equal(t, []string{"patch status"}, w.writes)
 }
 

@@ -143,7 +143,7 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 	assert.Equal(t, "Secret a does not exist (since 2026-01-02T03:04:05Z); Workspace b is not up to date (since 2026-01-02T03:04:05Z)", missing.message("Ready"))
 
 	rival := newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" })
-	assert.Contains(t, rival.message("Ready"), "is that of WorkspaceTemplateApply demo, which is older")
+	assert.Contains(t, rival.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")
 
 	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
 	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "nobody is told which of the two")

@@ -113,8 +113,8 @@ func TestAWorkspaceThatSomebodyElseMadeAnewIsToldAndLeftAlone(t *testing.T) {
 	for _, row := range []struct {
 		name, claim, reason, message string
 	}{
-		{"Unclaimed", "", infrav1.WorkspaceReplacedReason, "was deleted and made anew by somebody else; nothing is written to it"},
-		{"Claimed", "other/demo", infrav1.WorkspaceConflictReason, "belongs to somebody else; nothing is written to it"},
+		{"Unclaimed", "", infrav1.WorkspaceReplacedReason, "was recreated by another client; CAPT does not modify it"},
+		{"Claimed", "other/demo", infrav1.WorkspaceConflictReason, "belongs to another object; CAPT does not modify it"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

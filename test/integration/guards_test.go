@@ -76,7 +76,7 @@ spec:
     module: 'output "mine" { value = true }'
 `, vpcTemplate(), cluster("demo"), captCluster("demo"))
 	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.WorkspaceConflictCondition, metav1.ConditionTrue,
-		infrav1.WorkspaceConflictReason, "belongs to somebody else", "under another name")
+		infrav1.WorkspaceConflictReason, "belongs to another object", "under another name")
 	w.awaitCondition(prompt, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceConflictReason)
 	module, _, err := unstructured.NestedString(w.workspace("demo-vpc").Object, "spec", "forProvider", "module")
 	require.NoError(t, err)
