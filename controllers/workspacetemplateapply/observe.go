@@ -52,16 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 		Retained:   retained(apply),
 		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
-	f.TemplateKey = apply.TemplateKey()
-	f.Template, f.Unreadable = r.template(ctx, apply)
-	f.Name = validation.WorkspaceName(apply, f.Template)
-	if f.Template != nil {
-		f.Rendered, f.RenderErrors = render.Workspace(r.input(apply, f))
-	}
-	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
-		missing, err := r.missing(ctx, apply, f.Now)
-		f.Missing, f.Unreadable = missing, errors.Join(f.Unreadable, err)
-	}
+	r.observeTemplate(ctx, apply, f)
 	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
 		return nil, err
 	}
@@ -77,6 +68,20 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	f.Rejected, f.RejectedFor = r.recall(apply, f)
 	return f, nil
+}
+
+// observeTemplate renders the template, and looks for what has to be there before.
+func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+	f.TemplateKey = apply.TemplateKey()
+	f.Template, f.Unreadable = r.template(ctx, apply)
+	f.Name = validation.WorkspaceName(apply, f.Template)
+	if f.Template != nil {
+		f.Rendered, f.RenderErrors = render.Workspace(r.input(apply, f))
+	}
+	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
+		missing, err := r.missing(ctx, apply, f.Now)
+		f.Missing, f.Unreadable = missing, errors.Join(f.Unreadable, err)
+	}
 }
 
 func (r *Reconciler) input(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
