@@ -197,6 +197,13 @@ func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTe
 	return want.Difference(apply)
 }
 
+// MayDelete reports whether an owner that is being deleted may delete a WorkspaceTemplateApply that it refers to: it controls it, or
+// its status records it. An owner that was restored from a backup, and is garbage-collected because its own owner is gone, has neither
+// and must not delete what it never had. A Fargate profile has no status of its own before it is created.
+func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Had(apply)
+}
+
 // Had tells whether the owner has taken or made a WorkspaceTemplateApply before.
 func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Name == want.Recorded

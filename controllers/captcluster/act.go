@@ -24,6 +24,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
 func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
@@ -49,6 +50,9 @@ func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, 
 			controllerutil.RemoveFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
 		})
 	case Observe:
+		if f.blocked(captCluster) != nil && f.Template.Unwatched(captCluster.Namespace) {
+			return engine.Wait("the WorkspaceTemplate", owner.TemplateInterval)
+		}
 	}
 	return nil
 }

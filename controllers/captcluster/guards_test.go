@@ -23,7 +23,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -88,4 +90,19 @@ func TestSafety05ThePolicyOfTheVPCIsWrittenWhileTheControlPlaneIsDeleted(t *test
 		assert.Equal(t, 1, w.applies, "written once")
 		assert.Equal(t, infrav1.DeletionPolicyRetain, w.apply("demo-vpc").Spec.DeletionPolicy)
 	}
+}
+
+// A restored CAPTCluster is garbage-collected when the UID of its Cluster is dead. It never had the WorkspaceTemplateApply.
+func TestSafety04ARestoredOwnerDeletesNothingThatItNeverHad(t *testing.T) {
+	restored := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer),
+		builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.With(func(c *infrav1.CAPTCluster) {
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "dead"}}
+		}), builder.Deleting())
+	vpc := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo"}),
+		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
+	w := newWorld(t, vpc, restored)
+	require.NoError(t, w.reconcile())
+	require.NotNil(t, w.apply("demo-vpc"))
+	assert.Empty(t, w.apply("demo-vpc").OwnerReferences)
+	assert.True(t, w.apply("demo-vpc").DeletionTimestamp.IsZero())
 }

@@ -173,7 +173,7 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{
 				builder.CAPTCluster("demo", owned, label, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()),
-				builder.WorkspaceTemplateApply("demo-vpc"),
+				builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo"))),
 			}
 			for _, object := range []client.Object{row.cluster, row.controlPlane} {
 				if object != nil {

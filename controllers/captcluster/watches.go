@@ -21,6 +21,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -55,7 +56,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Owns(&infrav1.WorkspaceTemplateApply{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.referringTo)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.heldInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
@@ -77,7 +78,7 @@ func templateKey(object client.Object) []string {
 
 // ofTemplate reconciles the CAPTClusters that refer to a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, func(*infrav1.CAPTCluster) bool { return true }, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
+	return r.requestsFor(ctx, all, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
 }
 
 func references(object client.Object) []string {
@@ -87,14 +88,22 @@ func references(object client.Object) []string {
 // referringTo reconciles the CAPTCluster that refers to a WorkspaceTemplateApply. One that it does not control yet is no event of
 // its own otherwise.
 func (r *Reconciler) referringTo(ctx context.Context, apply client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, func(*infrav1.CAPTCluster) bool { return true }, owner.ReferringTo(apply))
+	return r.requestsFor(ctx, all, owner.ReferringTo(apply))
 }
 
-// deletedInNamespace reconciles the CAPTClusters that are being deleted: they may wait for a control plane to be gone, or for
-// another deletion policy of what the VPC stands on.
+// deletedInNamespace reconciles the CAPTClusters that are being deleted, and may wait for a control plane to be gone.
 func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
 }
+
+// heldInNamespace reconciles the CAPTClusters whose deletion waits for another deletion policy.
+func (r *Reconciler) heldInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool {
+		return conditions.GetReason(c, infrav1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
+	}, client.InNamespace(object.GetNamespace()))
+}
+
+func all(*infrav1.CAPTCluster) bool { return true }
 
 // withoutReference reconciles those that refer to no WorkspaceTemplateApply, or to one that they do not own: the one that is
 // gone may have been what they were waiting for a person to decide about.

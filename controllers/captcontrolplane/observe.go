@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,9 +36,6 @@ import (
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
-
-// templateInterval is how often to look at a template that cannot be watched, while it is waited for.
-const templateInterval = time.Minute
 
 func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane) (*Facts, error) {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, controlPlane.ObjectMeta)
@@ -111,8 +107,8 @@ func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *control
 		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
 		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
 	}
-	if f.templateBlocks(controlPlane) != nil && (f.Template.Key.Namespace != at || f.Template.Unreadable != nil) {
-		f.lookAgain(templateInterval)
+	if f.templateBlocks(controlPlane) != nil && f.Template.Unwatched(at) {
+		f.lookAgain(owner.TemplateInterval)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiconditions "sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -84,7 +85,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Owns(&infrav1.WorkspaceTemplateApply{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.referringTo)).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.heldInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged()))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
@@ -146,6 +147,9 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
 	})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the Cluster of a CAPTCluster to wake its control plane")
+	}
 	if err != nil || cluster == nil {
 		return nil
 	}
@@ -173,7 +177,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 		requests = append(requests, r.referringTo(ctx, &applies.Items[i])...)
 	}
 	var vpcs infrav1.CAPTClusterList
-	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: client.ObjectKeyFromObject(object).String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake control planes")
 		return requests
 	}
@@ -197,12 +201,14 @@ func templateKeys(object client.Object) []string {
 
 // ofTemplate reconciles the control planes that refer to a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, func(*controlplanev1.CAPTControlPlane) bool { return true }, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
+	return r.requestsFor(ctx, all, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
 }
 
-// deletedInNamespace reconciles those that are being deleted: another deletion policy of what they stand on may be awaited.
-func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, func(c *controlplanev1.CAPTControlPlane) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
+// heldInNamespace reconciles those whose deletion waits for another deletion policy.
+func (r *Reconciler) heldInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
+		return capiconditions.GetReason(c, controlplanev1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
+	}, client.InNamespace(object.GetNamespace()))
 }
 
 func (r *Reconciler) requestsFor(ctx context.Context, counts func(*controlplanev1.CAPTControlPlane) bool, options ...client.ListOption) []ctrl.Request {

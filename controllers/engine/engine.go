@@ -120,15 +120,29 @@ func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request,
 	}
 	if err == nil {
 		err = holdForDefinition(ctx, e, obj, definition, steps)
+	} else {
+		reportUnobserved(ctx, e, obj, err, steps)
 	}
 	return e.outcome(ctx, req.NamespacedName, err)
+}
+
+// reportUnobserved shows an object as it was, but for a request that the API server refused: equal refusals are logged once, so that
+// nothing else would say why the object stands still.
+func reportUnobserved[O Object, F any](ctx context.Context, e Engine, obj O, observeErr error, steps Steps[O, F]) {
+	before := obj.DeepCopyObject().(O)
+	reportRefusal(obj, cmp.Or(steps.Summary, infrav1.ReadyCondition), observeErr)
+	if err := finish(ctx, e, before, obj, steps); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
+	}
 }
 
 // carryOut runs the steps of a reconcile.
 func carryOut[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
 	facts, err := steps.Observe(ctx, obj)
 	if err != nil {
-		return e.outcome(ctx, req.NamespacedName, fmt.Errorf("observing: %w", err))
+		err = fmt.Errorf("observing: %w", err)
+		reportUnobserved(ctx, e, obj, err, steps)
+		return e.outcome(ctx, req.NamespacedName, err)
 	}
 	actErr := steps.Act(ctx, obj, facts)
 

@@ -15,7 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -93,4 +97,22 @@ func TestTheSummaryOfAKindMayBeAnother(t *testing.T) {
 	condition := conditions.Get(s.get(), infrav1.ValidCondition)
 	assert.Equal(t, metav1.ConditionUnknown, condition.Status, "the template itself is not wrong")
 	assert.Equal(t, infrav1.WriteRefusedReason, condition.Reason)
+}
+
+// Equal refusals are logged once, so that only the condition says why an object stands still.
+func TestARefusedReadIsReported(t *testing.T) {
+	obj := builder.WorkspaceTemplateApply("demo")
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(obj).WithStatusSubresource(obj).Build()
+	e := Engine{Client: c, Recorder: events.NewFakeRecorder(1), Written: &Memory{}}
+	_, err := Reconcile(t.Context(), e, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)}, &infrav1.WorkspaceTemplateApply{}, Steps[*infrav1.WorkspaceTemplateApply, struct{}]{
+		Observe: func(context.Context, *infrav1.WorkspaceTemplateApply) (*struct{}, error) {
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+		},
+	})
+	require.Error(t, err)
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	condition := conditions.Get(obj, infrav1.ReadyCondition)
+	require.NotNil(t, condition)
+	assert.Equal(t, infrav1.WriteRefusedReason, condition.Reason)
+	assert.Contains(t, condition.Message, "clusters")
 }

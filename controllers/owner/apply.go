@@ -121,6 +121,9 @@ func taken(object client.Object, want adoption.Expectation, apply *infrav1.Works
 	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
 		return Facts{Claimed: conflict}
 	}
+	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
+		return Facts{Claimed: fmt.Sprintf("WorkspaceTemplateApply %s is kept: this object neither controls it nor records it in its status", apply.Name)}
+	}
 	if workspace := adoption.Unadopted(apply); workspace != "" {
 		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}
 		return Facts{Candidates: []adoption.Candidate{candidate}, Owned: []string{apply.Name}, Unadopted: workspace}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,6 +49,15 @@ func (f *TemplateFacts) InUse(apply *infrav1.WorkspaceTemplateApply, built bool)
 	return apply.TemplateKey() == f.Key
 }
 
+// TemplateInterval is how often to look at a template that blocks and cannot be watched.
+const TemplateInterval = time.Minute
+
+// Unwatched reports whether no watch reports when an object of a namespace may use the template: that depends on the labels of the
+// namespace, or the template is outside of what the manager watches.
+func (f *TemplateFacts) Unwatched(namespace string) bool {
+	return f.Key.Namespace != namespace || f.Unreadable != nil
+}
+
 // Blocks says why a template is not taken into use; nil when it may be. It does not concern objects that use the template
 // already.
 func (f *TemplateFacts) Blocks(conditionType string) *engine.Condition {
@@ -58,7 +68,8 @@ func (f *TemplateFacts) Blocks(conditionType string) *engine.Condition {
 	case len(f.Restricting) > 0:
 		condition = engine.False(conditionType, infrav1.FieldNotConsumedReason, "nothing is created: "+sentences(f.Restricting))
 	case f.Restricted && f.Unreadable != nil:
-		condition = engine.False(conditionType, infrav1.LookupFailedReason, f.Unreadable.Error())
+		condition = engine.False(conditionType, infrav1.LookupFailedReason, fmt.Sprintf(
+			"spec restricts access to the API server, and WorkspaceTemplate %s cannot be read: %v. Nothing is created; CAPT tries again", f.Key, f.Unreadable))
 	case f.Restricted && f.Template == nil:
 		condition = engine.False(conditionType, infrav1.TemplateNotFoundReason, fmt.Sprintf(
 			"WorkspaceTemplate %s does not exist, or does not allow this namespace, and spec restricts access to the API server: nothing is created before it is known that the template does so. Create it, or add the namespace to its spec.allowedNamespaces", f.Key))
@@ -71,17 +82,21 @@ func (f *TemplateFacts) Blocks(conditionType string) *engine.Condition {
 // Report sets the condition that lists the fields without effect, and removes it when there are none.
 func Report(object engine.Object, templates ...*TemplateFacts) {
 	var found field.ErrorList
+	reason := infrav1.FieldsWithoutEffectReason
 	for _, f := range templates {
 		if f.Unreadable != nil {
 			return // What was known stays.
 		}
 		found = append(append(found, f.Restricting...), f.Others...)
+		if len(f.Restricting) > 0 {
+			reason = infrav1.FieldNotConsumedReason
+		}
 	}
 	if len(found) == 0 {
 		conditions.Delete(object, infrav1.FieldsConsumedCondition)
 		return
 	}
-	engine.Set(object, engine.False(infrav1.FieldsConsumedCondition, infrav1.FieldNotConsumedReason, sentences(found)))
+	engine.Set(object, engine.False(infrav1.FieldsConsumedCondition, reason, sentences(found)))
 }
 
 // sentences are errors without their values.

@@ -113,7 +113,7 @@ func (l *Live) claimedOwner(apply *infrav1.WorkspaceTemplateApply) Ownership {
 	switch {
 	case !l.ClaimedBy(apply):
 		return Foreign
-	case l.recordedBy(apply), l.decidedFor(apply), !l.olderThan(apply):
+	case l.RecordedFor(apply), l.decidedFor(apply), !l.olderThan(apply):
 		return Owned
 	}
 	return Undecided
@@ -122,7 +122,7 @@ func (l *Live) claimedOwner(apply *infrav1.WorkspaceTemplateApply) Ownership {
 func (l *Live) unclaimedOwner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	same := rendered != nil && !l.Differs(rendered)
 	switch {
-	case l.recordedBy(apply), same && apply.Status.WorkspaceName == l.object.GetName():
+	case l.RecordedFor(apply), same && apply.Status.WorkspaceName == l.object.GetName():
 		return Owned
 	case same && l.madeFor(apply, rendered) && l.decidedFor(apply):
 		return Owned
@@ -132,12 +132,6 @@ func (l *Live) unclaimedOwner(apply *infrav1.WorkspaceTemplateApply, rendered *r
 		return Replaced
 	}
 	return Foreign
-}
-
-// recordedBy reports whether status records this very Workspace.
-func (l *Live) recordedBy(apply *infrav1.WorkspaceTemplateApply) bool {
-	ref := apply.Status.WorkspaceRef
-	return ref != nil && ref.UID != "" && ref.UID == l.UID()
 }
 
 // decidedFor reports whether the object remembers the Workspace from before a move or a restore, or a user has named its UID.

@@ -35,6 +35,9 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
+// ownersInterval is how often to look for the owners of a restored object.
+const ownersInterval = time.Minute
+
 // servedInterval is how often to look whether a CRD that is installed is served: nothing tells.
 const servedInterval = 5 * time.Second
 
@@ -83,7 +86,10 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 
 // await waits for what no watch reports, when there is nothing to write.
 func await(f *Facts) error {
-	if f.Rejected != "" {
+	switch {
+	case f.OwnerMissing != "": // No watch reports other kinds, or that an owner got another owner.
+		return engine.Wait("the owners of this object", ownersInterval)
+	case f.Rejected != "":
 		return awaitAccepted(f)
 	}
 	if after := f.Observation().LookAgain; after > 0 {
@@ -197,14 +203,16 @@ func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTempla
 	switch {
 	case err != nil:
 		return err
-	case f.Live == nil || !held:
+	case !held:
 	case f.Restored && !retained(apply):
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
-			"Workspace %s (UID %s) and its cloud resources are kept: this object is a restored copy, and was deleted before it was recorded as their owner. "+
-				"Recreate the object without metadata.ownerReferences, or with owners that exist; to destroy the resources, delete the Workspace", f.Name, f.Live.UID())
+			"Workspace %s and its cloud resources (Terraform state %s) are kept: this object is a restored copy, and was deleted before it was recorded as their owner. "+
+				"Recreate the object without metadata.ownerReferences, or with owners that exist; to destroy the resources, delete the Workspace",
+			f.Name, apply.Annotations[naming.ExternalNameAnnotation])
+	case f.Live == nil:
 	case !f.owned() && !retained(apply):
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
-			"Workspace %s (UID %s) is left as it is, since it is not known to be this object's: look whether something has to be destroyed by hand", f.Name, f.Live.UID())
+			"Workspace %s (UID %s) is kept: it is not recorded for this object. To destroy its cloud resources, delete the Workspace", f.Name, f.Live.UID())
 	default:
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and what it made are left as they are", f.Name)
 	}

@@ -88,7 +88,7 @@ func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) stri
 }
 
 func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it", f.Name)
+	return fmt.Sprintf("Workspace %s was recreated by another client; CAPT does not modify it. Restore the original Workspace, or recreate this object under another name", f.Name)
 }
 
 func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {

@@ -283,7 +283,7 @@ func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
 	require.NotNil(t, w.workspace("demo-vpc"))
 	told := w.told()
 	require.Len(t, told, 1)
-	assert.Contains(t, told[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is left as it is")
+	assert.Contains(t, told[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is kept: it is not recorded for this object")
 }
 
 // Nothing wakes the object when a definition or a policy of the API server changes.

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -144,17 +146,39 @@ func TestSafety04NothingIsRecordedWhileOwnersAreMissing(t *testing.T) {
 					return c.Get(ctx, key, object, opts...)
 				},
 			})
-			w.mustReconcile("demo-vpc")
+			result, err := w.reconcile("demo-vpc")
+			require.NoError(t, err)
 			apply := w.get("demo-vpc")
 			if row.missing == "" {
 				assert.NotNil(t, apply.Status.WorkspaceRef)
 				return
 			}
+			assert.Equal(t, ownersInterval, result.RequeueAfter, "no watch reports that the owner exists")
 			assert.Equal(t, []string{"patch status"}, w.writes)
 			assert.Nil(t, apply.Status.WorkspaceRef)
 			assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: "+row.missing)
 		})
 	}
+}
+
+// A backup is often restored with its Clusters paused, and the garbage collector does not wait for the end of the pause.
+func TestSafety04ARestoredCopyIsNotRecordedWhilePaused(t *testing.T) {
+	cluster := builder.Cluster("demo")
+	cluster.Spec.Paused = ptr.To(true)
+	apply := restoredApply(builder.WithLabel(clusterv1.ClusterNameLabel, "demo"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+		a.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "demo", UID: "dead"}}
+	}))
+	w := newWorld(t, builder.WorkspaceTemplate("vpc"), leftBehind(), apply, cluster)
+	w.mustReconcile("demo-vpc")
+	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
+
+	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
+	w.mustReconcile("demo-vpc")
+	cluster.Spec.Paused = nil
+	require.NoError(t, w.client.Update(t.Context(), cluster))
+	w.mustReconcile("demo-vpc")
+	require.NotNil(t, w.workspace("demo-vpc"))
+	assert.True(t, w.workspace("demo-vpc").GetDeletionTimestamp().IsZero())
 }
 
 // The state name is noted before the Workspace is created, so that an object of another installation is known.

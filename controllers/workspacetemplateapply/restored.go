@@ -31,7 +31,8 @@ const maxOwners = 4
 // observeOwners looks for the owners of an object for which nothing is recorded yet.
 func (r *Reconciler) observeOwners(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Restored = adoption.Restored(apply)
-	if apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() || f.Paused != "" || f.Unadopted != "" {
+	// Also while paused: status records the Workspace then, too, and the garbage collector does not wait for the end of the pause.
+	if apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() || f.Unadopted != "" {
 		return nil
 	}
 	// Other controllers own objects, too, which the manager may not be able to read. Only a restored object has to wait for them,
@@ -51,7 +52,7 @@ func (r *Reconciler) missingOwner(ctx context.Context, object metav1.Object, mus
 		switch {
 		case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 			if mustRead {
-				return fmt.Sprintf("owner %s %s (UID %s) cannot be read", ref.Kind, ref.Name, ref.UID), nil
+				return fmt.Sprintf("owner %s %s (UID %s) cannot be read (if it exists, set annotation %s to the UID of the Workspace)", ref.Kind, ref.Name, ref.UID, naming.AdoptWorkspaceAnnotation), nil
 			}
 			continue
 		case err != nil:

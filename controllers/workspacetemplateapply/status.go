@@ -232,6 +232,9 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForTurnReason, f.AwaitsTurn)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
+	case f.Restored, f.Live != nil && !f.owned():
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
+			"Workspace %s is kept: it is not recorded for this object, which only its other finalizers hold", f.Name))
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
 			fmt.Sprintf("Terraform destroys what Workspace %s made%s. If that takes long, look whether provider-terraform runs, and what the Workspace says", f.Name, f.deletedSince()))

@@ -160,7 +160,7 @@ var churns = []churn{
 		change: func(stranger, _ *stage.World, i int) {
 			stranger.User(stranger.VPCTemplate(stage.VPCModule + "# " + strconv.Itoa(i)))
 		},
-		own: []string{"workspacetemplate", "workspacetemplateapply"},
+		own: []string{"workspacetemplate", "workspacetemplateapply", "captcluster"}, // The template of a CAPTCluster.
 	},
 	{name: "NamespacesOfOthers", change: func(stranger, _ *stage.World, i int) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stranger.Namespace}}

@@ -74,6 +74,7 @@ func TestDefect23EventsTellTheStoryInOrder(t *testing.T) {
 		})
 		assert.Equal(w, []string{
 			"Normal Ready WaitingForInfrastructure",
+			"Normal FieldsConsumed FieldsWithoutEffect", // The template of this test ignores the version.
 			"Warning Ready ApplyFailed",
 			"Normal Initialized Initialized",
 			"Normal Ready Ready",

@@ -71,8 +71,10 @@ const (
 	TemplateInvalidReason = "TemplateInvalid"
 	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and is not taken into use any more.
 	TemplateDeletingReason = "TemplateDeleting"
-	// FieldNotConsumedReason: fields of spec have no effect, since the WorkspaceTemplate does not use them.
+	// FieldNotConsumedReason: fields of spec that restrict access have no effect, since the WorkspaceTemplate does not use them.
 	FieldNotConsumedReason = "FieldNotConsumed"
+	// FieldsWithoutEffectReason: other fields of spec have no effect. Clusters of CAPT v0.3 have such fields, so it is not a warning.
+	FieldsWithoutEffectReason = "FieldsWithoutEffect"
 	// RenderedReason: the WorkspaceTemplate was turned into a Workspace.
 	RenderedReason = "Rendered"
 	// DependenciesReadyReason: everything waited for is there.
