@@ -47,7 +47,7 @@ const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 // PolicyLabel says which rule a ValidatingAdmissionPolicyBinding is for, whatever an installation names it.
 const PolicyLabel = "capt.cluster.x-k8s.io/policy"
 
-// GuardGroup, GuardResource and the verbs are no API: they are a right by which policies and webhooks recognize the manager. Its
+// GuardGroup, GuardResource and the verbs are not an API; they name a permission by which policies and webhooks recognize the manager. Its
 // ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that those who may do everything are not taken for it.
 const (
 	GuardGroup        = "capt.cluster.x-k8s.io"

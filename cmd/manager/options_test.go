@@ -75,7 +75,7 @@ func TestSafety12AStatePrefixIsALabel(t *testing.T) {
 	} {
 		o := newOptions()
 		require.NoError(t, o.command().ParseFlags([]string{"--state-prefix=" + prefix}))
-		err := o.validate() // That of logging complains when it is called again.
+		err := o.validate() // Validating the logging options fails when it is called again.
 		assert.Equal(t, valid, err == nil || !strings.Contains(err.Error(), "--state-prefix"), "%s: %v", prefix, err)
 	}
 }

@@ -153,7 +153,7 @@ func TestPoliciesHoldEverywhere(t *testing.T) {
 		assert.Equal(t, admissionv1.Ignore, *policy.Spec.FailurePolicy, policy.Name)
 		assert.Equal(t, []string{"namespaces"}, policy.Spec.MatchConstraints.ResourceRules[0].Resources)
 		assert.Equal(t, admissionv1.AllowAction, *binding.Spec.ParamRef.ParameterNotFoundAction)
-		assert.Empty(t, binding.Spec.ParamRef.Namespace, "that of the request")
+		assert.Empty(t, binding.Spec.ParamRef.Namespace, "the namespace of the request")
 	}
 }
 

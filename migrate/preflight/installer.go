@@ -35,8 +35,8 @@ func installer(object *metav1.PartialObjectMetadata) string {
 	return ""
 }
 
-// kept reports whether the object says to each of the tools that it must not be removed. Helm reads this in its own copy of the
-// manifest; where the annotation came with the chart, both have it.
+// kept reports whether the object says to the tool that it must not be removed. Helm does not ask the object: it reads the
+// annotation helm.sh/resource-policy in its own copy of the manifest.
 func kept(object *metav1.PartialObjectMetadata, by string) bool {
 	const fluxPrune = "kustomize.toolkit.fluxcd.io/prune"
 	annotations := object.Annotations
@@ -47,7 +47,7 @@ func kept(object *metav1.PartialObjectMetadata, by string) bool {
 		options := annotations["argocd.argoproj.io/sync-options"]
 		return strings.Contains(options, "Prune=false") && strings.Contains(options, "Delete=false")
 	}
-	return annotations["helm.sh/resource-policy"] == "keep"
+	return false
 }
 
 // installers finds what would delete the definitions, and with them every object and cloud resource, when it is removed, and what
@@ -86,6 +86,6 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 	if len(owned) == 0 {
 		return Check{Status: OK, Message: "no definition and no older manager is known to be installed by Helm, Flux or Argo CD"}, nil
 	}
-	return Check{Status: Warning, Objects: owned, Message: "a tool installed these: removing what it installed deletes the definitions, every object of CAPT, " +
+	return Check{Status: Warning, Objects: owned, Message: "a tool installed these: removing what it installed can delete the definitions, every object of CAPT, " +
 		"and what Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}, nil
 }

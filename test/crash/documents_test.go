@@ -84,7 +84,7 @@ spec:
 `, applyName, templateName, cidr)
 }
 
-// adopted is a WorkspaceTemplateApply of an older CAPT, of which a user says that it has a Workspace.
+// adopted is a WorkspaceTemplateApply of CAPT v0.3 that a user declares to have a Workspace.
 func adopted(cidr string, workspace types.UID) string {
 	return fmt.Sprintf(`
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/stage"
 )
 
@@ -97,7 +98,9 @@ func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 			w.Remove(&clusterv1.Cluster{}, stage.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		},
 		"Namespace": func(w *stage.World) {
-			require.NoError(w, w.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}))
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
+			require.NoError(w, sandbox.AllowDelete(w.Context(), w.Client, namespace))
+			require.NoError(w, w.Delete(w.Context(), namespace))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

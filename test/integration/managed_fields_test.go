@@ -121,7 +121,17 @@ func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testi
 	workspace := w.workspace("demo-vpc")
 	w.merge(workspace, workspace.GetName(), `{"metadata":{"annotations":{"`+naming.ClaimAnnotation+`":null},"managedFields":[{}]}}`)
 	require.Empty(t, workspace.GetManagedFields())
-	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
+	// Ready is True from before. What is reconciled after this edit is reconciled without managedFields.
+	object := &infrav1.WorkspaceTemplateApply{}
+	w.merge(object, "demo-vpc", `{"spec":{"variables":{"theirs":"y"}}}`)
+	generation := object.GetGeneration()
+	w.await(patience, object, "demo-vpc", func() string {
+		if object.Status.ObservedGeneration < generation {
+			return fmt.Sprintf("generation %d is not reconciled, but %d", generation, object.Status.ObservedGeneration)
+		}
+		return ""
+	})
+	w.awaitCondition(patience, object, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 	require.Never(t, func() bool {
 		err := w.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace)
 		return err == nil && len(workspace.GetManagedFields()) > 0

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +68,7 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 }
 
 // Tools that apply manifests are often allowed everything, and are no manager of CAPT.
-func TestWhoMayDoEverythingIsGuardedToo(t *testing.T) {
+func TestAdministratorsAreGuardedToo(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeCluster)
 	vpc := &infrav1.WorkspaceTemplateApply{}
@@ -100,5 +102,48 @@ func TestWhoMayDoEverythingIsGuardedToo(t *testing.T) {
 		err := probe{as(t, user), vpc}.delete(t.Context())
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", user, err)
 		require.ErrorContains(t, err, "belongs to CAPTCluster demo", user)
+	}
+}
+
+// Who may do everything in a namespace can grant there what they like, but no exemption.
+func TestARoleInANamespaceIsNoExemption(t *testing.T) {
+	t.Parallel()
+	w := build(t, terraform.ScopeNamespaced)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "tool"}}
+	require.NoError(t, shared.API.Create(t.Context(), account))
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "tool"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{naming.GuardGroup}, Resources: []string{naming.GuardResource}, Verbs: []string{naming.GuardVerb}},
+		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies"}, Verbs: []string{"delete"}},
+		{APIGroups: []string{terraform.ScopeNamespaced.GroupVersionKind().Group}, Resources: []string{"workspaces"}, Verbs: []string{"delete"}},
+	}}
+	require.NoError(t, shared.API.Create(t.Context(), role))
+	for name, kind := range map[string]string{"edit": "ClusterRole", role.Name: "Role"} {
+		require.NoError(t, shared.API.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.Namespace, Name: account.Name}},
+		}))
+	}
+	user := "system:serviceaccount:" + w.Namespace + ":" + account.Name
+	w.Insist(func() string {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: w.Namespace, Group: naming.GuardGroup, Resource: naming.GuardResource, Verb: naming.GuardVerb,
+			},
+		}}
+		if err := shared.API.Create(t.Context(), review); err != nil {
+			return err.Error()
+		}
+		if !review.Status.Allowed {
+			return "the Role is not known yet: " + review.Status.Reason
+		}
+		return ""
+	})
+	vpc := &infrav1.WorkspaceTemplateApply{}
+	require.True(t, w.Exists(vpc, stage.VPC))
+	for _, object := range []client.Object{vpc, w.Workspace(stage.VPC)} {
+		err := probe{as(t, user), object}.delete(t.Context())
+		require.True(t, apierrors.IsForbidden(err), "%T: %v", object, err)
+		require.ErrorContains(t, err, "would destroy", "not for lack of a right")
 	}
 }

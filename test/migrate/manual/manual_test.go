@@ -113,6 +113,7 @@ func (w *world) commands() []command {
 		{begins: "captctl migrate rollback PLAN_ID"},
 
 		{begins: "kubectl delete -k config/policy"},
+		{begins: "kubectl apply -f config/policy/definition_policy.yaml"},
 		{begins: "kubectl delete mutatingwebhookconfiguration/"},
 		{begins: "kubectl annotate crd captcontrolplanetemplates"},
 		{begins: "kubectl delete crd captcontrolplanetemplates", then: w.bringOlderDefinition},
