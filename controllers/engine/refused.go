@@ -23,11 +23,11 @@ var refusedCodes = []int32{
 }
 
 // firstRefusal returns the part of an error that the API server answered to a write that it refuses, with what was written; nil when it
-// refused none. What cannot be created because the namespace is being deleted is refused for a reason that ends by itself.
+// refused none, or only for a reason that ends by itself.
 func firstRefusal(err error) (apierrors.APIStatus, error) {
 	switch e := err.(type) { //nolint:errorlint // Each error of the tree is looked at by itself.
 	case apierrors.APIStatus:
-		if slices.Contains(refusedCodes, e.Status().Code) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		if slices.Contains(refusedCodes, e.Status().Code) && !passing(err) {
 			return e, err
 		}
 	case interface{ Unwrap() error }:
@@ -42,6 +42,12 @@ func firstRefusal(err error) (apierrors.APIStatus, error) {
 		}
 	}
 	return nil, nil
+}
+
+// passing recognizes refusals that end by themselves: nothing is created in a namespace that is being deleted, and the admission
+// of owner references (OwnerReferencesPermissionEnforcement) learns of a new version of a kind up to 30 seconds later.
+func passing(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || strings.Contains(err.Error(), "cannot find RESTMapping")
 }
 
 // reportRefusal makes a refused write visible: in the condition Deleting of an object that is being deleted, otherwise in the

@@ -55,6 +55,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 		},
 		"other errors are retried in silence": {apierrors.NewInternalError(errors.New("down")), True("Ready", "Ready", ""), "Ready", nil},
 		"a namespace that ends":               {terminating(), True("Ready", "Ready", ""), "Ready", nil},
+		"a version that admission learns of":  {forbidden("cannot find RESTMapping for APIVersion v1beta2 Kind Thing"), True("Ready", "Ready", ""), "Ready", nil},
 		"nothing is wrong":                    {nil, True("Ready", "Ready", ""), "Ready", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
