@@ -33,7 +33,7 @@ import (
 // WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
 func (f *fleet) gate(o *owner) (stop bool) {
 	if f.templates[o.apply.TemplateKey()] == nil {
-		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so that nobody can tell what the manager would do with Workspace %s. Restore it, %s",
+		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so CAPT cannot determine what the manager would do with Workspace %s. Restore it, %s",
 			o.apply.TemplateKey(), o.live.GetName(), o.hint()))
 		return true
 	}
@@ -50,7 +50,7 @@ func (f *fleet) gate(o *owner) (stop bool) {
 	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
 		if err != nil {
-			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s can not be rendered: %v. Correct the template, %s", o.live.GetName(), err, o.hint()))
+			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template, %s", o.live.GetName(), err, o.hint()))
 			return true
 		}
 		if len(differences) > 0 {

@@ -45,7 +45,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 				s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
 			}, []string{"Warning PendingChange CAPTCluster demo"}, []string{"spec.forProvider.module"},
 		},
-		"template of what stands for itself": {
+		"template of what has no owner": {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) {
 				template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x"
 			}, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
