@@ -74,6 +74,7 @@ type look struct {
 	why   string
 }
 
+// looks returns the WorkspaceTemplateApply as it is once adopted, and then as its owner writes it: with an error only the first.
 func (f *fleet) looks(o *owner) ([]look, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
@@ -82,9 +83,12 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 		return looks, nil
 	}
 	intent, err := f.intent(o)
+	if err != nil {
+		return looks, err
+	}
 	written := intent.Upon(apply)
 	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A person may have decided for one of another template.
-	return append(looks, look{written, "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
+	return append(looks, look{written, "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), nil
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -366,10 +367,10 @@ func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]st
 		if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
 			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
 		}
-		if helper := adoption.HelperOf(ref.Name, apply); helper != "" {
-			o.Role = fmt.Sprintf("%s of %s %s", helper, ref.Kind, ref.Name)
-			o.helper, o.retain = true, helper == adoption.SpotRole
-		}
+	}
+	if helper := adoption.Helper(apply); helper != "" {
+		o.Role = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name)
+		o.helper, o.retain = true, helper == adoption.SpotRole
 	}
 	return o
 }
