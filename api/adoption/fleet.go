@@ -289,7 +289,7 @@ func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateAppl
 	want := claimant.Want
 	referred := claimant.Reference != "" && apply.Name == claimant.Reference
 	meant := referred || want.Had(apply) || apply.UID == claimant.Decided
-	if !meant && (HelperOf(claimant.Object.GetName(), apply) != "" || apply.Spec.Variables[naming.ProfileVariable] != "") {
+	if !meant && (helperOf(claimant.Object.GetName(), apply) != "" || apply.Spec.Variables[naming.ProfileVariable] != "") {
 		return Suspect{}, false
 	}
 	suspect := Suspect{Apply: apply, For: x.speaksFor(claimant, apply, referred), Against: speaksAgainst(claimant, apply)}
@@ -354,7 +354,7 @@ func speaksAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (f
 	if !apply.DeletionTimestamp.IsZero() {
 		found = append(found, "it is being deleted")
 	}
-	if helper := HelperOf(claimant.Object.GetName(), apply); helper != "" {
+	if helper := helperOf(claimant.Object.GetName(), apply); helper != "" {
 		found = append(found, "it is the "+helper)
 	}
 	return found
@@ -367,8 +367,18 @@ var helpers = map[string]string{
 	"-spot-role-create": "spot role helper",
 }
 
-// HelperOf says which helper of the older CAPT a WorkspaceTemplateApply is for a control plane of a name; empty when it is none.
-func HelperOf(controlPlane string, apply *infrav1.WorkspaceTemplateApply) string {
+// Helper returns which helper of CAPT v0.3 a WorkspaceTemplateApply is; empty when it is none. CAPT v0.3 made the control plane its
+// controller.
+func Helper(apply *infrav1.WorkspaceTemplateApply) string {
+	controller := metav1.GetControllerOf(apply)
+	if controller == nil || controller.Kind != "CAPTControlPlane" {
+		return ""
+	}
+	return helperOf(controller.Name, apply)
+}
+
+// helperOf returns which helper of CAPT v0.3 the name of a WorkspaceTemplateApply means for a control plane; empty when none.
+func helperOf(controlPlane string, apply *infrav1.WorkspaceTemplateApply) string {
 	suffix, found := strings.CutPrefix(apply.Name, controlPlane)
 	if !found {
 		return ""
@@ -376,6 +386,6 @@ func HelperOf(controlPlane string, apply *infrav1.WorkspaceTemplateApply) string
 	return helpers[suffix]
 }
 
-// SpotRole is what HelperOf says of the helpers for the account-wide role of Spot. Other clusters need it, too, so that it is
+// SpotRole is what Helper returns of the helpers for the account-wide role of Spot. Other clusters need it, too, so that it is
 // never destroyed.
 const SpotRole = "spot role helper"

@@ -23,7 +23,7 @@ import (
 //
 // Helpers of CAPT v0.3 are retained because they cannot be rendered, or are shared by the whole AWS account.
 func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) string {
-	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || isHelper(apply) {
+	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || adoption.Helper(apply) != "" {
 		return ""
 	}
 	allowed := strings.Split(apply.Annotations[naming.AllowReleaseFromAnnotation], ",")
@@ -86,9 +86,4 @@ func policyOf(apply *infrav1.WorkspaceTemplateApply) string {
 		return "spec.vpc.template.deletionPolicy of CAPTCluster " + controller.Name
 	}
 	return "spec.deletionPolicy of WorkspaceTemplateApply " + apply.Name
-}
-
-func isHelper(apply *infrav1.WorkspaceTemplateApply) bool {
-	controller := metav1.GetControllerOf(apply)
-	return controller != nil && controller.Kind == "CAPTControlPlane" && adoption.HelperOf(controller.Name, apply) != ""
 }

@@ -139,9 +139,9 @@ func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (find
 			findings.Refuse(forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply; leave it out", apply.Namespace))
 		}
 	}
-	switch ref, controller := apply.Spec.WriteConnectionSecretToRef, metav1.GetControllerOf(apply); {
+	switch ref := apply.Spec.WriteConnectionSecretToRef; {
 	case ref == nil:
-	case ref.Namespace != "" && ref.Namespace != apply.Namespace && controller != nil && adoption.HelperOf(controller.Name, apply) != "":
+	case ref.Namespace != "" && ref.Namespace != apply.Namespace && adoption.Helper(apply) != "":
 		findings.Warn(spec.Child("writeConnectionSecretToRef", "namespace"), "is not %q, the namespace of the WorkspaceTemplateApply: works only while its Workspace, which CAPT v0.3 created, writes this Secret already", apply.Namespace)
 	default:
 		check(ref.Namespace, spec.Child("writeConnectionSecretToRef"))

@@ -225,6 +225,16 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
 			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+	}
+	return destroying(f, o)
+}
+
+// destroying says what the destruction of the Workspace waits for.
+func destroying(f *Facts, o workspace.Observation) engine.Condition {
+	switch {
+	case f.Restored, f.Live != nil && !f.owned():
+		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
+			"Workspace %s is kept: it is not recorded for this object, which only its other finalizers hold", f.Name))
 	case len(f.Dependents) > 0 && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
 			"Workspace %s stays until what was made on top of it is gone: WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
@@ -232,9 +242,6 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForTurnReason, f.AwaitsTurn)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
-	case f.Restored, f.Live != nil && !f.owned():
-		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
-			"Workspace %s is kept: it is not recorded for this object, which only its other finalizers hold", f.Name))
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
 			fmt.Sprintf("Terraform destroys what Workspace %s made%s. If that takes long, look whether provider-terraform runs, and what the Workspace says", f.Name, f.deletedSince()))

@@ -33,7 +33,7 @@ import (
 // WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
 func (f *fleet) gate(o *owner) (stop bool) {
 	if f.templates[o.apply.TemplateKey()] == nil {
-		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so that nobody can tell what the manager would do with Workspace %s. Restore it, %s",
+		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so CAPT cannot determine what the manager would do with Workspace %s. Restore it, %s",
 			o.apply.TemplateKey(), o.live.GetName(), o.hint()))
 		return true
 	}
@@ -50,7 +50,7 @@ func (f *fleet) gate(o *owner) (stop bool) {
 	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
 		if err != nil {
-			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s can not be rendered: %v. Correct the template, %s", o.live.GetName(), err, o.hint()))
+			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template, %s", o.live.GetName(), err, o.hint()))
 			return true
 		}
 		if len(differences) > 0 {
@@ -74,6 +74,7 @@ type look struct {
 	why   string
 }
 
+// looks returns the WorkspaceTemplateApply as it is once adopted, and then as its owner writes it: with an error only the first.
 func (f *fleet) looks(o *owner) ([]look, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
@@ -82,9 +83,12 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 		return looks, nil
 	}
 	intent, err := f.intent(o)
+	if err != nil {
+		return looks, err
+	}
 	written := intent.Upon(apply)
 	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A person may have decided for one of another template.
-	return append(looks, look{written, "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), err
+	return append(looks, look{written, "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), nil
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.

@@ -15,6 +15,21 @@ import (
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
+// What has no template is not rendered: it is reported, and does not count as compared.
+func TestSafety11WhatCannotBeRenderedIsNotCounted(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	helper, template, _ := withKubeconfigHelper(t, s)
+	adopt(s.vpc, s.eks, helper)
+	s.gone[template] = true
+
+	found, compared, err := planner.Pending(snapshot(t, s))
+	require.NoError(t, err)
+	assert.Equal(t, 2, compared)
+	require.Len(t, found, 1)
+	assert.Equal(t, planner.ReasonCannotRender, found[0].Reason)
+	assert.Equal(t, helper.UID, found[0].Object.UID)
+}
+
 // adopt does to WorkspaceTemplateApplies what a plan does.
 func adopt(applies ...*infrav1.WorkspaceTemplateApply) {
 	for _, apply := range applies {
@@ -45,7 +60,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 				s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
 			}, []string{"Warning PendingChange CAPTCluster demo"}, []string{"spec.forProvider.module"},
 		},
-		"template of what stands for itself": {
+		"template of what has no owner": {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) {
 				template.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x"
 			}, []string{"Warning PendingChange WorkspaceTemplateApply demo-kubeconfig-apply"}, []string{"spec.forProvider.entrypoint"},
@@ -55,6 +70,18 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 				s.eks.Spec.Variables["region"] = "eu-west-1"
 			},
 			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+		},
+		"a WorkspaceTemplateApply whose owner cannot write it": {
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.plane.Spec.Version = "latest"
+				s.eks.Spec.Variables["region"] = "eu-west-1"
+			},
+			[]string{"Warning PendingChange CAPTControlPlane demo", "Warning CannotRender CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+		},
+		"a version that cannot be written": {
+			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
+				s.plane.Spec.Version = "latest"
+			}, []string{"Warning CannotRender CAPTControlPlane demo"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +106,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 
 			inspection, err := planner.Inspect(snapshot(t, s))
 			require.NoError(t, err)
-			assert.Equal(t, len(tc.want), inspection.PendingChanges)
+			assert.Equal(t, len(tc.fields), inspection.PendingChanges)
 			var told []string
 			for _, line := range story(plan(t, nil, s)) {
 				if line != "grant eks-kubeconfig-template /spec/allowedNamespaces" {

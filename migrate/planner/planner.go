@@ -111,7 +111,11 @@ func Inspect(s *migrate.Snapshot) (*migrate.Inspection, error) {
 		return nil, err
 	}
 	pending, _ := f.pending()
-	inspection.PendingChanges = len(pending)
+	for i := range pending {
+		if pending[i].Reason == ReasonPendingChange {
+			inspection.PendingChanges++
+		}
+	}
 	inspection.Findings = slices.Concat(inspection.Findings, findings, f.endpoints(), pending)
 	return inspection, nil
 }

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,21 +107,18 @@ func (f *fleet) resolveOwner(o *owner) error {
 	return f.finish(o)
 }
 
-// leaveAlone lets a helper keep what it made, whatever stands in its way: its cluster must not wait for it. One that cannot be
-// rendered is adopted all the same, since the manager cannot write its Workspace either. One that would change stays
-// unadopted, so that its Workspace is never written.
+// leaveAlone retains what a helper created, whatever the problem is: its cluster must not wait for it. The helper stays unadopted,
+// so that its Workspace is not written even when its template is restored later.
 func (o *owner) leaveAlone() {
 	finding := &o.findings[len(o.findings)-1]
 	finding.Severity, o.State, o.retain = migrate.Warning, "", true
-	if finding.Reason != ReasonTemplateMissing && finding.Reason != ReasonCannotRender {
-		o.live, o.Workspace = nil, nil
-	}
+	o.live, o.Workspace = nil, nil
 }
 
 // hint ends what stands in the way of an owner.
 func (o *owner) hint() string {
 	if o.helper {
-		return "or leave it: the manager does not need what CAPT v0.3 made this helper for, so that it gets deletionPolicy Retain, and its Workspace stays as it is"
+		return "or leave it: the manager does not need this helper of CAPT v0.3. It only gets deletionPolicy Retain, is not adopted, and its Workspace stays as it is"
 	}
 	return skipHint
 }
@@ -306,7 +304,7 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 	differences, err := f.rendered(apply, f.workspaces[key])
 	switch {
 	case err != nil:
-		candidate.Against = append(candidate.Against, "the Workspace can not be rendered from it: "+err.Error())
+		candidate.Against = append(candidate.Against, "the Workspace cannot be rendered from it: "+err.Error())
 	case len(differences) == 0:
 		candidate.For = append(candidate.For, "the Workspace is exactly what is rendered from it")
 	default:
@@ -369,10 +367,10 @@ func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]st
 		if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
 			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
 		}
-		if helper := adoption.HelperOf(ref.Name, apply); helper != "" {
-			o.Role = fmt.Sprintf("%s of %s %s", helper, ref.Kind, ref.Name)
-			o.helper, o.retain = true, helper == adoption.SpotRole
-		}
+	}
+	if helper := adoption.Helper(apply); helper != "" {
+		o.Role = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name)
+		o.helper, o.retain = true, helper == adoption.SpotRole
 	}
 	return o
 }

@@ -106,6 +106,33 @@ func TestOnlyAHelperIsTakenForOne(t *testing.T) {
 	}
 }
 
+// Admission and the manager know a helper by the control plane that controls it. One that they do not know could not be deleted
+// with deletionPolicy Retain.
+func TestAHelperIsControlledByItsControlPlane(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*infrav1.WorkspaceTemplateApply)
+		want   string
+	}{
+		"controlled": {func(*infrav1.WorkspaceTemplateApply) {}, "Warning WouldChange WorkspaceTemplateApply demo-kubeconfig-apply"},
+		"owned only": {
+			func(helper *infrav1.WorkspaceTemplateApply) { helper.OwnerReferences[0].Controller = nil },
+			"Blocked WouldChange WorkspaceTemplateApply demo-kubeconfig-apply",
+		},
+		"of a CAPTCluster": {
+			func(helper *infrav1.WorkspaceTemplateApply) { helper.OwnerReferences[0].Kind = "CAPTCluster" },
+			"Blocked WouldChange WorkspaceTemplateApply demo-kubeconfig-apply",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a").withWorkspaces(t)
+			helper, template, _ := withKubeconfigHelper(t, s)
+			template.Spec.Template.Spec.ForProvider.Module += "# changed"
+			tc.change(helper)
+			assert.Contains(t, story(plan(t, nil, s)), tc.want)
+		})
+	}
+}
+
 // What somebody made by hand for a Fargate profile stands for itself, unless a control plane asks for that profile by now.
 func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)

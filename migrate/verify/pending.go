@@ -22,7 +22,11 @@ func nothingPending(ctx context.Context, w *world, c *Check) error {
 		return err
 	}
 	for _, finding := range findings {
-		c.wrong(finding.Object, "%s", finding.Message)
+		if finding.Reason == planner.ReasonPendingChange {
+			c.wrong(finding.Object, "%s", finding.Message)
+		} else {
+			c.note(finding.Object, "%s", finding.Message)
+		}
 	}
 	c.conclude(compared, "adopted Workspaces", "the manager would change none of them",
 		"would now be changed by the manager, and Terraform would run. Do not start it before each edit is reverted, or meant")
