@@ -80,7 +80,7 @@ func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
 	})
 }
 
-// policyOf is the field that decides about the deletion policy: the CAPTCluster writes that of its VPC.
+// policyOf is the field that decides about the deletion policy: the CAPTCluster writes the policy of its VPC.
 func policyOf(apply *infrav1.WorkspaceTemplateApply) string {
 	if controller := metav1.GetControllerOf(apply); controller != nil && controller.Kind == "CAPTCluster" {
 		return "spec.vpc.template.deletionPolicy of CAPTCluster " + controller.Name

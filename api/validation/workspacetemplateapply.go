@@ -47,7 +47,7 @@ func StateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.Works
 		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, keyOf(apply))
 }
 
-// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName is no name for a new Workspace. The Workspace
+// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot name a new Workspace. The Workspace
 // may exist, or be restored next, so that the object is not refused.
 func ChosenWorkspaceName(ctx context.Context, world World, apply *infrav1.WorkspaceTemplateApply) (findings Findings, err error) {
 	template, permitted, err := permittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)

@@ -50,7 +50,7 @@ func eksCluster(object client.Object) []string {
 // nameTaken reports whether a control plane of another namespace had an EKS cluster of the same name first. Only the
 // WorkspaceTemplateApply that the control plane refers to counts: any user of a namespace can create others, with any name.
 // The older WorkspaceTemplateApply wins, since admission keeps its cluster name from the moment at which it has a Workspace.
-// The age of the control plane is no evidence: an old one can get a new WorkspaceTemplateApply.
+// The age of the control plane is not evidence: an old one can get a new WorkspaceTemplateApply.
 func (r *Reconciler) nameTaken(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	others, err := r.sameCluster(ctx, apply.Spec.Variables[naming.ClusterVariable])
 	if err != nil {

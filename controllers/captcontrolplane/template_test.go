@@ -93,7 +93,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	assert.Contains(t, w.writes, "apply "+applyName)
 
-	// What can not be read is not known to be better.
+	// What cannot be read is not known to be better.
 	reader := w.Client
 	w.Client = interceptor.NewClient(reader.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 		if _, ok := object.(*infrav1.WorkspaceTemplate); ok {

@@ -27,7 +27,7 @@ import (
 
 // Differs reports whether server-side applying want, as a field manager, would change the live object. Asking is free, so
 // that nothing is written at rest. merged names the fields whose lists are merged, by key or as sets: what others add to
-// them stays, and is no difference. All other lists are atomic.
+// them stays, and is not a difference. All other lists are atomic.
 func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
 	return !contains(live.Object, want.Object, merged) || ownsMore(live, want, manager)
 }

@@ -24,7 +24,7 @@ import (
 // definitions, and this state is too rare for a watch of its own.
 const definitionInterval = 15 * time.Second
 
-// definitionDeleted returns the name of the CustomResourceDefinition whose deletion deletes an object: that of its own kind, or that
+// definitionDeleted returns the name of the CustomResourceDefinition whose deletion deletes an object: the definition of its own kind, or
 // of Cluster. It is empty when there is none, or when its annotation allows the deletion. It reads past the cache, because objects
 // can be deleted before the cache shows the deletion of their definition.
 func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (string, error) {

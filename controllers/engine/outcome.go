@@ -70,7 +70,7 @@ func stale(err error) error {
 	return err
 }
 
-// ofQuota reports whether a conflict is that of a ResourceQuota, which the API server updates on behalf of a write.
+// ofQuota reports whether a conflict is on a ResourceQuota, which the API server updates on behalf of a write.
 func ofQuota(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"

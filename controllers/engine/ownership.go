@@ -19,7 +19,7 @@ import (
 const beforeFirstApply = "before-first-apply"
 
 // Disowned reports whether the managedFields of an object that the manager applied were lost, so that fields which it no
-// longer wants would stay for ever. API servers before 1.37 drop all managedFields when a conversion webhook is down
+// longer wants would stay forever. API servers before 1.37 drop all managedFields when a conversion webhook is down
 // (kubernetes#136919); from then on they record nothing before the next apply. An object that the manager never applied has
 // the managedFields of those who wrote it, and is not disowned.
 func Disowned(live metav1.Object, manager string) bool {

@@ -99,7 +99,7 @@ const (
 
 // Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides, unless the Workspace
 // is older than the object: then status must have recorded its UID, the object must remember it from before a move or a restore,
-// or a user must have named its UID. A Workspace without a claim was not created by this CAPT; it belongs to the
+// or a user must have named its UID. A Workspace without a claim was not created by this version; it belongs to the
 // WorkspaceTemplateApply when its UID was recorded, or when rendering would not change anything in it and there is evidence that it
 // was made for it.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {

@@ -16,7 +16,7 @@ const inUseCode = "DependencyViolation"
 // namedResources is how many resources a message names.
 const namedResources = 10
 
-// networkID is the ID of a resource of EC2's networks. It is no secret.
+// networkID is the ID of a resource of EC2's networks. It is not confidential.
 var networkID = regexp.MustCompile(`\b(?:vpc|vpce|subnet|sg|eni|igw|eigw|nat|rtb|acl|eipalloc)-[0-9a-f]{8}(?:[0-9a-f]{9})?\b`)
 
 // inUseAdvice names what could not be destroyed because something else uses it, in all errors of the run; empty when there is no

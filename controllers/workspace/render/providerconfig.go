@@ -18,7 +18,7 @@ const defaultProviderConfig = "default"
 func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
 
 // ProviderConfigOf a Workspace, which says in which account and backend its state and resources are: a name in the cluster scope,
-// kind/name in a namespace. One that names none has that of the definition.
+// kind/name in a namespace. One that names none uses the default of the definition.
 func ProviderConfigOf(workspace *unstructured.Unstructured) string {
 	field := func(name, otherwise string) string {
 		value, _, _ := unstructured.NestedString(workspace.Object, "spec", "providerConfigRef", name)

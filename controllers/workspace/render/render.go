@@ -54,7 +54,7 @@ type Input struct {
 	// ConnectionSecret is what the Workspace that is recorded for Apply writes, where there is one. CAPT v0.3 permitted it in
 	// another namespace, and there it stays.
 	ConnectionSecret *terraform.SecretReference
-	// StatePrefix is that of the installation. It is part of the name of new states only.
+	// StatePrefix is the manager's --state-prefix. It is part of the name of new states only.
 	StatePrefix string
 }
 
