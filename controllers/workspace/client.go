@@ -172,7 +172,7 @@ func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 	}
 	var other *Live
 	for _, scope := range scopesOf(apply.Status.WorkspaceRef) {
-		err := c.installed(ctx, scope)
+		err := c.known(ctx, scope) // The watch first: what goes between the two would not wake the object.
 		if errors.Is(err, ErrKindMissing) && !errors.Is(err, ErrKindNotServed) && apply.Status.WorkspaceRef == nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateA
 			return nil, err
 		}
 		if live != nil && live.Owner(apply, rendered) == Owned {
-			return live, c.watch(ctx, scope)
+			return live, nil
 		}
 		if live != nil {
 			other = live

@@ -19,6 +19,8 @@ package workspacetemplateapply
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -87,13 +89,37 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return err
 	}
-	tracker := &external.ObjectTracker{Controller: c, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	tracker := &external.ObjectTracker{Controller: syncing{c}, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	var starting sync.Mutex // The tracker lets a second caller pass before the watch of the first is synced.
 	r.Workspaces.Watch = func(ctx context.Context, scope terraform.Scope) error {
+		starting.Lock()
+		defer starting.Unlock()
 		workspaces := &unstructured.Unstructured{}
 		workspaces.SetGroupVersionKind(scope.GroupVersionKind())
 		return tracker.Watch(ctrl.LoggerFrom(ctx), workspaces, handler.EnqueueRequestsFromMapFunc(r.ofWorkspace))
 	}
 	return nil
+}
+
+// syncTimeout is how long to wait for a new watch to be synced; it is tried again afterwards.
+const syncTimeout = time.Minute
+
+// syncing waits until a watch that is added to a running controller is synced. What is read before that can be gone before the watch
+// sees it, and no event would ever report so.
+type syncing struct{ controller.Controller }
+
+// Watch adds a source and waits for it.
+func (s syncing) Watch(src source.Source) error {
+	if err := s.Controller.Watch(src); err != nil {
+		return err
+	}
+	waiting, ok := src.(source.SyncingSource)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), syncTimeout)
+	defer cancel()
+	return waiting.WaitForSync(ctx)
 }
 
 func index(ctx context.Context, mgr ctrl.Manager) error {

@@ -41,15 +41,21 @@ const theirs = "example.com/theirs"
 // the controllers are done can be told only while nobody else keeps them busy, so this test runs alone.
 func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	template := w.VPCTemplate(stage.VPCModule)
 	documents := map[string]client.Object{
-		w.VPCTemplate(stage.VPCModule):     &infrav1.WorkspaceTemplate{},
+		template:                           &infrav1.WorkspaceTemplate{},
 		stage.CAPTCluster(stage.Demo):      &infrav1.CAPTCluster{},
 		stage.CAPTControlPlane(stage.Demo): &controlplanev1.CAPTControlPlane{},
 		lonelyApply:                        &infrav1.WorkspaceTemplateApply{},
 	}
+	for document := range documents {
+		if document != template { // The template comes last: once it is being deleted, nothing new may refer to it.
+			w.User(document)
+		}
+	}
+	w.User(template)
 	names := map[string]string{}
 	for document, object := range documents {
-		w.User(document)
 		names[document] = stage.Demo
 		if _, template := object.(*infrav1.WorkspaceTemplate); template {
 			names[document] = stage.VPCTemplate
