@@ -23,6 +23,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,7 +72,7 @@ func Again(err error) error { return again{err} }
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, isLearning,
 	} {
 		if passes(err) {
 			return true
@@ -84,6 +85,12 @@ func Transient(err error) bool {
 func isTimeout(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout() && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// isLearning recognizes the admission of owner references (OwnerReferencesPermissionEnforcement), which learns of a new version of a
+// kind up to 30 seconds after the version is served.
+func isLearning(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot find RESTMapping")
 }
 
 // isGateway tells whether a proxy in front of the API server answered in its place.

@@ -45,6 +45,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 		"a webhook is away":      {apierrors.NewInternalError(errors.New("failed calling webhook")), true},
 		"a proxy answered":       {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", resource, "", "", 0, false), true},
 		"marked":                 {fmt.Errorf("writing: %w", retry.Again(errors.New("conflict"))), true},
+		"a version is new":       {apierrors.NewForbidden(resource, "a", errors.New("cannot find RESTMapping for APIVersion x")), true},
 		"a conflict":             {apierrors.NewConflict(resource, "a", nil), false},
 		"refused":                {apierrors.NewForbidden(resource, "a", nil), false},
 		"the lock is lost":       {migrate.Partly.Errorf("lost"), false},
