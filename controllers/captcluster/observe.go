@@ -102,7 +102,7 @@ func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAP
 	if clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]; clusterName != "" {
 		var list controlplanev1.CAPTControlPlaneList
 		labelled := client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}
-		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labelled); err != nil {
+		if err := r.Uncached.List(ctx, &list, client.InNamespace(captCluster.Namespace), labelled); err != nil && !engine.Absent(err) { // Their definition may be gone.
 			return nil, fmt.Errorf("listing CAPTControlPlanes: %w", err)
 		}
 		for i := range list.Items {
