@@ -55,8 +55,8 @@ func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (strin
 // or Cluster API must not destroy every cluster.
 func holdForDefinition[O Object, F any](ctx context.Context, e Engine, obj O, definition string, steps Steps[O, F]) error {
 	before := obj.DeepCopyObject().(O)
-	message := fmt.Sprintf("Nothing is destroyed: CustomResourceDefinition %s is being deleted. To keep the cloud resources, set spec.deletionPolicy "+
-		"of the WorkspaceTemplateApplies to Retain. Then, or to destroy them, set the annotation %s of the definition to \"true\"",
+	message := fmt.Sprintf("Nothing is destroyed: CustomResourceDefinition %s is being deleted. To keep the cloud resources, set "+
+		"spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the WorkspaceTemplateApplies to Retain. Then, or to destroy them, set the annotation %s of the definition to \"true\"",
 		definition, naming.AllowDeleteAnnotation)
 	Set(obj, True(infrav1.DeletingCondition, infrav1.DefinitionDeletingReason, message))
 	if conditions.Has(obj, infrav1.ReadyCondition) {

@@ -26,10 +26,12 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -57,7 +59,8 @@ func (c *control) deprive(ctx context.Context) error {
 		return err
 	}
 	for _, kind := range kinds {
-		if err := cl.Delete(ctx, kind); err != nil {
+		allowed := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+naming.AllowDeleteAnnotation+`":"true"}}}`))
+		if err := errors.Join(cl.Patch(ctx, kind.DeepCopy(), allowed), cl.Delete(ctx, kind)); err != nil {
 			return err
 		}
 		err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {

@@ -69,13 +69,16 @@ func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
 	requireUntouched(w, created)
 
 	// What the message says: keep the cloud resources, then let the definitions go.
+	kubectl(t, "-n", w.Namespace, "patch", "captcluster", stage.Demo, "--type=merge", "-p", `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
 	kubectl(t, "-n", w.Namespace, "patch", "workspacetemplateapply", stage.VPC, stage.ControlPlane, "--type=merge", "-p", `{"spec":{"deletionPolicy":"Retain"}}`)
 	for _, name := range definitions {
 		kubectl(t, "annotate", "crd", name, naming.AllowDeleteAnnotation+"=true")
 	}
 	w.Insist(func() string {
-		if name := definitions[len(definitions)-1]; definition(w, name) != nil {
-			return "CustomResourceDefinition " + name + " is still there"
+		for _, name := range definitions {
+			if definition(w, name) != nil {
+				return "CustomResourceDefinition " + name + " is still there"
+			}
 		}
 		return ""
 	})
