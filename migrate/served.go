@@ -115,6 +115,7 @@ func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured
 			*into = clusterv1.ContractVersionedObjectReference{APIGroup: ref.GroupVersionKind().Group, Kind: ref.Kind, Name: ref.Name}
 		}
 	}
+	clusterv1.Convert_bool_To_Pointer_bool(older.Spec.Paused, false, nil, &hub.Spec.Paused)
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
 	delete(hub.Annotations, carry.Annotation)
 	converted := &unstructured.Unstructured{}

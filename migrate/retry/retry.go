@@ -29,7 +29,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/capt-provider/capt/api/refusal"
+	"github.com/capt-provider/capt/api/retriable"
 )
 
 // backoff tries for about a minute: as long as an API server or a webhook takes to come back.
@@ -73,7 +73,7 @@ func Again(err error) error { return again{err} }
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, refusal.IsUnknownOwnerVersion,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, retriable.IsUnknownOwnerVersion,
 	} {
 		if passes(err) {
 			return true

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refusal recognizes answers of the API server that refuse a write now and accept the same write later.
-package refusal
+// Package retriable recognizes answers of the API server that refuse a write now and accept the same write later.
+package retriable
 
 import (
 	"strings"
