@@ -17,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// pageSize bounds what is held in memory: one page is read while another is looked at.
+const pageSize = 250
+
 // Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
 func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
 	list := func() client.ObjectList { return &unstructured.UnstructuredList{} }
@@ -43,7 +46,7 @@ func each[T runtime.Object](
 		}
 		return found, nil
 	}))
-	pages.PageBufferSize = 0 // A page is large: 500 objects. One is read while another is looked at.
+	pages.PageSize, pages.PageBufferSize = pageSize, 0
 	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(T)) })
 }
 

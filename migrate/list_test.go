@@ -34,7 +34,7 @@ type pages struct {
 func (p *pages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	asked := (&client.ListOptions{}).ApplyOptions(options)
 	p.asked = append(p.asked, asked.Continue)
-	if asked.Limit != 500 || asked.Namespace != "team-a" {
+	if asked.Limit != 250 || asked.Namespace != "team-a" {
 		return fmt.Errorf("limit %d, namespace %q", asked.Limit, asked.Namespace)
 	}
 	if err := p.answers[asked.Continue]; err != nil {

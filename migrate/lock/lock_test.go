@@ -192,8 +192,8 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 				}
 				errs := errors.Join(<-results, <-results)
 				assert.Equal(b, migrate.Locked, migrate.OutcomeOf(errs), "%v", errs)
-				assert.Len(b, errs.(interface{ Unwrap() []error }).Unwrap(), 1) //nolint:errorlint // What was joined is counted.
-				time.Sleep(3 * duration)                                        // The one that has it releases it.
+				assert.Len(b, errs.(interface{ Unwrap() []error }).Unwrap(), 1)
+				time.Sleep(3 * duration) // The one that has it releases it.
 				synctest.Wait()
 			})
 		})
