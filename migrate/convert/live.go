@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+// identities are the fields by which adopted objects know each other. CAPT v0.3 has written some of them itself.
+var identities = []path{{"spec", "workspaceTemplateApplyRef"}, {"spec", "workspaceName"}}
+
+// adopt adds what the adoption wrote into the object in the cluster, so that the manifest says it, too.
+func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]any, legacy bool) error {
+	if d.Live == nil {
+		return nil
+	}
+	manifest := unstructured.Unstructured{Object: want}
+	kind := runtimeschema.FromAPIVersionAndKind(manifest.GetAPIVersion(), manifest.GetKind())
+	live, err := d.Live(ctx, kind, manifest.GetNamespace(), manifest.GetName())
+	if err != nil {
+		return err
+	}
+	if live == nil {
+		d.warning(node.Line, "%s %s is not in the cluster, so that nothing was added from there", kind.Kind, manifest.GetName())
+		return nil
+	}
+	fields := writtenByMigration(live)
+	if legacy || len(fields) > 0 {
+		fields = append(fields, identities...)
+	}
+	for _, at := range fields {
+		value, found, _ := unstructured.NestedFieldCopy(live.Object, at...)
+		// The endpoint of a manifest is repaired; one without an endpoint leaves it to the controller.
+		_, hasEndpoint, _ := unstructured.NestedMap(want, "spec", "controlPlaneEndpoint")
+		if !found || at[1] == "controlPlaneEndpoint" && !hasEndpoint {
+			continue
+		}
+		before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
+		if err := unstructured.SetNestedField(want, value, at...); err != nil {
+			d.warning(node.Line, "%s could not be added from the cluster: %v", at, err)
+		} else if found && abridged(before) != abridged(value) {
+			d.warning(node.Line, "%s was %s; it is %s now, as in the cluster", at, abridged(before), abridged(value))
+		}
+	}
+	return nil
+}
+
+// writtenByMigration are the fields of the spec that captctl has written last, according to the API server.
+func writtenByMigration(live *unstructured.Unstructured) []path {
+	var written []path
+	for _, entry := range live.GetManagedFields() {
+		set := fieldpath.NewSet()
+		if entry.Manager != migrate.FieldManager || entry.Subresource != "" || entry.FieldsV1 == nil || entry.APIVersion != live.GetAPIVersion() ||
+			set.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+			continue
+		}
+		for element := range set.Leaves().All() {
+			var at path
+			for _, part := range element {
+				if part.FieldName == nil {
+					break // An element of a list stands for the list.
+				}
+				at = append(at, *part.FieldName)
+			}
+			if len(at) > 1 && at[0] == "spec" && !slices.ContainsFunc(written, func(p path) bool { return slices.Equal(p, at) }) {
+				written = append(written, at)
+			}
+		}
+	}
+	return written
+}
