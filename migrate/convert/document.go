@@ -149,7 +149,7 @@ func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]an
 		want["apiVersion"], want["kind"] = today(apiVersion), strings.Replace(kind, legacyTemplate, template, 1)
 	}
 	converted := slices.Clone(items)
-	for i, inner := range elements(field(node, "items")) {
+	for i, inner := range elements(valueAt(node, "items")) {
 		item, ok := items[i].(map[string]any)
 		if !ok {
 			continue
@@ -177,8 +177,8 @@ func member(node *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// field is the value to which names lead from a mapping; nil if there is none.
-func field(node *yaml.Node, names ...string) *yaml.Node {
+// valueAt is the value to which names lead from a mapping; nil if there is none.
+func valueAt(node *yaml.Node, names ...string) *yaml.Node {
 	for _, name := range names {
 		_, node = member(node, name)
 	}

@@ -45,6 +45,10 @@ func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]a
 			continue
 		}
 		before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
+		if list, ok := value.([]any); ok && found {
+			stated, _ := before.([]any)
+			value = append(stated, slices.DeleteFunc(list, func(one any) bool { return slices.Contains(stated, one) })...)
+		}
 		if err := unstructured.SetNestedField(want, value, at...); err != nil {
 			d.warning(node.Line, "%s could not be added from the cluster: %v", at, err)
 		} else if found && abridged(before) != abridged(value) {

@@ -16,9 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	fielderrors "k8s.io/apimachinery/pkg/util/validation/field"
-	kubejson "sigs.k8s.io/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/capt-provider/capt/migrate"
@@ -36,7 +34,7 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	kind.Kind = strings.Replace(kind.Kind, legacyTemplate, template, 1)
 	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version)}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
-	name := fmt.Sprintf("%s %s", kind.Kind, text(field(node, "metadata", "name")))
+	name := fmt.Sprintf("%s %s", kind.Kind, text(valueAt(node, "metadata", "name")))
 	if !d.isWhole(ctx, node, name, o) {
 		return have, nil
 	}
@@ -45,7 +43,9 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 		d.problem(node.Line, "%s: %v", name, err)
 		return have, nil
 	}
-	o.want = map[string]any{"apiVersion": converted["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": converted["spec"]}
+	o.want = maps.Clone(have)
+	delete(o.want, "status")
+	o.want["apiVersion"], o.want["kind"], o.want["spec"] = converted["apiVersion"], kind.Kind, converted["spec"]
 	if _, found, _ := unstructured.NestedMap(have, "metadata", "annotations"); found {
 		o.want["metadata"] = runtime.DeepCopyJSONValue(have["metadata"])
 		left, _, _ := unstructured.NestedMap(converted, "metadata", "annotations")
@@ -59,7 +59,7 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	if err != nil {
 		return nil, fmt.Errorf("converting %s back: %w", name, err)
 	}
-	d.reportLost(o, node.Line, field(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
+	d.reportLost(o, node.Line, valueAt(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
 	o.findMoves(path{"spec"}, o.source["spec"])
 	if err := o.leaveOutDefaults(); err != nil {
 		return nil, err
@@ -76,30 +76,31 @@ func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o 
 		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
 		return false
 	}
-	if missing := o.missing(ctx, o.source); missing != "" {
-		d.problem(node.Line, "%s: %s is missing. If this is a patch, for example of Kustomize, convert it by hand", name, missing)
-		return false
+	// What is forbidden besides other fields is also lost, and reported as such.
+	errs := o.validate(ctx, o.source, func(err *field.Error) bool { return err.Type != field.ErrorTypeForbidden })
+	if len(errs) > 0 {
+		d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, errs[0])
 	}
-	return true
+	return len(errs) == 0
 }
 
-// missing is a required field of v1beta1 that an object does not have.
-func (o *object) missing(ctx context.Context, source map[string]any) string {
-	if known, err := o.schemas.Of(o.before); err == nil {
-		for _, err := range known.Validate(ctx, &unstructured.Unstructured{Object: source}) {
-			if err.Type == fielderrors.ErrorTypeRequired {
-				return err.Field
-			}
-		}
+// validate returns errors of the API server for an object of v1beta1.
+func (o *object) validate(ctx context.Context, source map[string]any, matter func(*field.Error) bool) field.ErrorList {
+	known, err := o.schemas.Of(o.before)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return ""
+	errs := known.Validate(ctx, &unstructured.Unstructured{Object: source})
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !matter(err) })
 }
 
 // isRequired reports whether an object of v1beta1 cannot be without a field.
 func (o *object) isRequired(at path) bool {
 	without := runtime.DeepCopyJSON(o.source)
 	unstructured.RemoveNestedField(without, at...)
-	return o.missing(context.Background(), without) != ""
+	return len(o.validate(context.Background(), without, func(err *field.Error) bool {
+		return err.Type == field.ErrorTypeRequired && err.Field == at.String()
+	})) > 0
 }
 
 // braces is the line of the first {{, also in comments, which Helm does not know; 0 if there is none. The text of a Terraform module
@@ -184,10 +185,6 @@ type object struct {
 
 // convert does what the conversion webhook does.
 func (o *object) convert(before, after runtimeschema.GroupVersionKind, object map[string]any) (map[string]any, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
 	from, err := o.scheme.New(before)
 	if err != nil {
 		return nil, err
@@ -196,22 +193,15 @@ func (o *object) convert(before, after runtimeschema.GroupVersionKind, object ma
 	if err != nil {
 		return nil, err
 	}
-	if err := kubejson.UnmarshalCaseSensitivePreserveInts(data, from); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, from); err != nil {
 		return nil, err
 	}
 	to.GetObjectKind().SetGroupVersionKind(after)
-	converter, found := o.registry.GetConverter(after.GroupKind())
-	if !found {
-		return nil, fmt.Errorf("%s cannot be converted", after.GroupKind())
-	}
+	converter, _ := o.registry.GetConverter(after.GroupKind())
 	if err := converter.ConvertObject(context.Background(), from, to); err != nil {
 		return nil, err
 	}
-	if data, err = json.Marshal(to); err != nil {
-		return nil, err
-	}
-	result := map[string]any{}
-	return result, utiljson.Unmarshal(data, &result)
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(to)
 }
 
 // findMoves finds out where a field of source, and what is in it, is in want. It returns nil for a field that is in several places, or

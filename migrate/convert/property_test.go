@@ -145,6 +145,9 @@ func written(t *testing.T, random *rand.Rand, object client.Object) ([]byte, []s
 	require.NoError(t, err)
 	var file kyaml.Node
 	require.NoError(t, kyaml.Unmarshal(data, &file))
+	replaceEnumerated(&file)
+	data, err = kyaml.Marshal(&file)
+	require.NoError(t, err)
 	var comments []string
 	decorate(random, &file, &comments)
 	var out bytes.Buffer
@@ -160,6 +163,30 @@ func written(t *testing.T, random *rand.Rand, object client.Object) ([]byte, []s
 		return data, nil // With comments, the encoder does not always write what it was given.
 	}
 	return out.Bytes(), comments
+}
+
+// enumerated are fields of a WorkspaceTemplate that allow few values.
+var enumerated = map[string]string{
+	"deletionPolicy": "Orphan", "inlineFormat": "JSON", "format": "HCL", "source": "SecretKey", "resolution": "Optional", "resolve": "Always", "managementPolicies": "Observe",
+}
+
+func replaceEnumerated(node *kyaml.Node) {
+	for i, inner := range node.Content {
+		value, found := "", false
+		if node.Kind == kyaml.MappingNode && i%2 == 1 {
+			value, found = enumerated[node.Content[i-1].Value]
+		}
+		switch {
+		case found && inner.Kind == kyaml.ScalarNode && inner.Value != "Inline":
+			inner.SetString(value)
+		case found && inner.Kind == kyaml.SequenceNode:
+			for _, element := range inner.Content {
+				element.SetString(value)
+			}
+		default:
+			replaceEnumerated(inner)
+		}
+	}
 }
 
 func decorate(random *rand.Rand, node *kyaml.Node, comments *[]string) {

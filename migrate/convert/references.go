@@ -30,9 +30,9 @@ func today(apiVersion string) string {
 
 // referring converts a Cluster or a ClusterClass: the references to objects of CAPT name v1beta2.
 func (d *document) referring(node *yaml.Node, have map[string]any) (map[string]any, error) {
-	for _, patch := range elements(field(node, "spec", "patches")) {
-		for _, definition := range elements(field(patch, "definitions")) {
-			if d.isLegacy(text(field(definition, "selector", "apiVersion")), text(field(definition, "selector", "kind"))) {
+	for _, patch := range elements(valueAt(node, "spec", "patches")) {
+		for _, definition := range elements(valueAt(patch, "definitions")) {
+			if d.isLegacy(text(valueAt(definition, "selector", "apiVersion")), text(valueAt(definition, "selector", "kind"))) {
 				d.problem(definition.Line, "JSON patches of objects of CAPT in v1beta1 are not converted; change paths and selector by hand")
 			}
 		}
@@ -72,8 +72,8 @@ func text(node *yaml.Node) string {
 // as an inline patch. What the API server and kubectl write for themselves does not count.
 func (d *document) mentionedIn(node *yaml.Node) int {
 	if node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 ||
-		d.isLegacy(text(field(node, "apiVersion")), text(field(node, "kind"))) ||
-		d.isLegacy(text(field(node, "group"))+"/"+text(field(node, "version")), text(field(node, "kind"))) {
+		d.isLegacy(text(valueAt(node, "apiVersion")), text(valueAt(node, "kind"))) ||
+		d.isLegacy(text(valueAt(node, "group"))+"/"+text(valueAt(node, "version")), text(valueAt(node, "kind"))) {
 		return node.Line
 	}
 	for i, inner := range node.Content {

@@ -35,7 +35,7 @@ func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) 
 		return err
 	}
 	pending := ""
-	t.keepComments(node, "", &pending)
+	t.keepComments(node, &pending)
 	if end := len(changed.Content) - 2; pending != "" && end >= 0 {
 		changed.Content[end].FootComment = joined(changed.Content[end].FootComment, pending)
 	}
@@ -51,7 +51,7 @@ func (t *tree) origin(at path) (key, node *yaml.Node, have any) {
 	if len(at) == 0 {
 		return nil, nil, nil
 	}
-	key, node = member(field(t.source, at[:len(at)-1]...), at[len(at)-1])
+	key, node = member(valueAt(t.source, at[:len(at)-1]...), at[len(at)-1])
 	have, _, _ = unstructured.NestedFieldNoCopy(t.have, at...)
 	return key, node, have
 }
@@ -181,10 +181,10 @@ func (t *tree) use(node *yaml.Node) {
 }
 
 // keepComments gives the comments of fields that are gone to the next field that is not. Those of the status go with it.
-func (t *tree) keepComments(node *yaml.Node, name string, pending *string) {
+func (t *tree) keepComments(node *yaml.Node, pending *string) {
 	if node.Kind != yaml.MappingNode {
 		for _, inner := range node.Content {
-			t.keepComments(inner, name, pending)
+			t.keepComments(inner, pending)
 		}
 		return
 	}
@@ -193,14 +193,14 @@ func (t *tree) keepComments(node *yaml.Node, name string, pending *string) {
 		if now, found := t.used[key]; found {
 			now.HeadComment = joined(*pending, now.HeadComment)
 			*pending = ""
-			t.keepComments(value, name, pending)
+			t.keepComments(value, pending)
 			continue
 		}
 		if node == t.source && key.Value == "status" {
 			continue
 		}
 		*pending = joined(*pending, key.HeadComment, key.LineComment, value.HeadComment, value.LineComment)
-		t.keepComments(value, name, pending)
+		t.keepComments(value, pending)
 		*pending = joined(*pending, value.FootComment, key.FootComment)
 	}
 }
