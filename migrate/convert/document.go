@@ -23,9 +23,6 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// legacyTemplate is how CAPT v0.3 spelled the kind CAPTControlPlaneTemplate.
-const legacyTemplate, template = "CaptControlPlaneTemplate", "CAPTControlPlaneTemplate"
-
 // document is one document of a file.
 type document struct {
 	*Converter
@@ -65,11 +62,11 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	if err != nil || reflect.DeepEqual(have, want) {
 		return text, err
 	}
-	if line := anchored(root); line > 0 {
+	if line := lineOf(root, isAnchored); line > 0 {
 		d.problem(line, "YAML anchors, aliases and merge keys are not supported; write the values out")
 		return text, nil
 	}
-	out, err := print(content, &file, want)
+	out, err := render(content, &file, want)
 	if err != nil {
 		d.problem(root.Line, "%v; convert this document by hand", err)
 		return text, nil
@@ -105,12 +102,20 @@ func decode(text string) (map[string]any, error) {
 	return object, nil
 }
 
-func anchored(node *yaml.Node) int {
-	if node.Anchor != "" || node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag {
+func isAnchored(node *yaml.Node) bool {
+	return node.Anchor != "" || node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag
+}
+
+// lineOf is the line of the first node for which a function holds; 0 if there is none. Members with some names are skipped.
+func lineOf(node *yaml.Node, holds func(*yaml.Node) bool, skip ...string) int {
+	if holds(node) {
 		return node.Line
 	}
-	for _, inner := range node.Content {
-		if line := anchored(inner); line > 0 {
+	for i, inner := range node.Content {
+		if i%2 == 1 && node.Kind == yaml.MappingNode && slices.Contains(skip, node.Content[i-1].Value) {
+			continue
+		}
+		if line := lineOf(inner, holds, skip...); line > 0 {
 			return line
 		}
 	}
@@ -136,7 +141,8 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 	case kind.Group == clusterv1.GroupVersion.Group && (kind.Kind == "Cluster" || kind.Kind == "ClusterClass"):
 		return d.referring(node, have)
 	}
-	if line := d.mentionedIn(node); line > 0 {
+	// What the API server and kubectl write for themselves does not count.
+	if line := lineOf(node, d.isMention, "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration"); line > 0 {
 		d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 by hand")
 	}
 	return have, nil
@@ -146,7 +152,7 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
 	want := maps.Clone(have)
 	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {
-		want["apiVersion"], want["kind"] = today(apiVersion), strings.Replace(kind, legacyTemplate, template, 1)
+		want["apiVersion"], want["kind"] = today(apiVersion), spelled(kind)
 	}
 	converted := slices.Clone(items)
 	for i, inner := range elements(valueAt(node, "items")) {

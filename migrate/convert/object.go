@@ -31,7 +31,7 @@ func (p path) with(name string) path { return append(slices.Clone(p), name) }
 
 // legacy converts an object of CAPT.
 func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
-	kind.Kind = strings.Replace(kind.Kind, legacyTemplate, template, 1)
+	kind.Kind = spelled(kind.Kind)
 	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version)}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
 	name := fmt.Sprintf("%s %s", kind.Kind, text(valueAt(node, "metadata", "name")))
@@ -72,7 +72,7 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 
 // isWhole reports problems of what is not a whole object, or a template of one.
 func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
-	if line := braces(node); line > 0 {
+	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
 		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
 		return false
 	}
@@ -103,21 +103,9 @@ func (o *object) isRequired(at path) bool {
 	})) > 0
 }
 
-// braces is the line of the first {{, also in comments, which Helm does not know; 0 if there is none. The text of a Terraform module
-// is no template of the manifest.
-func braces(node *yaml.Node) int {
-	if strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{") {
-		return node.Line
-	}
-	for i, inner := range node.Content {
-		if i%2 == 1 && node.Kind == yaml.MappingNode && node.Content[i-1].Value == "module" {
-			continue
-		}
-		if line := braces(inner); line > 0 {
-			return line
-		}
-	}
-	return 0
+// isTemplate reports whether a node has braces, also in comments, which Helm does not know.
+func isTemplate(node *yaml.Node) bool {
+	return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
 }
 
 // reportLost reports what does not come back when the object is converted to v1beta1 again.

@@ -18,21 +18,21 @@ import (
 
 var errUnprintable = errors.New("the converted document cannot be written as YAML without losing a value or a comment")
 
-// print prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
+// render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
 // lines that it prints before the change as after it stay as they are in the original.
-func print(original string, file *yaml.Node, want map[string]any) (string, error) {
+func render(original string, file *yaml.Node, want map[string]any) (string, error) {
 	if trimmed := strings.TrimSpace(original); json.Valid([]byte(trimmed)) {
-		return printJSON(original, want)
+		return renderJSON(original, want)
 	}
 	var before yaml.Node
 	if err := yaml.Unmarshal([]byte(original), &before); err != nil {
 		return "", err
 	}
+	comments := commentsOf(&before)
 	base, err := encode(original, &before)
 	if err != nil {
 		return "", err
 	}
-	comments := commentsOf(file)
 	changed, err := encode(original, file)
 	if err != nil {
 		return "", err
@@ -97,11 +97,13 @@ func indentation(root *yaml.Node) int {
 	return yaml.DefaultIndent
 }
 
-// commentsOf are the lines of all comments.
+// commentsOf are the lines of all comments that must stay: those of a status go with it.
 func commentsOf(node *yaml.Node) []string {
 	comments := strings.FieldsFunc(node.HeadComment+"\n"+node.LineComment+"\n"+node.FootComment, func(r rune) bool { return r == '\n' })
-	for _, inner := range node.Content {
-		comments = append(comments, commentsOf(inner)...)
+	for i, inner := range node.Content {
+		if node.Kind != yaml.MappingNode || node.Content[i-i%2].Value != "status" {
+			comments = append(comments, commentsOf(inner)...)
+		}
 	}
 	return comments
 }
@@ -155,8 +157,8 @@ func matches(one, other []string) map[int]int {
 	return found
 }
 
-// printJSON prints JSON as kubectl does: with sorted keys.
-func printJSON(original string, want map[string]any) (string, error) {
+// renderJSON prints JSON as kubectl does: with sorted keys.
+func renderJSON(original string, want map[string]any) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

@@ -18,10 +18,13 @@ import (
 // isLegacy reports whether a kind is one of CAPT's in v1beta1. The group alone does not say: other infrastructure providers have
 // the same one.
 func (d *document) isLegacy(apiVersion, kind string) bool {
-	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, strings.Replace(kind, legacyTemplate, template, 1))
+	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, spelled(kind))
 	_, found := d.registry.GetConverter(converted.GroupKind())
 	return found && converted.Version == migrate.LegacyVersion
 }
+
+// spelled is a kind as v1beta2 spells it: CAPT v0.3 wrote CaptControlPlaneTemplate.
+func spelled(kind string) string { return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1) }
 
 // today is an apiVersion in v1beta2.
 func today(apiVersion string) string {
@@ -49,7 +52,7 @@ func (d *document) refer(value any) {
 		apiVersion, _ := value["apiVersion"].(string)
 		kind, _ := value["kind"].(string)
 		if d.isLegacy(apiVersion, kind) {
-			value["apiVersion"], value["kind"] = today(apiVersion), strings.Replace(kind, legacyTemplate, template, 1)
+			value["apiVersion"], value["kind"] = today(apiVersion), spelled(kind)
 		}
 		for _, inner := range value {
 			d.refer(inner)
@@ -68,26 +71,11 @@ func text(node *yaml.Node) string {
 	return node.Value
 }
 
-// mentionedIn is the first line within a node where v1beta1 of CAPT is meant: by a reference, the target of a patch, or a text such
-// as an inline patch. What the API server and kubectl write for themselves does not count.
-func (d *document) mentionedIn(node *yaml.Node) int {
-	if node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 ||
-		d.isLegacy(text(valueAt(node, "apiVersion")), text(valueAt(node, "kind"))) ||
-		d.isLegacy(text(valueAt(node, "group"))+"/"+text(valueAt(node, "version")), text(valueAt(node, "kind"))) {
-		return node.Line
-	}
-	for i, inner := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 1 {
-			switch node.Content[i-1].Value {
-			case "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration":
-				continue
-			}
-		}
-		if line := d.mentionedIn(inner); line > 0 {
-			return line
-		}
-	}
-	return 0
+// isMention reports whether a node means v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
+func (d *document) isMention(node *yaml.Node) bool {
+	kind := text(valueAt(node, "kind"))
+	return node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 || d.isLegacy(text(valueAt(node, "apiVersion")), kind) ||
+		d.isLegacy(text(valueAt(node, "group"))+"/"+text(valueAt(node, "version")), kind)
 }
 
 // mentioned is the first line of a text, but for comments, that names v1beta1 of a group in which the text has a kind of CAPT; 0 if

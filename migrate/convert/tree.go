@@ -91,19 +91,18 @@ func (t *tree) list(want []any, original *yaml.Node, have []any) (*yaml.Node, er
 	changed := *original
 	changed.Content = nil
 	for i, element := range want {
-		node := &yaml.Node{}
+		node, before := &yaml.Node{}, any(nil)
 		if i < len(have) {
-			node = original.Content[i]
+			node, before = original.Content[i], have[i]
 			t.use(node)
-			if reflect.DeepEqual(have[i], element) {
-				changed.Content = append(changed.Content, node)
-				continue
-			}
 		}
+		table, isTable := before.(map[string]any)
+		wanted, staysTable := element.(map[string]any)
 		var err error
-		if after, ok := element.(map[string]any); ok && i < len(have) && node.Kind == yaml.MappingNode {
-			err = rewrite(node, have[i].(map[string]any), after, nil)
-		} else {
+		switch {
+		case isTable && staysTable:
+			err = rewrite(node, table, wanted, nil)
+		case i >= len(have) || !reflect.DeepEqual(before, element):
 			err = node.Encode(element)
 		}
 		if err != nil {
