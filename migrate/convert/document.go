@@ -5,6 +5,7 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -46,14 +47,11 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
-	have, err := decode(content)
-	var file yaml.Node
-	if err == nil {
-		err = yaml.Unmarshal([]byte(content), &file)
-	}
-	if err != nil || have == nil || len(file.Content) == 0 {
+	have, file, err := parse(content)
+	if err != nil {
 		if line := d.mentioned(text); line > 0 {
-			d.problem(line, "not a Kubernetes object in YAML or JSON, possibly a Helm template; convert it by hand%s", reason(err))
+			reason, _, _ := strings.Cut(err.Error(), "\n")
+			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it by hand (%s)", reason)
 		}
 		return text, nil
 	}
@@ -66,7 +64,7 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 		d.problem(line, "YAML anchors, aliases and merge keys are not supported; write the values out")
 		return text, nil
 	}
-	out, err := render(content, &file, want)
+	out, err := render(content, file, want)
 	if err != nil {
 		d.problem(root.Line, "%v; convert this document by hand", err)
 		return text, nil
@@ -74,32 +72,23 @@ func (d *document) convert(ctx context.Context, text string) (string, error) {
 	if strings.Contains(text, "\r\n") {
 		out = strings.ReplaceAll(out, "\n", "\r\n")
 	}
-	if strings.HasPrefix(text, byteOrderMark) {
-		out = byteOrderMark + out
-	}
-	return out, nil
+	return text[:len(text)-len(strings.TrimPrefix(text, byteOrderMark))] + out, nil
 }
 
-func reason(err error) string {
-	if err == nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return " (" + line + ")"
-}
-
-// decode reads a document as kubectl does, which takes "yes" for true. It returns nil for what is not an object.
-func decode(text string) (map[string]any, error) {
+// parse reads an object as kubectl does, which takes "yes" for true, and as nodes.
+func parse(text string) (map[string]any, *yaml.Node, error) {
 	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var value any
-	if err := utiljson.Unmarshal(data, &value); err != nil {
-		return nil, err
+	object, file := map[string]any{}, &yaml.Node{}
+	if err := errors.Join(utiljson.Unmarshal(data, &object), yaml.Unmarshal([]byte(text), file)); err != nil {
+		return nil, nil, err
 	}
-	object, _ := value.(map[string]any)
-	return object, nil
+	if len(file.Content) == 0 {
+		return nil, nil, errors.New("it is empty")
+	}
+	return object, file, nil
 }
 
 func isAnchored(node *yaml.Node) bool {

@@ -37,25 +37,29 @@ func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]a
 	if legacy || len(fields) > 0 {
 		fields = append(fields, identities...)
 	}
+	_, hasEndpoint, _ := unstructured.NestedMap(want, "spec", "controlPlaneEndpoint")
 	for _, at := range fields {
 		value, found, _ := unstructured.NestedFieldCopy(live.Object, at...)
 		// The endpoint of a manifest is repaired; one without an endpoint leaves it to the controller.
-		_, hasEndpoint, _ := unstructured.NestedMap(want, "spec", "controlPlaneEndpoint")
-		if !found || at[1] == "controlPlaneEndpoint" && !hasEndpoint {
-			continue
-		}
-		before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
-		if list, ok := value.([]any); ok && found {
-			stated, _ := before.([]any)
-			value = append(stated, slices.DeleteFunc(list, func(one any) bool { return slices.Contains(stated, one) })...)
-		}
-		if err := unstructured.SetNestedField(want, value, at...); err != nil {
-			d.warning(node.Line, "%s could not be added from the cluster: %v", at, err)
-		} else if found && abridged(before) != abridged(value) {
-			d.warning(node.Line, "%s was %s; it is %s now, as in the cluster", at, abridged(before), abridged(value))
+		if found && (hasEndpoint || at[1] != "controlPlaneEndpoint") {
+			d.add(node.Line, want, at, value)
 		}
 	}
 	return nil
+}
+
+// add sets a field of a manifest as it is in the cluster. What is in a list of the manifest stays there.
+func (d *document) add(line int, want map[string]any, at path, value any) {
+	before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
+	if list, ok := value.([]any); ok && found {
+		stated, _ := before.([]any)
+		value = append(slices.Clone(stated), slices.DeleteFunc(list, func(one any) bool { return slices.Contains(stated, one) })...)
+	}
+	if err := unstructured.SetNestedField(want, value, at...); err != nil {
+		d.warning(line, "%s could not be added from the cluster: %v", at, err)
+	} else if found && abridged(before) != abridged(value) {
+		d.warning(line, "%s was %s; it is %s now, as in the cluster", at, abridged(before), abridged(value))
+	}
 }
 
 // writtenByMigration are the fields of the spec that captctl has written last, according to the API server.
@@ -68,17 +72,22 @@ func writtenByMigration(live *unstructured.Unstructured) []path {
 			continue
 		}
 		for element := range set.Leaves().All() {
-			var at path
-			for _, part := range element {
-				if part.FieldName == nil {
-					break // An element of a list stands for the list.
-				}
-				at = append(at, *part.FieldName)
-			}
-			if len(at) > 1 && at[0] == "spec" && !slices.ContainsFunc(written, func(p path) bool { return slices.Equal(p, at) }) {
+			if at := pathOf(element); len(at) > 1 && at[0] == "spec" {
 				written = append(written, at)
 			}
 		}
 	}
-	return written
+	return slices.CompactFunc(written, slices.Equal)
+}
+
+// pathOf is the path to a field. An element of a list stands for the list.
+func pathOf(element fieldpath.Path) path {
+	var at path
+	for _, part := range element {
+		if part.FieldName == nil {
+			break
+		}
+		at = append(at, *part.FieldName)
+	}
+	return at
 }

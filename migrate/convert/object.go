@@ -32,7 +32,7 @@ func (p path) with(name string) path { return append(slices.Clone(p), name) }
 // legacy converts an object of CAPT.
 func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
 	kind.Kind = spelled(kind.Kind)
-	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version)}
+	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version), moves: map[string]path{}}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
 	name := fmt.Sprintf("%s %s", kind.Kind, text(valueAt(node, "metadata", "name")))
 	if !d.isWhole(ctx, node, name, o) {
@@ -126,6 +126,13 @@ func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, hav
 		for i, element := range node.Content {
 			d.reportLost(o, element.Line, element, at.with(fmt.Sprint(i)), list[i], backList[i])
 		}
+	default:
+		d.lost(o, line, at, have, back)
+	}
+}
+
+func (d *document) lost(o *object, line int, at path, have, back any) {
+	switch {
 	case !isEmpty(back):
 		d.problem(line, "%s: v1beta2 does not allow %s, and would have %s; change it", at, abridged(have), abridged(back))
 	case strings.HasPrefix(at[len(at)-1], "$"):
@@ -200,27 +207,36 @@ func (o *object) findMoves(at path, value any) path {
 	}
 	var to path
 	if table, ok := value.(map[string]any); ok && len(table) > 0 {
-		single := true
-		for _, name := range slices.Sorted(maps.Keys(table)) {
-			if inner := o.findMoves(at.with(name), table[name]); inner != nil {
-				parent := inner[:len(inner)-1]
-				single = single && (to == nil || slices.Equal(to, parent))
-				to = parent
-			}
-		}
-		if !single || to == nil || len(to) <= len(at) && slices.Equal(to, at[:len(to)]) {
-			return nil
-		}
-	} else if to = o.probe(at, value); to == nil {
-		return nil
+		to = o.findParent(at, table)
+	} else {
+		to = o.probe(at, value)
 	}
-	if o.moves == nil {
-		o.moves = map[string]path{}
+	if to == nil {
+		return nil
 	}
 	if _, taken := o.moves[to.String()]; !taken {
 		o.moves[to.String()] = at
 	}
 	return to
+}
+
+// findParent finds out in which mapping of want all fields of a mapping are.
+func (o *object) findParent(at path, table map[string]any) path {
+	var parent path
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		to := o.findMoves(at.with(name), table[name])
+		switch {
+		case to == nil:
+		case parent == nil:
+			parent = to[:len(to)-1]
+		case !slices.Equal(parent, to[:len(to)-1]):
+			parent = path{}
+		}
+	}
+	if len(parent) <= len(at) && slices.Equal(parent, at[:len(parent)]) {
+		return nil // In several, or where the mapping itself was.
+	}
+	return parent
 }
 
 // probe changes one value of source, and returns what that changes in want.

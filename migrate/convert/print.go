@@ -24,12 +24,12 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 	if trimmed := strings.TrimSpace(original); json.Valid([]byte(trimmed)) {
 		return renderJSON(original, want)
 	}
-	var before yaml.Node
-	if err := yaml.Unmarshal([]byte(original), &before); err != nil {
+	_, before, err := parse(original)
+	if err != nil {
 		return "", err
 	}
-	comments := commentsOf(&before)
-	base, err := encode(original, &before)
+	comments := commentsOf(before)
+	base, err := encode(original, before)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 		return "", err
 	}
 	for _, candidate := range []string{merge(original, base, changed), changed} {
-		if got, err := decode(candidate); err != nil || !reflect.DeepEqual(got, want) {
+		if got, _, err := parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
 			continue
 		}
 		if !slices.ContainsFunc(comments, func(comment string) bool { return !strings.Contains(candidate, comment) }) {
@@ -64,13 +64,15 @@ func encode(original string, file *yaml.Node) (string, error) {
 // While it prints, characters of the private use area stand for them.
 type hidden map[string]string
 
+const firstPrivate = '\ue000'
+
 var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
 
 func (h hidden) hide(node *yaml.Node) {
 	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
 		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
 			if h[text] == "" {
-				h[text] = string('\ue000' + rune(len(h)))
+				h[text] = string(firstPrivate + rune(len(h))) //nolint:gosec // There are few.
 			}
 			return h[text]
 		})
@@ -144,7 +146,9 @@ func merge(original, base, changed string) string {
 	return out.String()
 }
 
-func lines(text string) []string { return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n")) }
+func lines(text string) []string {
+	return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n"))
+}
 
 // matches are the lines of one text that are in the other, by their indices.
 func matches(one, other []string) map[int]int {

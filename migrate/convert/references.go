@@ -24,7 +24,9 @@ func (d *document) isLegacy(apiVersion, kind string) bool {
 }
 
 // spelled is a kind as v1beta2 spells it: CAPT v0.3 wrote CaptControlPlaneTemplate.
-func spelled(kind string) string { return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1) }
+func spelled(kind string) string {
+	return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1)
+}
 
 // today is an apiVersion in v1beta2.
 func today(apiVersion string) string {

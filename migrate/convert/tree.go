@@ -62,10 +62,9 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 		t.use(original)
 		return original, nil
 	}
-	changed := &yaml.Node{}
 	switch want := want.(type) {
 	case map[string]any:
-		changed.Kind, changed.Tag = yaml.MappingNode, yaml.NodeTagMap
+		changed := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
 		return changed, t.members(changed, at, want, original)
 	case []any:
 		list, _ := have.([]any)
@@ -74,6 +73,12 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 			return t.list(want, original, list)
 		}
 	}
+	return encoded(want, original)
+}
+
+// encoded is a new node, with the comments and the style of a scalar that was there.
+func encoded(want any, original *yaml.Node) (*yaml.Node, error) {
+	changed := &yaml.Node{}
 	if err := changed.Encode(want); err != nil {
 		return nil, err
 	}

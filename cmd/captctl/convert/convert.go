@@ -189,7 +189,7 @@ func (o *Options) read(file string) ([]byte, error) {
 func (o *Options) put(file string, result *convert.Result) error {
 	switch {
 	case o.write && result.Changed():
-		return os.WriteFile(file, result.New, 0) //nolint:gosec // The file exists.
+		return os.WriteFile(file, result.New, 0)
 	case o.write:
 		return nil
 	case o.asDiff:
