@@ -93,7 +93,7 @@ func New(environment *cli.Environment) *cobra.Command {
 	return command
 }
 
-// Complete connects to the cluster if it is to be read.
+// Complete decides what is printed.
 func (o *Options) Complete([]string) (err error) {
 	if o.converter, err = convert.New(); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (o *Options) summary(files, changed, failed int) error {
 	case o.write:
 		fmt.Fprintf(o.ErrOut, "%d of %d files converted\n", changed, files)
 	case o.asDiff:
-		fmt.Fprintf(o.ErrOut, "%d of %d files would be converted; --write does it\n", changed, files)
+		fmt.Fprintf(o.ErrOut, "%d of %d files would be converted with --write\n", changed, files)
 	}
 	switch {
 	case failed > 0:
