@@ -36,7 +36,7 @@ func TestBeforeAdoptionNothingIsBuilt(t *testing.T) {
 			if object.GetDeletionTimestamp() != nil {
 				awaited = infrav1.DeletingCondition
 			}
-			_, _, conditions := splitStatus(t, object)
+			_, conditions := splitStatus(t, object)
 			if object.GetKind() != "WorkspaceTemplate" && conditions[awaited]["status"] != "True" {
 				return name + " does not report " + awaited
 			}
