@@ -17,12 +17,13 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 // legacyControlPlane is as CAPT v0.3 left it.
 func legacyControlPlane() *controlplanev1.CAPTControlPlane {
-	controlPlane := builder.CAPTControlPlane("demo")
+	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks"))
 	controlPlane.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.NewTime(builder.Created)}}
 	return controlPlane
 }
@@ -36,7 +37,11 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 	captCluster := adopted()
 	owned(captCluster)
 	builder.WithExistingVPC("vpc-1")(captCluster)
-	w := newWorld(t, cluster, captCluster, legacyControlPlane())
+	apply := builder.WorkspaceTemplateApply("demo-eks", builder.OwnedBy(legacyControlPlane()), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Spec.TemplateRef = legacyControlPlane().Spec.WorkspaceTemplateRef
+		}))
+	w := newWorld(t, cluster, captCluster, legacyControlPlane(), apply)
 
 	require.NoError(t, w.reconcile())
 	got := w.get()
@@ -46,22 +51,22 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 	assert.Zero(t, got.Status.ObservedGeneration)
 	assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(got)}}, w.adoptedInNamespace(context.Background(), legacyControlPlane()))
 
-	controlPlane := legacyControlPlane()
-	controlPlane.Status.ObservedGeneration, controlPlane.ResourceVersion = 1, ""
-	require.NoError(t, w.Client.Delete(context.Background(), legacyControlPlane()))
-	require.NoError(t, w.Client.Create(context.Background(), controlPlane))
+	live := w.apply("demo-eks")
+	live.Spec.WorkspaceName = "demo-eks"
+	require.NoError(t, w.Client.Update(context.Background(), live))
 	require.NoError(t, w.reconcile())
 	got = w.get()
 	assert.Equal(t, "True Ready", builder.Story(got.Status.Conditions)["Ready"])
 	assert.Equal(t, "False AdoptionNotRequired", builder.Story(got.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, got.Finalizers)
 	assert.Equal(t, int64(1), got.Status.ObservedGeneration)
-	assert.Empty(t, w.adoptedInNamespace(context.Background(), controlPlane))
+	assert.Empty(t, w.adoptedInNamespace(context.Background(), legacyControlPlane()))
 }
 
 func TestOnlyTheAdoptionOfAControlPlaneWakesItsCAPTCluster(t *testing.T) {
 	legacy, adopted := legacyControlPlane(), legacyControlPlane()
-	adopted.Status.ObservedGeneration = 1
+	engine.Set(legacy, engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, ""))
+	engine.Set(adopted, engine.False(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionNotRequiredReason, ""))
 	p := onAdoption()
 	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: adopted}))
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: legacy}))

@@ -81,10 +81,14 @@ func (r *Reconciler) observePartner(ctx context.Context, captCluster *infrav1.CA
 	if err != nil {
 		return fmt.Errorf("reading CAPTControlPlane %s: %w", key.Name, err)
 	}
-	if controlPlane != nil && adoption.LegacyStatus(controlPlane.Status.ObservedGeneration, controlPlane.Status.Conditions) {
+	if controlPlane == nil {
+		return nil
+	}
+	of, err := owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.OfControlPlane(controlPlane, f.Cluster.Name))
+	if of.AwaitsAdoption {
 		f.Apply.Partner, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
 	}
-	return nil
+	return err
 }
 
 // observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.

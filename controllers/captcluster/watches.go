@@ -31,7 +31,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -100,15 +99,14 @@ func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Objec
 	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
 }
 
-// onAdoption lets a control plane through when it is no longer as CAPT v0.3 left it.
+// onAdoption lets a control plane through when it was adopted, or is gone.
 func onAdoption() predicate.Funcs {
-	legacy := func(object client.Object) bool {
-		status := object.(*controlplanev1.CAPTControlPlane).Status
-		return adoption.LegacyStatus(status.ObservedGeneration, status.Conditions)
+	awaits := func(object client.Object) bool {
+		return conditions.IsTrue(object.(*controlplanev1.CAPTControlPlane), controlplanev1.AdoptionRequiredCondition)
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return legacy(e.ObjectOld) && !legacy(e.ObjectNew) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return awaits(e.ObjectOld) && !awaits(e.ObjectNew) },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

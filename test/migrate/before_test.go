@@ -35,9 +35,9 @@ import (
 
 // legacyKinds are the kinds of CAPT v0.3 that the manager reconciles, with the conditions that it may add before the adoption.
 var legacyKinds = map[string][]string{
-	"CAPTCluster":            {infrav1.AdoptionRequiredCondition, infrav1.ReadyCondition},
-	"CAPTControlPlane":       {infrav1.AdoptionRequiredCondition},
-	"WorkspaceTemplateApply": {infrav1.AdoptionRequiredCondition},
+	"CAPTCluster":            {infrav1.AdoptionRequiredCondition, clusterv1.PausedCondition, infrav1.ReadyCondition},
+	"CAPTControlPlane":       {infrav1.AdoptionRequiredCondition, clusterv1.PausedCondition},
+	"WorkspaceTemplateApply": {infrav1.AdoptionRequiredCondition, clusterv1.PausedCondition},
 	"WorkspaceTemplate":      {infrav1.ValidCondition, infrav1.InUseCondition, infrav1.DeletingCondition},
 }
 
