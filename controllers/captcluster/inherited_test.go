@@ -100,7 +100,10 @@ func TestWithoutAStatusNothingIsKept(t *testing.T) {
 		status(captCluster, facts)
 		assert.Equal(t, "False AdoptionRequired", builder.Story(captCluster.Status.Conditions)["Ready"])
 	}
-	facts.Apply.Unadopted = "another"
+	facts.Cluster = nil
+	status(captCluster, facts)
+	assert.Equal(t, "False WaitingForOwner", builder.Story(captCluster.Status.Conditions)["Ready"])
+	facts.Cluster, facts.Apply.Unadopted = builder.Cluster("demo"), "another"
 	status(captCluster, facts)
 	assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Ready").Message, "another")
 }

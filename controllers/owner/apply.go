@@ -141,7 +141,7 @@ func referred(ctx context.Context, reader client.Reader, object client.Object, r
 		return facts, nil
 	}
 	facts := taken(object, want, apply)
-	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Claimed != "" && (want.Legacy || adoption.Unadopted(apply) != "")
+	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Claimed != "" && want.Legacy
 	return facts, nil
 }
 

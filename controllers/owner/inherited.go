@@ -4,8 +4,7 @@
 package owner
 
 import (
-	"slices"
-
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -16,7 +15,7 @@ import (
 // observations of the owner itself: observed is its status.observedGeneration, known are its conditions.
 //
 // Before adoption, nothing about the cloud resources has changed: the owner is as ready as CAPT v0.3 left it. An owner without
-// a status has nothing to keep. One that is being rolled back to v0.3 keeps the status of this version.
+// a status has nothing to keep. One that was adopted, and rolled back since, stays Ready.
 //
 // After adoption, the owner is reconciled before the controller of WorkspaceTemplateApplies has observed what belongs to it. An
 // adoption causes no Terraform run, so "Provisioning" would be wrong, and every adopted cluster would be Degraded for a
@@ -24,16 +23,11 @@ import (
 // another owner refuses is reported at once.
 func (f *Facts) KeepsStatus(observed int64, known []metav1.Condition, paused, manager string) bool {
 	if f.AwaitsAdoption {
-		return len(known) > 0 && !slices.ContainsFunc(known, reportsAdoption)
+		return adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.ReadyCondition)
 	}
 	if !adoption.LegacyStatus(observed, known) || f.Apply == nil || !f.Apply.DeletionTimestamp.IsZero() || f.Refused != nil {
 		return false
 	}
 	unseen := f.Apply.Status.ObservedGeneration != f.Apply.Generation
 	return unseen || paused != "" && f.Differs(manager) // A paused owner does not write what it wants.
-}
-
-// reportsAdoption recognizes the Ready condition of an owner that had no status when it was first reconciled.
-func reportsAdoption(c metav1.Condition) bool {
-	return c.Type == infrav1.ReadyCondition && c.Reason == infrav1.AdoptionRequiredReason
 }

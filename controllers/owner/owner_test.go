@@ -405,7 +405,7 @@ func TestWhatAwaitsAdoption(t *testing.T) {
 		"it refers to one of v0.3":                             {made(legacy), refer("demo-vpc"), false, "", true, true},
 		"it refers to an adopted one":                          {made(legacy, builder.WithWorkspaceName("demo-vpc")), refer("demo-vpc"), true, "", false, false},
 		"it refers to a new one":                               {made(), refer("demo-vpc"), false, "", false, false},
-		"it refers to another's of v0.3":                       {made(legacy, others), refer("demo-vpc"), false, "", true, false},
+		"it refers to another's of v0.3":                       {made(legacy, others), refer("demo-vpc"), false, "", false, false},
 		"v0.3 left it, and it refers to another's":             {made(others), refer("demo-vpc"), true, "", true, false},
 		"it refers to another's":                               {made(others), refer("demo-vpc"), false, "", false, false},
 		"one of v0.3 may be its own":                           {made(legacy), nil, false, "", true, true},
