@@ -40,6 +40,8 @@ type Expectation struct {
 	Variables map[string]string
 	// Built is the field that tells that the owner's cloud resources were made once; empty when none does.
 	Built string
+	// Legacy is true when the status of the owner is the one that CAPT v0.3 left.
+	Legacy bool
 	// profile is the Fargate profile that it is about; empty when it is a VPC, or the control plane itself.
 	profile string
 	// byScheme is true when no reference says which one it is, but the naming scheme.

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -187,4 +188,23 @@ func TestAConflictSaysWhatToDo(t *testing.T) {
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
 	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply by-hand is not what this object would make: it has another cluster_name. If another one is meant, correct the reference, by making this object anew where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
+}
+
+// v0.3 wrote neither status.observedGeneration nor that of a condition of an owner.
+func TestTheStatusOfV03IsRecognized(t *testing.T) {
+	legacy, own := metav1.Condition{Type: "VPCReady"}, metav1.Condition{Type: "AdoptionRequired", ObservedGeneration: 1}
+	for name, row := range map[string]struct {
+		observed   int64
+		conditions []metav1.Condition
+		want       bool
+	}{
+		"new":                              {0, nil, false},
+		"as v0.3 left it":                  {0, []metav1.Condition{legacy}, true},
+		"with a condition of this version": {0, []metav1.Condition{legacy, own}, true},
+		"of this version":                  {1, []metav1.Condition{own}, false},
+		"observed by this version":         {1, []metav1.Condition{legacy, own}, false},
+		"new, and a request was refused":   {0, []metav1.Condition{own}, false},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, adoption.LegacyStatus(row.observed, row.conditions)) })
+	}
 }

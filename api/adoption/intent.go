@@ -44,6 +44,7 @@ type Intent struct {
 func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
+		Legacy:     LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions),
 		Variables:  map[string]string{naming.ClusterVariable: cluster},
 	}
 	if template := captCluster.Spec.VPC.Template; template != nil {
@@ -82,6 +83,7 @@ func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster strin
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
 		Template:   controlPlane.Spec.WorkspaceTemplateRef,
+		Legacy:     LegacyStatus(controlPlane.Status.ObservedGeneration, controlPlane.Status.Conditions),
 		Variables:  map[string]string{naming.ClusterVariable: cluster},
 	}
 	if known := controlPlane.Status.WorkspaceTemplateApply; known != nil {

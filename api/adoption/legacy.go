@@ -43,6 +43,12 @@ func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
 	return naming.LegacyWorkspace(apply.Name)
 }
 
+// LegacyStatus reports whether CAPT v0.3 left the status of an owner. Every status of this version has an observedGeneration, and
+// each of its conditions has one.
+func LegacyStatus(observedGeneration int64, conditions []metav1.Condition) bool {
+	return observedGeneration == 0 && slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.ObservedGeneration == 0 })
+}
+
 // Ownerless tells whether a WorkspaceTemplateApply is one of the older CAPT's that nobody has adopted and no controller owns.
 func Ownerless(apply *infrav1.WorkspaceTemplateApply) bool {
 	return Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil

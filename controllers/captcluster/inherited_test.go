@@ -20,10 +20,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -31,8 +34,78 @@ import (
 func adopted() *infrav1.CAPTCluster {
 	captCluster := builder.CAPTCluster("demo")
 	captCluster.Status.VPC.ID, captCluster.Status.Initialization.Provisioned = "vpc-1", ptr.To(true)
-	engine.Set(captCluster, engine.True(infrav1.VPCReadyCondition, "VPCCreated", ""))
+	captCluster.Status.Conditions = []metav1.Condition{legacyVPC(metav1.ConditionTrue, "VPCCreated")}
 	return captCluster
+}
+
+// legacyVPC is the condition of CAPT v0.3, which has no observedGeneration.
+func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
+	return metav1.Condition{Type: infrav1.VPCReadyCondition, Status: status, Reason: reason, Message: "as v0.3 said", LastTransitionTime: metav1.NewTime(builder.Created)}
+}
+
+// What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but
+// for Ready, which v0.3 wrote as a field.
+func TestBeforeAdoptionTheStatusStays(t *testing.T) {
+	unadopted := owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}
+	with := func(apply owner.Facts) *Facts { return &Facts{Cluster: builder.Cluster("demo"), Apply: apply} }
+	notReady := adopted()
+	notReady.Status.Initialization.Provisioned = ptr.To(false)
+	notReady.Status.Conditions = []metav1.Condition{legacyVPC(metav1.ConditionFalse, "VPCCreating")}
+	existing := adopted()
+	builder.WithExistingVPC("vpc-1")(existing)
+	rolledBack := adopted()
+	rolledBack.Status.ObservedGeneration = 1
+	status(rolledBack, made(map[string]string{"vpc_id": "vpc-1"}))
+	ready := map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired"}
+	for name, row := range map[string]struct {
+		captCluster *infrav1.CAPTCluster
+		facts       *Facts
+		want        map[string]string
+		message     string
+	}{
+		"what it refers to is not adopted": {adopted(), with(unadopted), ready, "captctl migrate"},
+		"several may be its own":           {adopted(), with(owner.Facts{Candidates: []adoption.Candidate{{Name: "a"}, {Name: "b"}}, AwaitsAdoption: true}), ready, "nothing is created"},
+		"nothing may be its own":           {adopted(), with(owner.Facts{Lost: "status.vpc.id", AwaitsAdoption: true}), ready, "status.vpc.id"},
+		"what it refers to is another's":   {adopted(), with(owner.Facts{Claimed: "it is b's", AwaitsAdoption: true}), ready, "it is b's"},
+		"what it refers to does not exist": {adopted(), with(owner.Facts{Missing: "demo-vpc", AwaitsAdoption: true}), ready, "does not exist"},
+		"there is no Cluster":              {adopted(), &Facts{Apply: unadopted}, ready, ""},
+		"it is paused": {adopted(), &Facts{Cluster: builder.Cluster("demo"), Paused: "annotation", Apply: unadopted}, map[string]string{
+			"VPCReady": "True VPCCreated", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired", "Paused": "True Paused"}, ""},
+		"it was not ready": {notReady, with(unadopted), map[string]string{
+			"VPCReady": "False VPCCreating", "Ready": "False VPCCreating", "AdoptionRequired": "True AdoptionRequired"}, ""},
+		"its VPC is not CAPT's": {existing, with(owner.Facts{Partner: "CAPTControlPlane demo", AwaitsAdoption: true}), ready, "CAPTControlPlane demo of the same Cluster"},
+		"it was rolled back": {rolledBack, with(unadopted), map[string]string{
+			"VPCReady": "True VPCReady", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired", "Paused": "False NotPaused", "Deleting": "False NotDeleting"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := row.captCluster.DeepCopy()
+			status(row.captCluster, row.facts)
+			assert.Equal(t, row.want, builder.Story(row.captCluster.Status.Conditions))
+			assert.Contains(t, meta.FindStatusCondition(row.captCluster.Status.Conditions, "AdoptionRequired").Message, row.message)
+			assert.Equal(t, Observe, decide(row.captCluster, row.facts))
+			once := row.captCluster.DeepCopy()
+			status(row.captCluster, row.facts)
+			assert.Equal(t, once, row.captCluster, "at rest nothing is written")
+			before.Status.Conditions, once.Status.Conditions = nil, nil
+			assert.Equal(t, before, once)
+		})
+	}
+}
+
+// A CAPTCluster that has no status has none to lose, and says why it is not built.
+func TestWithoutAStatusNothingIsKept(t *testing.T) {
+	captCluster := builder.CAPTCluster("demo")
+	facts := &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
+	for range 2 {
+		status(captCluster, facts)
+		assert.Equal(t, "False AdoptionRequired", builder.Story(captCluster.Status.Conditions)["Ready"])
+	}
+	facts.Cluster = nil
+	status(captCluster, facts)
+	assert.Equal(t, "False WaitingForOwner", builder.Story(captCluster.Status.Conditions)["Ready"])
+	facts.Cluster, facts.Apply.Unadopted = builder.Cluster("demo"), "another"
+	status(captCluster, facts)
+	assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Ready").Message, "another")
 }
 
 func TestTheVPCOfAnAdoptedCAPTClusterIsThereUntilSomebodyKnowsBetter(t *testing.T) {

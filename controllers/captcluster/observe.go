@@ -59,12 +59,36 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
+	observe := r.observePartner
 	if captCluster.Spec.VPC.Template != nil {
-		if err := r.observeApply(ctx, captCluster, f); err != nil {
-			return nil, err
-		}
+		observe = r.observeApply
+	}
+	if err := observe(ctx, captCluster, f); err != nil {
+		return nil, err
 	}
 	return f, f.Apply.ObserveDeletion(ctx, r.Client, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
+}
+
+// observePartner finds out what a CAPTCluster with an existing VPC is adopted with: it has no WorkspaceTemplateApply, so that the
+// control plane of the Cluster tells whether the cluster was adopted.
+func (r *Reconciler) observePartner(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
+	if f.Cluster == nil || f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" || !captCluster.DeletionTimestamp.IsZero() ||
+		!adoption.LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: captCluster.Namespace, Name: f.Cluster.Spec.ControlPlaneRef.Name}
+	controlPlane, err := engine.Get(ctx, r.Client, key, &controlplanev1.CAPTControlPlane{})
+	if err != nil {
+		return fmt.Errorf("reading CAPTControlPlane %s: %w", key.Name, err)
+	}
+	if controlPlane == nil {
+		return nil
+	}
+	of, err := owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.OfControlPlane(controlPlane, f.Cluster.Name))
+	if of.AwaitsAdoption {
+		f.Apply.Partner, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
+	}
+	return err
 }
 
 // observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -35,9 +36,10 @@ import (
 
 // status computes the status from the facts.
 func status(captCluster *infrav1.CAPTCluster, f *Facts) {
-	s := &captCluster.Status
-	if captCluster.DeletionTimestamp.IsZero() && f.Apply.Inherited(s.ObservedGeneration, s.Conditions, f.Paused, naming.CAPTClusterFieldManager) {
-		owner.KeepInherited(captCluster, f.Paused)
+	s, adoption := &captCluster.Status, f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition)
+	if captCluster.DeletionTimestamp.IsZero() && f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, naming.CAPTClusterFieldManager) {
+		engine.KeepStatus(captCluster, f.Paused, adoption)
+		reportLegacyReadiness(captCluster, f)
 		return
 	}
 	s.ObservedGeneration = captCluster.Generation
@@ -64,11 +66,26 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 	engine.Set(captCluster,
 		engine.PausedCondition(f.Paused),
 		vpc,
-		f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition),
+		adoption,
 		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 		ready(vpc),
 	)
 	owner.Report(captCluster, &f.Template)
+}
+
+// reportLegacyReadiness says in the condition Ready what CAPT v0.3 said in status.ready alone: kubectl get and Cluster API read the
+// condition.
+func reportLegacyReadiness(captCluster *infrav1.CAPTCluster, f *Facts) {
+	vpc := conditions.Get(captCluster, infrav1.VPCReadyCondition)
+	if !f.Apply.AwaitsAdoption || vpc == nil || conditions.Has(captCluster, infrav1.ReadyCondition) {
+		return
+	}
+	ready := engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
+	if ptr.Deref(captCluster.Status.Initialization.Provisioned, false) {
+		ready = engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	}
+	ready.Since = vpc.LastTransitionTime.Time
+	engine.Set(captCluster, ready)
 }
 
 func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {

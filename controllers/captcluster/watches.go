@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -61,6 +62,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitions(scheme, log), owner.EndpointChanged()))).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.deletedInNamespace),
 			builder.WithPredicates(owner.Deleted())).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.adoptedInNamespace),
+			builder.WithPredicates(onAdoption())).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
 }
@@ -94,6 +97,25 @@ func (r *Reconciler) referringTo(ctx context.Context, apply client.Object) []ctr
 // deletedInNamespace reconciles the CAPTClusters that are being deleted, and may wait for a control plane to be gone.
 func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
+}
+
+// onAdoption lets a control plane through when it was adopted, or is gone.
+func onAdoption() predicate.Funcs {
+	awaits := func(object client.Object) bool {
+		return conditions.IsTrue(object.(*controlplanev1.CAPTControlPlane), controlplanev1.AdoptionRequiredCondition)
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return awaits(e.ObjectOld) && !awaits(e.ObjectNew) },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// adoptedInNamespace reconciles the CAPTClusters that are adopted with a control plane.
+func (r *Reconciler) adoptedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool {
+		return c.Spec.VPC.Template == nil && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
+	}, client.InNamespace(object.GetNamespace()))
 }
 
 // heldInNamespace reconciles the CAPTClusters whose deletion waits for another deletion policy.

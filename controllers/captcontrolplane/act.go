@@ -47,7 +47,8 @@ func (r *Reconciler) act(ctx context.Context, controlPlane *controlplanev1.CAPTC
 
 func (r *Reconciler) actOnProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	metrics.FargateProfiles.Observe(client.ObjectKeyFromObject(controlPlane), f.Fargate.Measured(), f.Now)
-	if f.Apply.RetainConflict != "" { // The profiles go first, and are as gone as what is not to be deleted.
+	// The profiles go first, and are as gone as what is not to be deleted.
+	if f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	return f.Fargate.Act(ctx, r.Client, controlPlane)

@@ -25,9 +25,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -48,6 +50,71 @@ func adopted(t *testing.T) *scene {
 	engine.Set(s.controlPlane, engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, ""))
 	s.controlPlane.Status.Conditions[0].ObservedGeneration = 0
 	return s
+}
+
+// What CAPT v0.3 reported is what is so until the adoption: Ready, the failure for good of one that could not be connected to, and
+// one that was never created.
+func TestBeforeAdoptionTheStatusStays(t *testing.T) {
+	legacy := func(change func(s *controlplanev1.CAPTControlPlaneStatus), conditions ...metav1.Condition) func(t *testing.T) *scene {
+		return func(t *testing.T) *scene {
+			t.Helper()
+			s := adopted(t)
+			for i := range conditions {
+				conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
+			}
+			s.controlPlane.Status.Conditions = conditions
+			change(&s.controlPlane.Status)
+			return s
+		}
+	}
+	lost := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "EndpointUpdateFailed", Message: "the object has been modified"}
+	for name, scene := range map[string]func(t *testing.T) *scene{
+		"ready": adopted,
+		"failed": legacy(func(s *controlplanev1.CAPTControlPlaneStatus) {
+			s.Phase, s.Initialization.ControlPlaneInitialized = controlplanev1.PhaseFailed, ptr.To(false)
+		}, lost, metav1.Condition{Type: "Failed", Status: metav1.ConditionTrue, Reason: lost.Reason, Message: lost.Message}),
+		"never created": legacy(func(s *controlplanev1.CAPTControlPlaneStatus) {
+			s.Phase, s.Initialization.ControlPlaneInitialized = controlplanev1.PhaseCreating, ptr.To(false)
+		}, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Creating", Message: "Control plane is being created"}),
+		"rolled back": onceReady,
+	} {
+		for why, apply := range map[string]owner.Facts{
+			"what it refers to is not adopted": {Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true},
+			"several may be its own":           {Candidates: []adoption.Candidate{{Name: "a"}, {Name: "b"}}, AwaitsAdoption: true},
+			"nothing may be its own":           {Lost: "spec.controlPlaneEndpoint", AwaitsAdoption: true},
+			"what it refers to is another's":   {Claimed: "it is b's", AwaitsAdoption: true},
+			"what it refers to does not exist": {Missing: applyName, AwaitsAdoption: true},
+		} {
+			t.Run(name+", "+why, func(t *testing.T) {
+				s := scene(t).with(func(f *Facts) { f.Apply = apply })
+				before := s.controlPlane.DeepCopy()
+				want := builder.Story(before.Status.Conditions)
+				want["AdoptionRequired"] = "True AdoptionRequired"
+				s.status()
+				assert.Equal(t, want, builder.Story(s.controlPlane.Status.Conditions))
+				assert.Equal(t, Observe, decide(s.controlPlane, s.Facts))
+				once := s.controlPlane.DeepCopy()
+				s.status()
+				assert.Equal(t, once, s.controlPlane, "at rest nothing is written")
+				before.Status.Conditions, once.Status.Conditions = nil, nil
+				assert.Equal(t, before, once)
+			})
+		}
+	}
+}
+
+// v0.3 used the finalizer for Fargate profiles as well.
+func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
+	objects := prepared()
+	builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)(objects[2])
+	builder.WithApplyRef(applyName)(objects[2])
+	apply := builder.WorkspaceTemplateApply(applyName, asTheOlderLeftIt(), builder.OwnedBy(objects[2]), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "eks" }))
+	w := newWorld(t, append(objects, apply)...)
+	require.NoError(t, w.reconcile())
+	assert.Equal(t, []string{"status"}, w.writes)
+	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
+	assert.Contains(t, w.get().Finalizers, controlplanev1.FargateProfileFinalizer)
 }
 
 func TestAnAdoptedControlPlaneStaysReadyUntilItsWorkspaceTemplateApplyWasSeen(t *testing.T) {

@@ -29,9 +29,9 @@ import (
 
 // status computes the status from the facts.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	s := &controlPlane.Status
-	if controlPlane.DeletionTimestamp.IsZero() && f.Apply.Inherited(s.ObservedGeneration, s.Conditions, f.Paused, manager) {
-		owner.KeepInherited(controlPlane, f.Paused)
+	s, adoption := &controlPlane.Status, f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition)
+	if controlPlane.DeletionTimestamp.IsZero() && f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, manager) {
+		engine.KeepStatus(controlPlane, f.Paused, adoption)
 		return
 	}
 	s.ObservedGeneration = controlPlane.Generation
@@ -63,7 +63,7 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	engine.Set(controlPlane,
 		engine.PausedCondition(f.Paused),
 		c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
-		f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition),
+		adoption,
 		initialized(s),
 		available(s, f, c),
 		ready(s.State, c),

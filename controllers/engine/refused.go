@@ -52,7 +52,8 @@ func passing(err error) bool {
 }
 
 // reportRefusal makes a refused write visible: in the condition Deleting of an object that is being deleted, otherwise in the
-// condition that sums the object up. A condition that has the answer of the API server already has the better words.
+// condition that sums the object up, or in AdoptionRequired of an object that awaits adoption. A condition that has the answer of
+// the API server already has the better words.
 func reportRefusal(obj Object, summary string, actErr error) {
 	answer, err := firstRefusal(actErr)
 	if err == nil {
@@ -73,6 +74,8 @@ func reportRefusal(obj Object, summary string, actErr error) {
 	}
 	switch {
 	case slices.ContainsFunc(obj.GetConditions(), reported):
+	case keepsStatus(obj, summary):
+		Set(obj, Unknown(infrav1.AdoptionRequiredCondition, infrav1.WriteRefusedReason, message))
 	case summary == infrav1.ReadyCondition:
 		Set(obj, False(summary, infrav1.WriteRefusedReason, message))
 	default:

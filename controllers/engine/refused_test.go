@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,6 +75,40 @@ func TestARefusedWriteIsReported(t *testing.T) {
 			assert.Equal(t, 1, s.writes, "and none when it is refused once more")
 		})
 	}
+}
+
+// Before adoption nothing would restore the readiness that CAPT v0.3 left.
+func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
+	legacy := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: metav1.NewTime(builder.Created)}
+	for name, known := range map[string][]metav1.Condition{
+		"first look":  {legacy},
+		"later":       {legacy, {Type: "AdoptionRequired", Status: metav1.ConditionTrue, Reason: "AdoptionRequired", ObservedGeneration: 1}},
+		"rolled back": {{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}, {Type: "AdoptionRequired", Status: metav1.ConditionTrue, Reason: "AdoptionRequired"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply := builder.WorkspaceTemplateApply("demo")
+			apply.Status.Conditions = slices.Clone(known)
+			reportRefusal(apply, "Ready", forbidden("policy says no"))
+			assert.Equal(t, known[0], *conditions.Get(apply, "Ready"))
+			required := conditions.Get(apply, "AdoptionRequired")
+			assert.Equal(t, metav1.ConditionUnknown, required.Status)
+			assert.Contains(t, required.Message, "policy says no")
+		})
+	}
+	adopted := builder.WorkspaceTemplateApply("demo")
+	adopted.Status.Conditions = []metav1.Condition{legacy, {Type: "AdoptionRequired", Status: metav1.ConditionFalse, Reason: "AdoptionNotRequired"}}
+	reportRefusal(adopted, "Ready", forbidden("policy says no"))
+	assert.Equal(t, infrav1.WriteRefusedReason, conditions.GetReason(adopted, "Ready"))
+}
+
+func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
+	apply := builder.WorkspaceTemplateApply("demo")
+	reportRefusal(apply, "Ready", forbidden("policy says no")) // It has no status, and looks like a new object.
+	KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
+	assert.Equal(t, map[string]string{"AdoptionRequired": "True AdoptionRequired"}, builder.Story(apply.Status.Conditions))
+	KeepStatus(apply, "annotation", False("AdoptionRequired", "AdoptionNotRequired", ""))
+	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
+	assert.Equal(t, map[string]string{"AdoptionRequired": "False AdoptionNotRequired", "Paused": "False NotPaused"}, builder.Story(apply.Status.Conditions))
 }
 
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {

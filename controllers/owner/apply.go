@@ -22,6 +22,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,6 +56,14 @@ type Facts struct {
 	// Lost is the field that tells that something was built, when the owner refers to no WorkspaceTemplateApply and there is no
 	// candidate either: what is made now would be built a second time.
 	Lost string
+	// Missing is the WorkspaceTemplateApply that the owner refers to and that CAPT v0.3 recorded, when it does not exist: what is
+	// created now would be built a second time.
+	Missing string
+	// Partner is the object that the owner is adopted with, when it has no WorkspaceTemplateApply of its own; empty when that
+	// was adopted.
+	Partner string
+	// AwaitsAdoption is true while the owner, or what it refers to, is as CAPT v0.3 left it.
+	AwaitsAdoption bool
 	// Owned are those of the candidates that the owner owns, so that they would be deleted with it.
 	Owned []string
 	// Unadopted is the Workspace that the older CAPT made for the one candidate that the owner does refer to; empty when there
@@ -83,6 +92,7 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 		if len(candidates) == 0 {
 			facts.Lost = want.Built
 		}
+		facts.AwaitsAdoption = facts.Undecided() && (want.Legacy || facts.anyUnadopted(applies.Items))
 		return facts, nil
 	}
 	if !object.GetDeletionTimestamp().IsZero() {
@@ -91,13 +101,26 @@ func Observe(ctx context.Context, cached, uncached client.Reader, object client.
 	return referred(ctx, cached, object, ref, want)
 }
 
+// anyUnadopted reports whether one of the candidates was created by CAPT v0.3 and has not been adopted.
+func (f *Facts) anyUnadopted(applies []infrav1.WorkspaceTemplateApply) bool {
+	for i := range applies {
+		named := func(c adoption.Candidate) bool { return c.Name == applies[i].Name }
+		if adoption.Unadopted(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, named) {
+			return true
+		}
+	}
+	return false
+}
+
 // Undecided tells whether a person has to say which WorkspaceTemplateApply is the owner's. Nothing is made before that.
-func (f *Facts) Undecided() bool { return len(f.Candidates) > 0 || f.Lost != "" }
+func (f *Facts) Undecided() bool {
+	return len(f.Candidates) > 0 || f.Lost != "" || f.Missing != "" || f.Partner != ""
+}
 
 // Confirm looks past the cache for a WorkspaceTemplateApply that is referred to and seems to be missing: it could be somebody
 // else's, made a moment ago. Who waits for something else need not ask the API server each time.
 func (f *Facts) Confirm(ctx context.Context, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (err error) {
-	if ref != nil && f.Apply == nil && f.Claimed == "" && len(f.Candidates) == 0 {
+	if ref != nil && f.Apply == nil && f.Claimed == "" && !f.Undecided() {
 		*f, err = referred(ctx, uncached, object, ref, want)
 	}
 	return err
@@ -110,9 +133,16 @@ func referred(ctx context.Context, reader client.Reader, object client.Object, r
 		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
 	}
 	if apply == nil {
-		return Facts{}, nil
+		missing := want.Legacy && ref.Name == want.Recorded && object.GetDeletionTimestamp().IsZero()
+		facts := Facts{AwaitsAdoption: missing}
+		if missing { // A reference to another one says that it is to be created.
+			facts.Missing = ref.Name
+		}
+		return facts, nil
 	}
-	return taken(object, want, apply), nil
+	facts := taken(object, want, apply)
+	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Claimed != "" && want.Legacy
+	return facts, nil
 }
 
 // taken leaves what the owner must not have out of the facts: two owners would write the same Workspace, and one would

@@ -385,3 +385,56 @@ func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
 	apply.Spec.WorkspaceName = "demo-vpc"
 	assert.Equal(t, apply, taken(owner, want, apply).Apply, "it was adopted")
 }
+
+// What awaits adoption keeps its status, and nothing is created for it.
+func TestWhatAwaitsAdoption(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	others := builder.OwnedBy(builder.CAPTCluster("another"))
+	made := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
+		return builder.WorkspaceTemplateApply("demo-vpc", options...)
+	}
+	for name, row := range map[string]struct {
+		apply     *infrav1.WorkspaceTemplateApply
+		ref       *infrav1.WorkspaceTemplateApplyReference
+		legacy    bool
+		recorded  string
+		awaits    bool
+		undecided bool
+	}{
+		"it refers to one of v0.3":                             {made(legacy), refer("demo-vpc"), false, "", true, true},
+		"it refers to an adopted one":                          {made(legacy, builder.WithWorkspaceName("demo-vpc")), refer("demo-vpc"), true, "", false, false},
+		"it refers to a new one":                               {made(), refer("demo-vpc"), false, "", false, false},
+		"it refers to another's of v0.3":                       {made(legacy, others), refer("demo-vpc"), false, "", false, false},
+		"v0.3 left it, and it refers to another's":             {made(others), refer("demo-vpc"), true, "", true, false},
+		"it refers to another's":                               {made(others), refer("demo-vpc"), false, "", false, false},
+		"one of v0.3 may be its own":                           {made(legacy), nil, false, "", true, true},
+		"v0.3 left it, and one may be its own":                 {made(), nil, true, "", true, true},
+		"one may be its own":                                   {made(), nil, false, "", false, true},
+		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), nil, true, "", false, false},
+		"what v0.3 recorded is gone":                           {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "demo-vpc", true, true},
+		"what v0.3 recorded is gone, and it refers to a new":   {made(builder.WithNamespace("elsewhere")), refer("new-vpc"), true, "demo-vpc", false, false},
+		"v0.3 recorded nothing, and it refers to a new one":    {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "", false, false},
+		"what this version recorded is gone and created again": {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), false, "demo-vpc", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := expected
+			want.Legacy, want.Recorded = row.legacy, row.recorded
+			c := newClient(row.apply)
+			f, err := Observe(ctx, c, c, owner, row.ref, want)
+			require.NoError(t, err)
+			assert.Equal(t, row.awaits, f.AwaitsAdoption)
+			assert.Equal(t, row.undecided, f.Undecided())
+			status := f.AdoptionCondition("AdoptionRequired").Status
+			assert.Equal(t, row.awaits || row.undecided, status == metav1.ConditionTrue)
+			require.NoError(t, f.Confirm(ctx, c, owner, row.ref, want))
+			assert.Equal(t, row.awaits, f.AwaitsAdoption, "a look past the cache finds the same")
+		})
+	}
+	deleted := builder.CAPTCluster("demo", builder.Deleting())
+	want := expected
+	want.Legacy, want.Recorded = true, "demo-vpc"
+	f, err := Observe(ctx, newClient(), newClient(), deleted, refer("demo-vpc"), want)
+	require.NoError(t, err)
+	assert.False(t, f.Undecided(), "nothing holds up its deletion")
+}

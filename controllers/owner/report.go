@@ -108,11 +108,11 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
 			"%s says that it was built, but spec.workspaceTemplateApplyRef is empty, and no WorkspaceTemplateApply is known that could be its own. Set the reference to the one that has built it, or to a new name to have it built anew; nothing is created before that", f.Lost))
 	}
+	if message := f.unadoptedMessage(); message != "" {
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, message)
+	}
 	if len(f.Candidates) == 0 {
 		return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
-	}
-	if f.Unadopted != "" {
-		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadopted())
 	}
 	told := make([]string, len(f.Candidates))
 	for i, candidate := range f.Candidates {
@@ -121,6 +121,22 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 	return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
 		"spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object. Set the reference to the right one; nothing is created before that",
 		strings.Join(told, ", ")))
+}
+
+// unadoptedMessage says what of CAPT v0.3 has not been adopted, when that is known; empty otherwise.
+func (f *Facts) unadoptedMessage() string {
+	switch {
+	case f.Unadopted != "":
+		return f.unadopted()
+	case f.AwaitsAdoption && f.Claimed != "":
+		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Claimed
+	case f.Missing != "":
+		return fmt.Sprintf("WorkspaceTemplateApply %s of spec.workspaceTemplateApplyRef, which CAPT v0.3 recorded, does not exist: a new one would be built a second time. "+
+			"Restore it and adopt it with captctl migrate; or, if nothing is left of what it created, set the reference to a new name", f.Missing)
+	case f.Partner != "":
+		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written before that. Adopt the cluster with captctl migrate", f.Partner)
+	}
+	return ""
 }
 
 func (f *Facts) unadopted() string {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -44,6 +45,8 @@ type Facts struct {
 	Users []string
 	// Errors say what is wrong with the template.
 	Errors field.ErrorList
+	// AwaitsAdoption is true while the template is as CAPT v0.3 left it.
+	AwaitsAdoption bool
 }
 
 func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
@@ -69,7 +72,23 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 		f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
 	}
 	slices.Sort(f.Users)
+	f.AwaitsAdoption = awaitsAdoption(template, users.Items)
 	return f, nil
+}
+
+// awaitsAdoption reports whether a template is left as CAPT v0.3 left it: its finalizer holds the template as well, until a user is
+// adopted and none is left to adopt.
+func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.WorkspaceTemplateApply) bool {
+	legacy := controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
+	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
+		return false
+	}
+	for i := range users {
+		if adoption.Unadopted(&users[i]) != "" {
+			return true
+		}
+	}
+	return len(users) == 0
 }
 
 // Action is what to do about a WorkspaceTemplate.
@@ -87,6 +106,8 @@ const (
 // decide is pure.
 func decide(template *infrav1.WorkspaceTemplate, f *Facts) Action {
 	switch {
+	case f.AwaitsAdoption:
+		return Observe
 	case template.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer):
 		return Hold
 	case !template.DeletionTimestamp.IsZero() && len(f.Users) == 0:
@@ -111,10 +132,11 @@ func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplat
 
 // status computes the status from the facts.
 func status(template *infrav1.WorkspaceTemplate, f *Facts) {
-	s := &template.Status
-	s.ObservedGeneration = template.Generation
-	s.Users = ptr.To(int32(len(f.Users))) //nolint:gosec // No cluster holds 2^31 objects.
-	s.Revision = revision(template)
+	if s := &template.Status; !f.AwaitsAdoption {
+		s.ObservedGeneration = template.Generation
+		s.Users = ptr.To(int32(len(f.Users))) //nolint:gosec // No cluster holds 2^31 objects.
+		s.Revision = revision(template)
+	}
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
 }
 

@@ -112,6 +112,43 @@ func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
 	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}}
 }
 
+// The finalizer of CAPT v0.3 holds the template as well.
+func TestATemplateIsTakenOverWhenItsUsersAreAdopted(t *testing.T) {
+	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	unadopted := builder.WorkspaceTemplateApply("demo-vpc", legacy)
+	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
+		unadopted, builder.WorkspaceTemplateApply("other-vpc", legacy, builder.WithWorkspaceName("other-vpc")),
+		builder.WorkspaceTemplate("unused", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)))
+	reconcile := func(name string) *infrav1.WorkspaceTemplate {
+		t.Helper()
+		template, key := &infrav1.WorkspaceTemplate{}, client.ObjectKey{Namespace: builder.Namespace, Name: name}
+		_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		require.NoError(t, err)
+		require.NoError(t, w.Client.Get(t.Context(), key, template))
+		return template
+	}
+	for name, story := range map[string]string{"vpc": "True Used", "unused": "False NotUsed"} {
+		template := reconcile(name)
+		assert.Equal(t, []string{infrav1.LegacyWorkspaceTemplateFinalizer}, template.Finalizers)
+		assert.Equal(t, story, builder.Story(template.Status.Conditions)["InUse"])
+		template.Status.Conditions = nil
+		assert.Equal(t, infrav1.WorkspaceTemplateStatus{}, template.Status, "only conditions are written")
+	}
+
+	require.NoError(t, w.Client.Get(t.Context(), client.ObjectKeyFromObject(unadopted), unadopted))
+	unadopted.Spec.WorkspaceName = "demo-vpc"
+	require.NoError(t, w.Client.Update(t.Context(), unadopted))
+	template := reconcile("vpc")
+	assert.Equal(t, []string{infrav1.WorkspaceTemplateFinalizer}, template.Finalizers)
+	assert.Equal(t, ptr.To(int32(2)), template.Status.Users)
+
+	unused := reconcile("unused")
+	require.NoError(t, w.Client.Delete(t.Context(), unused))
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(unused)})
+	require.NoError(t, err)
+	assert.True(t, engine.Absent(w.Client.Get(t.Context(), client.ObjectKeyFromObject(unused), unused)), "nothing keeps it")
+}
+
 func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	ctx := context.Background()
 	shared := builder.WithNamespace("shared")

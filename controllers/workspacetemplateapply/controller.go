@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Act:      r.act,
 		Status:   status,
 		Gone:     r.gone,
-		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.WorkspaceConflictCondition},
+		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition},
 		Warnings: warning,
 	})
 }

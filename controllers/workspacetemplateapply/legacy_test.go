@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -53,11 +54,20 @@ func legacyWorld(t *testing.T, objects ...client.Object) *world {
 
 func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 	finalizer := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	shows := func(conditions ...metav1.Condition) builder.Option {
+		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions = conditions })
+	}
+	created := metav1.NewTime(builder.Created)
+	ready := shows(metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: created},
+		metav1.Condition{Type: "Synced", Status: metav1.ConditionTrue, Reason: "ReconcileSuccess", LastTransitionTime: created, ObservedGeneration: 1})
+	failed := shows(metav1.Condition{Type: "Synced", Status: metav1.ConditionFalse, Reason: "ReconcileError", Message: "connect failed", LastTransitionTime: created})
 	for name, row := range map[string]struct {
 		options []builder.Option
 		noted   string
 	}{
-		"as it was left":                     {[]builder.Option{finalizer, legacyStatus("demo")}, "demo"},
+		"as it was left":                     {[]builder.Option{finalizer, legacyStatus("demo"), ready}, "demo"},
+		"as it was left, failed":             {[]builder.Option{finalizer, legacyStatus("demo"), failed}, "demo"},
+		"ready, but never observed":          {[]builder.Option{finalizer, ready}, ""},
 		"status lost":                        {[]builder.Option{finalizer}, ""},
 		"finalizer lost":                     {[]builder.Option{legacyStatus("demo")}, "demo"},
 		"both lost, as it comes back by Git": {nil, ""},
@@ -67,15 +77,36 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 			before := w.get("demo-apply")
 			w.mustReconcile("demo-apply")
 			assert.Equal(t, []string{"patch status"}, w.writes)
-			assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-				"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", w.ready("demo-apply"))
 			after := w.get("demo-apply")
-			assert.Equal(t, before.Finalizers, after.Finalizers)
+			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
+			require.NotNil(t, required)
+			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
+				"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", required.Message)
+			want := builder.Story(before.Status.Conditions)
+			want["AdoptionRequired"] = "True AdoptionRequired"
+			assert.Equal(t, want, builder.Story(after.Status.Conditions), "readiness stays as it was")
+			before.Status.Conditions, after.Status.Conditions, after.ResourceVersion = nil, nil, before.ResourceVersion
+			assert.Equal(t, before, after)
 			assert.Equal(t, row.noted, after.Status.WorkspaceName, "it is evidence")
 			w.mustReconcile("demo-apply")
 			assert.Empty(t, w.writes)
 		})
 	}
+}
+
+func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
+	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", legacyStatus("demo")))
+	w.mustReconcile("demo-apply")
+	apply := w.get("demo-apply")
+	assert.Equal(t, "True AdoptionRequired", builder.Story(apply.Status.Conditions)["AdoptionRequired"])
+	apply.Spec.WorkspaceName = "demo"
+	require.NoError(t, w.client.Update(context.Background(), apply))
+	w.mustReconcile("demo-apply")
+	assert.Equal(t, "False AdoptionNotRequired", builder.Story(w.get("demo-apply").Status.Conditions)["AdoptionRequired"])
+
+	w = newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("another"))
+	w.mustReconcile("another")
+	assert.NotContains(t, builder.Story(w.get("another").Status.Conditions), "AdoptionRequired")
 }
 
 func TestWhatAnOlderCAPTMadeIsNotForgottenByDeletion(t *testing.T) {

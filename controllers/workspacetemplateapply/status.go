@@ -36,6 +36,10 @@ import (
 // stays as it was.
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s := &apply.Status
+	if f.Unadopted != "" && apply.DeletionTimestamp.IsZero() {
+		engine.KeepStatus(apply, f.whyPaused(apply), engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f)))
+		return
+	}
 	s.ObservedGeneration = apply.Generation
 	observation := f.Observation()
 	if !apply.DeletionTimestamp.IsZero() {
@@ -70,6 +74,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		ready(apply, f, observation),
 		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 	)
+	engine.SetOnce(apply, engine.False(infrav1.AdoptionRequiredCondition, infrav1.AdoptionNotRequiredReason, ""))
 }
 
 // started is when the work began that Terraform has not ended yet. What is not written has not begun, whatever it waits for. When
@@ -189,9 +194,6 @@ func (f *Facts) kindMissingMessage() string {
 
 // ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
 func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
-	if f.Unadopted != "" {
-		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
-	}
 	for _, condition := range gates(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)

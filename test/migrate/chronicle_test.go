@@ -101,22 +101,37 @@ func (c *chronicle) append(of, status string) {
 	}
 }
 
-// alarms are what an operator would have been called for so far: a condition that was lost, or that should never have been
-// there, a state between what it was and Ready, and a Warning.
-func (c *chronicle) alarms() (alarms []string) {
+// lost are the conditions that were True and are no longer, or were not for a moment.
+func (c *chronicle) lost() (lost []string) {
 	c.Helper()
 	c.await(c.behind)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	for of, statuses := range c.statuses {
-		condition := of[strings.LastIndex(of, " ")+1:]
 		had := false
 		for _, status := range statuses {
 			isTrue := strings.HasPrefix(status, string(metav1.ConditionTrue)+" ")
-			had = had || isTrue
+			if had = had || isTrue; slices.Contains(comforting, of[strings.LastIndex(of, " ")+1:]) && had && !isTrue {
+				lost = append(lost, fmt.Sprintf("%s: %v", of, statuses))
+			}
+		}
+	}
+	return lost
+}
+
+// alarms are what an operator would have been called for so far: a condition that was lost, or that should never have been
+// there, a state between what it was and Ready, and a Warning.
+func (c *chronicle) alarms() (alarms []string) {
+	c.Helper()
+	alarms = c.lost()
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for of, statuses := range c.statuses {
+		condition := of[strings.LastIndex(of, " ")+1:]
+		for _, status := range statuses {
+			isTrue := strings.HasPrefix(status, string(metav1.ConditionTrue)+" ")
 			switch {
-			case slices.Contains(comforting, condition) && had && !isTrue,
-				slices.Contains(alarming, condition) && isTrue,
+			case slices.Contains(alarming, condition) && isTrue,
 				condition == "state" && status != "" && status != string(controlplanev1.StateReady):
 				alarms = append(alarms, fmt.Sprintf("%s: %v", of, statuses))
 			}

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// KeepStatus leaves the status of an object as CAPT v0.3 left it: conditions about adoption and pause are all that is written until
+// the object is adopted.
+func KeepStatus(obj Object, paused string, adoption Condition) {
+	SetOnce(obj, PausedCondition(paused))
+	SetOnce(obj, adoption)
+	// A request that was refused before is no reason to lose readiness. CAPT v0.3 did not know this reason.
+	if conditions.GetReason(obj, infrav1.ReadyCondition) == infrav1.WriteRefusedReason {
+		conditions.Delete(obj, infrav1.ReadyCondition)
+	}
+}
+
+// SetOnce sets a condition, unless its status is False and it has never been True.
+func SetOnce(obj Object, condition Condition) {
+	if condition.Status != metav1.ConditionFalse || conditions.Has(obj, condition.Type) {
+		Set(obj, condition)
+	}
+}
+
+// keepsStatus reports whether a refused request must not change the summary of an object, because the object has not been adopted
+// and nothing would restore the summary. The first reconcile of an object has no condition about adoption yet.
+func keepsStatus(obj Object, summary string) bool {
+	if adoption := conditions.Get(obj, infrav1.AdoptionRequiredCondition); adoption != nil {
+		return adoption.Status != metav1.ConditionFalse
+	}
+	known := conditions.Get(obj, summary)
+	return known != nil && known.ObservedGeneration == 0
+}

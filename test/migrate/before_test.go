@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// legacyKinds are the kinds of CAPT v0.3 that the manager reconciles, with the conditions that it may add before the adoption.
+var legacyKinds = map[string][]string{
+	"CAPTCluster":            {infrav1.AdoptionRequiredCondition, clusterv1.PausedCondition, infrav1.ReadyCondition},
+	"CAPTControlPlane":       {infrav1.AdoptionRequiredCondition, clusterv1.PausedCondition},
+	"WorkspaceTemplateApply": {infrav1.AdoptionRequiredCondition, clusterv1.PausedCondition},
+	"WorkspaceTemplate":      {infrav1.ValidCondition, infrav1.InUseCondition, infrav1.DeletingCondition},
+}
+
+// versions of a kind: that of CAPT v0.3, and the hub.
+func versions(kind string) []schema.GroupVersion {
+	if kind == "CAPTControlPlane" {
+		return []schema.GroupVersion{controlplanev1beta1.GroupVersion, controlplanev1.GroupVersion}
+	}
+	return []schema.GroupVersion{infrav1beta1.GroupVersion, infrav1.GroupVersion}
+}
+
+// TestBeforeAdoptionTheManagerWritesOnlyConditions runs the full manager and Cluster API over the fleet that CAPT v0.3 left. Nothing looks
+// worse than before, nothing is written but conditions, and the fleet can still be adopted.
+func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
+	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
+	buildCaptctl(t.Context(), t)
+	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
+	require.NoError(t, err)
+	require.NoError(t, w.Upgrade(t.Context()))
+	w.await(w.unsettled)
+	before, workspaces, chronicle, began := w.legacyObjects(), w.workspaces(), w.chronicle(), time.Now()
+	require.Len(t, before, 2*(5+5+25+9))
+
+	require.NoError(t, w.StartControllers(t.Context()))
+	w.await(w.withoutAdoptionRequired)
+	w.awaitReconciled()
+	w.requireOnlyConditions(before, w.legacyObjects())
+	require.Empty(t, chronicle.lost(), "no Cluster and no object is less available than before")
+
+	// Each object was written once at most, and only its status.
+	written := map[string]int{}
+	for _, event := range w.managerWrites(began) {
+		require.Equal(t, "patch status", event.Verb+" "+event.ObjectRef.Subresource, event.RequestURI)
+		written[event.RequestURI]++
+		require.Equal(t, 1, written[event.RequestURI], event.RequestURI)
+	}
+	require.Len(t, written, 5+5+25+9)
+
+	// Whoever reconciles all of it again has nothing to write.
+	for range 2 {
+		again := time.Now()
+		require.NoError(t, w.StartControllers(t.Context()))
+		w.awaitReconciled()
+		require.Empty(t, w.managerWrites(again))
+	}
+	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", began))
+	require.Empty(t, chronicle.lost())
+
+	w.adoptsAll()
+	require.Empty(t, chronicle.lost(), "nor is anything lost by the adoption")
+	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", began))
+	require.Equal(t, identities(workspaces), identities(w.workspaces()))
+}
+
+// unsettled tells what Cluster API has not seen of the fleet.
+func (w *world) unsettled() string {
+	var list clusterv1.ClusterList
+	require.NoError(w, w.Admin.List(w.Context(), &list))
+	for i := range list.Items {
+		cluster := &list.Items[i]
+		available := cluster.Name != wholeBroken.Name && cluster.Name != wholeOld.Name
+		for condition, want := range map[string]bool{clusterv1.ClusterInfrastructureReadyCondition: true, clusterv1.ClusterControlPlaneAvailableCondition: available} {
+			if meta.IsStatusConditionTrue(cluster.Status.Conditions, condition) != want {
+				return fmt.Sprintf("Cluster %s: %s is not %v: %+v", cluster.Name, condition, want, cluster.Status.Conditions)
+			}
+		}
+	}
+	return ""
+}
+
+// legacyObjects are the objects of v0.3 in both versions, by version, kind, namespace and name.
+func (w *world) legacyObjects() map[string]*unstructured.Unstructured {
+	w.Helper()
+	objects := map[string]*unstructured.Unstructured{}
+	for kind := range legacyKinds {
+		for _, version := range versions(kind) {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(version.WithKind(kind + "List"))
+			require.NoError(w, w.Admin.List(w.Context(), list))
+			for i := range list.Items {
+				object := &list.Items[i]
+				objects[fmt.Sprintf("%s %s %s/%s", version.Version, kind, object.GetNamespace(), object.GetName())] = object
+			}
+		}
+	}
+	return objects
+}
+
+// withoutAdoptionRequired tells which object does not report yet what the manager thinks of it.
+func (w *world) withoutAdoptionRequired() string {
+	for name, object := range w.legacyObjects() {
+		expected := legacyKinds[object.GetKind()][0]
+		if _, conditions := splitStatus(w.T, object); conditions[expected]["status"] != string(metav1.ConditionTrue) {
+			return fmt.Sprintf("%s: %s is not True: %v", name, expected, conditions)
+		}
+	}
+	return ""
+}
+
+// splitStatus returns an object without what a write of its conditions changes, and its conditions by type.
+func splitStatus(t *testing.T, object *unstructured.Unstructured) (rest map[string]any, conditions map[string]map[string]any) {
+	t.Helper()
+	rest = object.DeepCopy().Object
+	for _, field := range []string{"resourceVersion", "managedFields"} {
+		unstructured.RemoveNestedField(rest, "metadata", field)
+	}
+	if object.GroupVersionKind().Version != migrate.Version && carriesConditions(t, object) {
+		unstructured.RemoveNestedField(rest, "metadata", "annotations", carry.Annotation)
+	}
+	list, _, err := unstructured.NestedSlice(rest, "status", "conditions")
+	require.NoError(t, err)
+	unstructured.RemoveNestedField(rest, "status", "conditions")
+	conditions = map[string]map[string]any{}
+	for _, condition := range list {
+		fields := condition.(map[string]any)
+		conditions[fields["type"].(string)] = fields
+	}
+	if status, _, _ := unstructured.NestedMap(rest, "status"); len(status) == 0 { // It had nothing but conditions.
+		delete(rest, "status")
+	}
+	return rest, conditions
+}
+
+// carriesConditions reports whether the annotation in which v1beta1 keeps what it has no fields for holds conditions only.
+func carriesConditions(t *testing.T, object *unstructured.Unstructured) bool {
+	t.Helper()
+	var carried struct{ Fields []struct{ Path string } }
+	if text, found := object.GetAnnotations()[carry.Annotation]; found {
+		require.NoError(t, json.Unmarshal([]byte(text), &carried))
+	}
+	return !slices.ContainsFunc(carried.Fields, func(field struct{ Path string }) bool { return !strings.HasPrefix(field.Path, "/status/conditions") })
+}
+
+// requireOnlyConditions proves that objects differ in nothing but conditions that the manager may add.
+func (w *world) requireOnlyConditions(before, after map[string]*unstructured.Unstructured) {
+	w.Helper()
+	require.Len(w, after, len(before))
+	for name, object := range before {
+		require.Contains(w, after, name)
+		was, had := splitStatus(w.T, object)
+		is, has := splitStatus(w.T, after[name])
+		assert.Equal(w, was, is, name)
+		for condition, fields := range had {
+			assert.Equal(w, fields, has[condition], "%s: %s", name, condition)
+		}
+		for condition := range has {
+			assert.True(w, had[condition] != nil || slices.Contains(legacyKinds[object.GetKind()], condition), "%s: %s", name, condition)
+		}
+	}
+	if w.Failed() {
+		w.FailNow()
+	}
+}
+
+// awaitReconciled waits until the manager has reconciled every object since its start, and has nothing left to do.
+func (w *world) awaitReconciled() {
+	w.Helper()
+	manager, objects := &stage.Stage{Sandbox: w.World.Sandbox}, map[string]float64{}
+	for name, object := range w.legacyObjects() {
+		if strings.HasPrefix(name, migrate.Version+" ") {
+			objects[strings.ToLower(object.GetKind())]++
+		}
+	}
+	w.await(func() string {
+		activity, err := manager.Activity(w.Context())
+		if err != nil {
+			return err.Error() // It has just been started.
+		}
+		for controller, count := range objects {
+			if activity.Reconciles[controller] < count {
+				return fmt.Sprintf("%s has reconciled %v times", controller, activity.Reconciles[controller])
+			}
+			if activity.Errors[controller] > 0 {
+				return fmt.Sprintf("%s had %v errors", controller, activity.Errors[controller])
+			}
+		}
+		if activity.Pending > 0 {
+			return "the controllers are at work"
+		}
+		return ""
+	})
+}
+
+// managerWrites are the writes of the manager but for its lease and its events.
+func (w *world) managerWrites(since time.Time) []auditv1.Event {
+	w.Helper()
+	user, err := w.InstalledManagerUser()
+	require.NoError(w, err)
+	events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
+	require.NoError(w, err)
+	return slices.DeleteFunc(events, func(event auditv1.Event) bool {
+		return slices.Contains([]string{"leases", "events", "tokenreviews", "subjectaccessreviews"}, event.ObjectRef.Resource)
+	})
+}
+
+// adoptsAll adopts the whole fleet with captctl, which asks for no decision, and waits until the manager runs it.
+func (w *world) adoptsAll() {
+	w.Helper()
+	require.NoError(w, w.StartControllers(w.Context(), legacy.WebhooksOnly))
+	dir := w.TempDir()
+	plan := filepath.Join(dir, "plan.json")
+	w.captctl(migrate.Pending, "plan", "--out="+plan)
+	w.captctl(migrate.Done, "apply", plan, "--quiet=1ms", "--journal-dir="+filepath.Join(dir, "journal"), "--backup="+filepath.Join(dir, "backup"))
+	require.NoError(w, w.StartControllers(w.Context()))
+	w.await(func() string {
+		for name, object := range w.legacyObjects() {
+			// This helper has no Workspace: there is nothing to adopt.
+			left := strings.HasSuffix(object.GetName(), "-spot-role-create")
+			_, conditions := splitStatus(w.T, object)
+			observed, _, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+			require.NoError(w, err)
+			required := conditions[infrav1.AdoptionRequiredCondition]["status"] == string(metav1.ConditionTrue)
+			switch ready := conditions[infrav1.ReadyCondition]["status"] == string(metav1.ConditionTrue); {
+			case required != left:
+				return fmt.Sprintf("%s awaits adoption: %v", name, required)
+			case object.GetKind() == "WorkspaceTemplate" || left || strings.HasPrefix(object.GetName(), wholeBroken.Name):
+			case !ready, strings.HasPrefix(name, migrate.Version+" ") && observed != object.GetGeneration():
+				return fmt.Sprintf("%s is not Ready: %v", name, conditions)
+			}
+		}
+		return ""
+	})
+}
