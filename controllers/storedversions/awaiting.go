@@ -31,13 +31,14 @@ type awaiting struct {
 
 // awaitingAdoption asks the API server only when the cache holds no such object.
 func (r *Reconciler) awaitingAdoption(ctx context.Context) (*awaiting, error) {
-	found, err := count(ctx, r.Cached, 0) // A cache cannot return pages.
+	found, err := count(ctx, r.Cached, 0)
 	if err != nil || found.total > 0 || r.Live == nil {
 		return found, err
 	}
 	return count(ctx, r.Live, pageSize)
 }
 
+// count lists in pages of a size, or without pages, as caches do.
 func count(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
 	found := &awaiting{byKind: map[string]int{}}
 	for kind, list := range map[string]client.ObjectList{
@@ -68,7 +69,7 @@ func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, l
 			}
 			return nil
 		})
-		if err != nil || list.GetContinue() == "" {
+		if err != nil || limit == 0 || list.GetContinue() == "" { // Caches set a continue token too.
 			return err
 		}
 	}

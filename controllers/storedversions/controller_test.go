@@ -35,6 +35,19 @@ func reader(objects ...client.Object) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()
 }
 
+// cache returns lists as a cache of controller-runtime does.
+func cache(objects ...client.Object) client.WithWatch {
+	return interceptor.NewClient(reader(objects...), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if (&client.ListOptions{}).ApplyOptions(options).Continue != "" {
+				return errors.New("continue list option is not supported by the cache")
+			}
+			defer list.SetContinue("continue-not-supported")
+			return c.List(ctx, list)
+		},
+	})
+}
+
 // gate is a Reconciler that counts how often it starts the migrator.
 type gate struct {
 	Reconciler
@@ -71,7 +84,7 @@ capt_objects_awaiting_adoption{kind="WorkspaceTemplateApply"} `+applies+"\n")))
 }
 
 func TestTheMigratorStartsOnceWhenTheLastObjectIsAdopted(t *testing.T) {
-	cached := reader(legacy("one"), legacy("two"), legacy("adopted", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
+	cached := cache(legacy("one"), legacy("two"), legacy("adopted", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
 	change := func(name string, change func(*infrav1.WorkspaceTemplateApply)) {
 		apply := &infrav1.WorkspaceTemplateApply{}
 		require.NoError(t, cached.Get(t.Context(), client.ObjectKeyFromObject(legacy(name)), apply))
@@ -98,18 +111,18 @@ func TestTheMigratorStartsOnceWhenTheLastObjectIsAdopted(t *testing.T) {
 func TestANamespacedManagerLooksAtTheWholeManagementCluster(t *testing.T) {
 	elsewhere := legacy("elsewhere", builder.WithNamespace("elsewhere"))
 	own := legacy("own")
-	g := newGate(reader(own), reader(own, elsewhere))
+	g := newGate(cache(own), reader(own, elsewhere))
 	g.reconcile(t)
 	g.requireAwaiting(t, "1")
 	require.Zero(t, g.starts, "its own namespace is reason enough")
 
 	adopted := legacy("own", builder.WithWorkspaceName("x"))
-	g = newGate(reader(adopted), reader(adopted, elsewhere))
+	g = newGate(cache(adopted), reader(adopted, elsewhere))
 	g.reconcile(t)
 	g.requireAwaiting(t, "1")
 	require.Zero(t, g.starts)
 
-	g = newGate(reader(adopted), reader(adopted))
+	g = newGate(cache(adopted), reader(adopted))
 	g.reconcile(t)
 	require.Equal(t, 1, g.starts)
 }
@@ -139,7 +152,7 @@ func pages(objects ...client.Object) client.Reader {
 
 func TestTheLastPageCounts(t *testing.T) {
 	adopted := builder.WithWorkspaceName("x")
-	g := newGate(reader(), pages(legacy("a", adopted), legacy("b", adopted), legacy("c")))
+	g := newGate(cache(), pages(legacy("a", adopted), legacy("b", adopted), legacy("c")))
 	g.reconcile(t)
 	g.requireAwaiting(t, "1")
 	require.Zero(t, g.starts)
@@ -154,7 +167,7 @@ func TestWhatCannotBeListedKeepsTheMigratorFromStarting(t *testing.T) {
 		"failed":    {errors.New("connection refused"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGate(reader(), interceptor.NewClient(reader(), interceptor.Funcs{
+			g := newGate(cache(), interceptor.NewClient(reader(), interceptor.Funcs{
 				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 					return row.refusal
 				},
