@@ -22,6 +22,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +42,7 @@ import (
 	"github.com/capt-provider/capt/controllers/captcontrolplane"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/storedversions"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
@@ -49,6 +52,7 @@ import (
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(apiextensionsv1.AddToScheme(scheme))
 	utilruntime.Must(clusterv1.AddToScheme(scheme))
 	utilruntime.Must(infrav1.AddToScheme(scheme))
 	utilruntime.Must(controlplanev1.AddToScheme(scheme))
@@ -56,8 +60,8 @@ func Scheme() *runtime.Scheme {
 }
 
 // CacheOptions keep the cache small: managedFields are dropped, but for the kinds that CAPT applies, where they tell what
-// an earlier apply set. Of Secrets, Namespaces and definitions only the names, versions and labels are of interest; their
-// annotations can be large. This can not be said kind by kind, since a cache refuses options for kinds that are not installed.
+// an earlier apply set. Of Secrets, Namespaces and definitions only the names, versions and labels are of interest, and the
+// annotation with which the CRD migrator marks definitions that are done; other annotations can be large. This can not be said kind by kind, since a cache refuses options for kinds that are not installed.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
 	return cache.Options{DefaultTransform: func(object any) (any, error) {
@@ -65,7 +69,11 @@ func CacheOptions() cache.Options {
 		case *infrav1.WorkspaceTemplateApply, *unstructured.Unstructured:
 			return object, nil
 		case *metav1.PartialObjectMetadata:
+			done, marked := object.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation]
 			object.Annotations = nil
+			if marked {
+				object.Annotations = map[string]string{clusterv1.CRDMigrationObservedGenerationAnnotation: done}
+			}
 		}
 		return strip(object)
 	}}
@@ -88,6 +96,8 @@ type Options struct {
 	StatePrefix string
 	// Tokens makes the tokens in kubeconfigs; nil when this manager makes none.
 	Tokens kubeconfig.Tokens
+	// SkipCRDMigrationPhases of Cluster API's CRD migrator.
+	SkipCRDMigrationPhases []crdmigrator.Phase
 }
 
 // Served metrics ask the API server who may read them.
@@ -135,6 +145,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := controlPlanes.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up CAPTControlPlanes: %w", err)
+	}
+	migration := storedversions.Options{SkipPhases: options.SkipCRDMigrationPhases, Namespace: options.Namespace}
+	if err := storedversions.SetupWithManager(ctx, mgr, migration); err != nil {
+		return fmt.Errorf("setting up the migration of stored versions: %w", err)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/controllers/storedversions"
 )
 
 // options of the manager; flags are named as in Cluster API's own managers.
@@ -65,6 +66,7 @@ type options struct {
 	eksTokensIMDS  bool
 	webhooksOnly   bool
 	statePrefix    string
+	skipPhases     []string
 	managerOptions flags.ManagerOptions
 	logOptions     *logs.Options
 }
@@ -108,6 +110,8 @@ func (o *options) command() *cobra.Command {
 		"the older CAPT: the definitions are installed, and captctl migrate has yet to say what belongs to whom. Take it away after captctl migrate finalize.")
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Workspaces that exist keep their states.", naming.MaxStatePrefix))
+	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
+		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped. After StorageVersionMigration the definitions of CAPT v0.3 cannot be installed again.")
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig
@@ -123,6 +127,9 @@ func (o *options) validate() error {
 	}
 	if err := validation.StatePrefix(o.statePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
+	}
+	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {
+		return fmt.Errorf("--skip-crd-migration-phases: %w", err)
 	}
 	return logsv1.ValidateAndApply(o.logOptions, nil)
 }
@@ -216,7 +223,12 @@ func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error 
 	if o.webhooksOnly {
 		return fillForWebhooks(ctx, mgr.GetCache())
 	}
+	skip, err := storedversions.ParsePhases(o.skipPhases)
+	if err != nil {
+		return err
+	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		WatchFilterValue: o.watchFilter, Namespace: o.namespace, Concurrency: o.concurrency, Tokens: o.tokens(), StatePrefix: o.statePrefix,
+		SkipCRDMigrationPhases: skip,
 	})
 }

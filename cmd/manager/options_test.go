@@ -79,3 +79,15 @@ func TestSafety12AStatePrefixIsALabel(t *testing.T) {
 		assert.Equal(t, valid, err == nil || !strings.Contains(err.Error(), "--state-prefix"), "%s: %v", prefix, err)
 	}
 }
+
+// The phases would be checked when the migrator starts otherwise, which can be months later.
+func TestPhasesToSkipAreChecked(t *testing.T) {
+	for phases, valid := range map[string]bool{
+		"StorageVersionMigration": true, "StorageVersionMigration,CleanupManagedFields": true, "All": false, "storageVersionMigration": false,
+	} {
+		o := newOptions()
+		require.NoError(t, o.command().ParseFlags([]string{"--skip-crd-migration-phases=" + phases}))
+		err := o.validate() // Validating the logging options fails when it is called again.
+		assert.Equal(t, valid, err == nil || !strings.Contains(err.Error(), "--skip-crd-migration-phases"), "%s: %v", phases, err)
+	}
+}

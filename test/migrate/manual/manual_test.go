@@ -128,6 +128,7 @@ func (w *world) commands() []command {
 		}},
 		{begins: "git diff"},
 		{begins: "captctl migrate finalize plan.json --yes"},
+		{begins: "kubectl get crd -o custom-columns=NAME:.metadata.name,STORED:.status.storedVersions"},
 		{begins: "kubectl apply --server-side -k config/default", instead: w.start},
 		{begins: "captctl migrate verify plan.json --watch"},
 		{begins: "kubectl -n capt-system rollout status", instead: elsewhere},

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package adoption
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// Awaited reports whether an object still has to be adopted: a WorkspaceTemplateApply of CAPT v0.3, or an owner that must refer to
+// its WorkspaceTemplateApply first. Helpers with deletionPolicy Retain are not counted: a migration that leaves a helper alone
+// sets that, and such a helper stays unadopted for as long as its cluster exists.
+func Awaited(object metav1.Object) bool {
+	switch object := object.(type) {
+	case *infrav1.WorkspaceTemplateApply:
+		leftAlone := Helper(object) != "" && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+		return Unadopted(object) != "" && !leftAlone
+	case *infrav1.CAPTCluster:
+		return meta.IsStatusConditionTrue(object.Status.Conditions, infrav1.AdoptionRequiredCondition) ||
+			object.Spec.WorkspaceTemplateApplyRef == nil && OfCAPTCluster(object, "").Built != ""
+	case *controlplanev1.CAPTControlPlane:
+		return meta.IsStatusConditionTrue(object.Status.Conditions, controlplanev1.AdoptionRequiredCondition) ||
+			object.Spec.WorkspaceTemplateApplyRef == nil && OfControlPlane(object, "").Built != ""
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package adoption_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func TestAwaited(t *testing.T) {
+	owner := builder.CAPTControlPlane("demo")
+	ofOlder := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
+	required := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionTrue}}
+	notRequired := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionFalse}}
+	network := func(change func(*infrav1.CAPTCluster), options ...builder.Option) metav1.Object {
+		return builder.CAPTCluster("demo", append(options, builder.With(change))...)
+	}
+	controlPlane := func(change func(*controlplanev1.CAPTControlPlane), options ...builder.Option) metav1.Object {
+		return builder.CAPTControlPlane("demo", append(options, builder.With(change))...)
+	}
+
+	for name, row := range map[string]struct {
+		object metav1.Object
+		want   bool
+	}{
+		"a new WorkspaceTemplateApply":                 {builder.WorkspaceTemplateApply("x"), false},
+		"one of CAPT v0.3":                             {builder.WorkspaceTemplateApply("x", ofOlder), true},
+		"one of CAPT v0.3 that is being deleted":       {builder.WorkspaceTemplateApply("x", builder.Deleting(), ofOlder), true},
+		"one of CAPT v0.3, retained":                   {builder.WorkspaceTemplateApply("x", ofOlder, retain), true},
+		"one that was adopted":                         {builder.WorkspaceTemplateApply("x", ofOlder, builder.WithWorkspaceName("x")), false},
+		"a helper":                                     {builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofOlder, builder.OwnedBy(owner)), true},
+		"a helper that is left alone":                  {builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofOlder, retain, builder.OwnedBy(owner)), false},
+		"the control plane's own, retained":            {builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", ofOlder, retain, builder.OwnedBy(owner)), true},
+		"a new CAPTCluster":                            {builder.CAPTCluster("demo"), false},
+		"a CAPTCluster that asks":                      {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = required }), true},
+		"a CAPTCluster that does not ask":              {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = notRequired }), false},
+		"a built CAPTCluster without a reference":      {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }), true},
+		"a built CAPTCluster with a reference":         {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }, builder.WithApplyRef("x")), false},
+		"a CAPTCluster with an existing VPC":           {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }, builder.WithExistingVPC("vpc-1")), false},
+		"a new CAPTControlPlane":                       {owner, false},
+		"a CAPTControlPlane that asks":                 {controlPlane(func(c *controlplanev1.CAPTControlPlane) { c.Status.Conditions = required }), true},
+		"a built CAPTControlPlane without a reference": {builder.CAPTControlPlane("demo", builder.WithEndpoint("demo.example.com", 443)), true},
+		"a built CAPTControlPlane with a reference":    {builder.CAPTControlPlane("demo", builder.WithEndpoint("demo.example.com", 443), builder.WithApplyRef("x")), false},
+		"a WorkspaceTemplate":                          {builder.WorkspaceTemplate("x"), false},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, adoption.Awaited(row.object)) })
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// AwaitingAdoption is that of this process, together with the metrics of controller-runtime.
+var AwaitingAdoption = NewAdoption(ctrlmetrics.Registry)
+
+// Adoption is capt_objects_awaiting_adoption{kind}, a gauge: how many objects of CAPT v0.3 have not been adopted.
+type Adoption struct {
+	objects *prometheus.GaugeVec
+}
+
+// NewAdoption registers the metric. It panics when it is registered there already.
+func NewAdoption(registry prometheus.Registerer) *Adoption {
+	m := &Adoption{objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "capt_objects_awaiting_adoption",
+		Help: "Objects of CAPT v0.3 that have not been adopted. The stored versions of CAPT's definitions are not migrated before there are none.",
+	}, []string{"kind"})}
+	registry.MustRegister(m.objects)
+	return m
+}
+
+// Set the number of objects of each kind.
+func (m *Adoption) Set(byKind map[string]int) {
+	for kind, count := range byKind {
+		m.objects.WithLabelValues(kind).Set(float64(count))
+	}
+}

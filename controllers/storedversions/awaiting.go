@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storedversions
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// pageSize limits the memory that listing past the cache takes.
+const pageSize = 500
+
+// awaiting are the objects that await adoption.
+type awaiting struct {
+	total  int
+	byKind map[string]int
+	// kind and object are one of them; object is nil when there is none.
+	kind   string
+	object metav1.Object
+}
+
+// awaitingAdoption asks the API server only when the cache holds no such object.
+func (r *Reconciler) awaitingAdoption(ctx context.Context) (*awaiting, error) {
+	found, err := count(ctx, r.Cached, 0)
+	if err != nil || found.total > 0 || r.Live == nil {
+		return found, err
+	}
+	return count(ctx, r.Live, pageSize)
+}
+
+// count lists in pages of a size, or without pages, as caches do.
+func count(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
+	found := &awaiting{byKind: map[string]int{}}
+	for kind, list := range map[string]client.ObjectList{
+		"WorkspaceTemplateApply": &infrav1.WorkspaceTemplateApplyList{},
+		"CAPTCluster":            &infrav1.CAPTClusterList{},
+		"CAPTControlPlane":       &controlplanev1.CAPTControlPlaneList{},
+	} {
+		if err := found.add(ctx, reader, kind, list, limit); err != nil {
+			return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
+		}
+	}
+	return found, nil
+}
+
+// add counts the objects of one kind.
+func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, list client.ObjectList, limit int64) error {
+	a.byKind[kind] = 0
+	for {
+		err := reader.List(ctx, list, client.Limit(limit), client.Continue(list.GetContinue()), client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return err
+		}
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if object, ok := item.(metav1.Object); ok && adoption.Awaited(object) {
+				a.total++
+				a.byKind[kind]++
+				a.kind, a.object = kind, object
+			}
+			return nil
+		})
+		if err != nil || limit == 0 || list.GetContinue() == "" { // Caches set a continue token too.
+			return err
+		}
+	}
+}
