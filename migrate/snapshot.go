@@ -53,6 +53,8 @@ type Snapshot struct {
 	Applies               []infrav1.WorkspaceTemplateApply
 	ClusterTemplates      []infrav1.CAPTClusterTemplate
 	ControlPlaneTemplates []controlplanev1.CAPTControlPlaneTemplate
+	// OlderTemplates are of the kind that CAPT v0.3 spelled CaptControlPlaneTemplate. They cannot be converted in place.
+	OlderTemplates        []unstructured.Unstructured
 	ClusterWideWorkspaces []unstructured.Unstructured
 	NamespacedWorkspaces  []unstructured.Unstructured
 	Namespaces            []corev1.Namespace
@@ -87,7 +89,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 		return nil, fmt.Errorf("reading namespace %s, by which the cluster is known: %w", metav1.NamespaceSystem, err)
 	}
 	s.ClusterUID = system.UID
-	for _, read := range []func(context.Context, client.Reader) error{s.readOurs, s.readOthers} {
+	for _, read := range []func(context.Context, client.Reader) error{s.readOurs, s.readOlderTemplates, s.readOthers} {
 		if err := read(ctx, reader); err != nil {
 			return nil, err
 		}
@@ -133,6 +135,20 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 		return appendTyped(&s.ControlPlanes, object)
 	}
 	return fmt.Errorf("%s is none of CAPT's kinds", object.GetKind())
+}
+
+// readOlderTemplates reads what only the definitions of CAPT v0.3 have.
+func (s *Snapshot) readOlderTemplates(ctx context.Context, reader client.Reader) error {
+	kind := schema.GroupVersionKind{Group: controlplanev1.GroupVersion.Group, Version: LegacyVersion, Kind: OlderTemplateKind}
+	err := Each(ctx, reader, kind, s.Namespace, func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
+		s.OlderTemplates = append(s.OlderTemplates, *object)
+		return nil
+	})
+	if meta.IsNoMatchError(err) { // The kind is not installed.
+		return nil
+	}
+	return err
 }
 
 func (s *Snapshot) readOthers(ctx context.Context, reader client.Reader) error {

@@ -141,7 +141,7 @@ func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
 	for _, s := range scenes {
 		snapshot.Namespaces = append(snapshot.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 		for _, object := range s.objects() {
-			if id := string(object.GetUID()); !seen[id] {
+			if id := string(object.GetUID()); id == "" || !seen[id] {
 				seen[id] = true
 				take(t, snapshot, object)
 			}
@@ -162,6 +162,10 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 	t.Helper()
 	switch object := object.(type) {
 	case *unstructured.Unstructured:
+		if object.GetKind() == migrate.OlderTemplateKind {
+			snapshot.OlderTemplates = append(snapshot.OlderTemplates, *object)
+			return
+		}
 		snapshot.ClusterWideWorkspaces = append(snapshot.ClusterWideWorkspaces, *object)
 		return
 	case *clusterv1.Cluster:
