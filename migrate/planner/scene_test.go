@@ -17,6 +17,7 @@ limitations under the License.
 package planner_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -41,7 +42,9 @@ import (
 
 // scene is a Cluster that the older CAPT built, as it is read in today's version. A test changes what it is about.
 type scene struct {
-	name, namespace          string
+	name, namespace string
+	// proxy is the endpoint of the cluster, if it has not one of its own.
+	proxy                    string
 	cluster                  *clusterv1.Cluster
 	network                  *infrav1.CAPTCluster
 	plane                    *controlplanev1.CAPTControlPlane
@@ -76,8 +79,10 @@ func newScene(name, namespace string) *scene {
 	return s
 }
 
-func (s *scene) vpcID() string    { return "vpc-" + s.namespace + "-" + s.name }
-func (s *scene) endpoint() string { return s.name + "." + s.namespace + ".eks.amazonaws.com" }
+func (s *scene) vpcID() string { return "vpc-" + s.namespace + "-" + s.name }
+func (s *scene) endpoint() string {
+	return cmp.Or(s.proxy, s.name+"."+s.namespace+".eks.amazonaws.com")
+}
 
 // template as one of v1beta1 is read today: it makes cluster-wide Workspaces.
 func (s *scene) template(name string, variables ...string) *infrav1.WorkspaceTemplate {
