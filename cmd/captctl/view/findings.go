@@ -178,26 +178,21 @@ func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []cho
 }
 
 func section(p *output.Printer, list string, refs []migrate.ObjectRef, of func(migrate.ObjectRef) []choice) {
-	width, several := 0, false
+	lead, hint := "  ", ""
+	if slices.ContainsFunc(refs, func(ref migrate.ObjectRef) bool { return len(of(ref)) > 1 }) {
+		lead, hint = "  # ", ", and uncomment one line of each entry"
+	}
+	width := 0
 	for _, ref := range refs {
 		width = max(width, len("- uid: "+string(ref.UID)))
 		for _, choice := range of(ref) {
-			width = max(width, len("  # "+choice.line))
+			width = max(width, len(lead+choice.line))
 		}
-		several = several || len(of(ref)) > 1
-	}
-	hint := ""
-	if several {
-		hint = ", and uncomment one line of each entry"
 	}
 	p.Linef("  To decide, write this into the file of --decisions%s:", hint)
 	p.Linef("    %s:", list)
 	for _, ref := range refs {
 		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(ref.UID), ref)))
-		lead := "  "
-		if len(of(ref)) > 1 {
-			lead = "  # "
-		}
 		for _, choice := range of(ref) {
 			p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
 		}
