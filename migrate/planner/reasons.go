@@ -21,7 +21,7 @@ const (
 	ReasonWouldChange      = "WorkspaceDiffers"
 	ReasonPinFailed        = "PinFailed"
 	ReasonFargateProfile   = "FargateProfileConflict"
-	ReasonDeletionPolicy   = "DeletionPolicyConflict"
+	ReasonDeletionPolicy   = "DeletionPolicyDiffers"
 	ReasonMachine          = "MachineNotAdopted"
 	ReasonPendingChange    = "PendingChange"
 	ReasonPaused           = "Paused"

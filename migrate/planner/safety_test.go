@@ -94,7 +94,7 @@ func TestAVPCThatWasRetainedByHandIsNotGivenUp(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 
-	assert.Contains(t, story(plan(t, nil, s)), "Blocked DeletionPolicyConflict CAPTCluster demo")
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked DeletionPolicyDiffers CAPTCluster demo")
 }
 
 func TestOnlyAHelperIsTakenForOne(t *testing.T) {
