@@ -210,6 +210,9 @@ type Finding struct {
 	Differences []render.Difference `json:"differences,omitempty"`
 }
 
+// Objects that the finding is about.
+func (f Finding) Objects() []ObjectRef { return append([]ObjectRef{f.Object}, f.AlsoAbout...) }
+
 // Candidate is an object that may be the right one.
 type Candidate struct {
 	Object ObjectRef `json:"object"`

@@ -47,7 +47,7 @@ func (f *fleet) premises(plan *migrate.Plan) ([]migrate.Premise, error) {
 	return found, nil
 }
 
-// restsOn are the objects by which is told what the manager will make of an owner's Workspace.
+// restsOn are the objects that decide what the manager would make of an owner's Workspace.
 func (f *fleet) restsOn(o *owner) (objects []client.Object) {
 	objects = append(objects, o.object, o.apply)
 	if o.network != nil {

@@ -155,7 +155,7 @@ func (w *world) owners() map[types.UID]migrate.ObjectRef {
 	owners := map[types.UID]migrate.ObjectRef{}
 	for _, finding := range w.plan.Findings {
 		if finding.Severity != migrate.Warning {
-			for _, object := range append([]migrate.ObjectRef{finding.Object}, finding.AlsoAbout...) {
+			for _, object := range finding.Objects() {
 				owners[object.UID] = object
 			}
 		}

@@ -89,7 +89,7 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 		if lines[finding.Reason] == nil {
 			reasons = append(reasons, finding.Reason)
 		}
-		lines[finding.Reason] = append(lines[finding.Reason], names(owners(finding))+": "+oneLine(finding.Message))
+		lines[finding.Reason] = append(lines[finding.Reason], names(finding.Objects())+": "+oneLine(finding.Message))
 	}
 	for _, reason := range reasons {
 		p.Blank()
@@ -99,8 +99,7 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 }
 
 func showFinding(p *output.Printer, finding migrate.Finding) {
-	owners := owners(finding)
-	p.Linef("%s: %s (%s)", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), p.Paint(output.Strong, names(owners)), finding.Reason)
+	p.Linef("%s: %s (%s)", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), p.Paint(output.Strong, names(finding.Objects())), finding.Reason)
 	for _, line := range strings.Split(finding.Message, "\n") {
 		p.Linef("  %s", p.Paint(output.Plain, line))
 	}
@@ -131,11 +130,6 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	}
 }
 
-// owners are the objects that a finding is about.
-func owners(finding migrate.Finding) []migrate.ObjectRef {
-	return append([]migrate.ObjectRef{finding.Object}, finding.AlsoAbout...)
-}
-
 func names(refs []migrate.ObjectRef) string {
 	all := make([]string, len(refs))
 	for i, ref := range refs {
@@ -158,7 +152,7 @@ func decision(p *output.Printer, finding migrate.Finding) {
 		return
 	}
 	if decidable(finding.Object.Kind) {
-		section(p, "owners", owners(finding), func(owner migrate.ObjectRef) []choice { return choicesFor(finding, owner) })
+		section(p, "owners", finding.Objects(), func(owner migrate.ObjectRef) []choice { return choicesFor(finding, owner) })
 	}
 }
 

@@ -159,7 +159,7 @@ func workspaceName(ref *migrate.ObjectRef) string {
 func candidates(findings []migrate.Finding, owner migrate.OwnerReport) (found []migrate.Candidate) {
 	for _, finding := range findings {
 		concerns := func(ref migrate.ObjectRef) bool { return ref.UID == owner.Owner.UID }
-		if !concerns(finding.Object) && !slices.ContainsFunc(finding.AlsoAbout, concerns) {
+		if !slices.ContainsFunc(finding.Objects(), concerns) {
 			continue
 		}
 		for _, candidate := range finding.Candidates {
