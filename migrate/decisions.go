@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package migrate
 
@@ -23,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decisions are what a person decided about findings, by UID.
+// Decisions are what a user decided about findings, by UID.
 type Decisions struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
@@ -33,26 +20,29 @@ type Decisions struct {
 
 // OwnerDecision is about one owner.
 type OwnerDecision struct {
-	// UID of the CAPTCluster, CAPTControlPlane or, for one that stands for itself, WorkspaceTemplateApply.
+	// UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
 	UID types.UID `json:"uid"`
 	// Take is the UID of the WorkspaceTemplateApply that is its own.
 	Take types.UID `json:"take,omitempty"`
-	// Skip leaves it as it is: the manager will say AdoptionRequired, and write nothing.
+	// Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
 	Skip bool `json:"skip,omitempty"`
-	// Reason is for those who read the decisions later.
+	// Pin keeps a Workspace that differs from what template and spec render: the plan creates a WorkspaceTemplate that reproduces it, for
+	// this owner alone.
+	Pin bool `json:"pin,omitempty"`
+	// Reason documents the decision.
 	Reason string `json:"reason,omitempty"`
 }
 
-// WorkspaceDecision is about one Workspace that several WorkspaceTemplateApplies may mean.
+// WorkspaceDecision is about one Workspace that several WorkspaceTemplateApplies refer to.
 type WorkspaceDecision struct {
 	UID types.UID `json:"uid"`
-	// BelongsTo is the UID of the WorkspaceTemplateApply whose it is.
+	// BelongsTo is the UID of the WorkspaceTemplateApply that has it.
 	BelongsTo types.UID `json:"belongsTo"`
-	// Reason is for those who read the decisions later.
+	// Reason documents the decision.
 	Reason string `json:"reason,omitempty"`
 }
 
-// ParseDecisions reads decisions, in YAML or JSON. An unknown field is an error: a decision that is not understood would be none.
+// ParseDecisions reads decisions, in YAML or JSON. Unknown fields are errors.
 func ParseDecisions(data []byte) (*Decisions, error) {
 	decisions := &Decisions{}
 	if err := yaml.UnmarshalStrict(data, decisions); err != nil {
@@ -86,8 +76,8 @@ func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
 			return fmt.Errorf("owners[%d].uid is required", i)
 		case seen[d.UID]:
 			return fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
-		case d.Skip == (d.Take != ""):
-			return fmt.Errorf("owners[%d]: set either take or skip for %s", i, d.UID)
+		case d.Skip == (d.Take != "" || d.Pin):
+			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
 		case taken[d.Take] && d.Take != "":
 			return fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)
 		}

@@ -138,9 +138,12 @@ type Unit struct {
 	Steps []Step `json:"steps"`
 }
 
-// Step is one write: a JSON Patch (RFC 6902) of one object.
+// Step is one write: a JSON Patch (RFC 6902) of one object, or its creation.
 type Step struct {
 	Object ObjectRef `json:"object"`
+	// Create is the object, as JSON, if the step creates it: a WorkspaceTemplate that reproduces a Workspace (decision pin). Then the
+	// object has no UID yet, and there is no patch. A rollback leaves it in place, unused.
+	Create json.RawMessage `json:"create,omitempty"`
 	// Subresource is empty or "status".
 	Subresource string `json:"subresource,omitempty"`
 	// Why says in words what is written and to what end.
@@ -189,15 +192,17 @@ const (
 	Warning Severity = "Warning"
 )
 
-// Finding is something that a person should know.
+// Finding is something that a user should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	// Reason is one word in CamelCase, for machines.
 	Reason string    `json:"reason"`
 	Object ObjectRef `json:"object"`
-	// Message says what is the case, and what to do.
+	// AlsoAbout are the other objects of the same conflict.
+	AlsoAbout []ObjectRef `json:"alsoAbout,omitempty"`
+	// Message says what is wrong, why, and what to do.
 	Message string `json:"message"`
-	// Workspace is what several mean, if it is about one.
+	// Workspace is what several WorkspaceTemplateApplies refer to, if it is about one.
 	Workspace *ObjectRef `json:"workspace,omitempty"`
 	// Candidates are what it is about, each with its evidence.
 	Candidates []Candidate `json:"candidates,omitempty"`
@@ -205,9 +210,14 @@ type Finding struct {
 	Differences []render.Difference `json:"differences,omitempty"`
 }
 
-// Candidate is an object that may be meant.
+// Objects that the finding is about.
+func (f Finding) Objects() []ObjectRef { return append([]ObjectRef{f.Object}, f.AlsoAbout...) }
+
+// Candidate is an object that may be the right one.
 type Candidate struct {
 	Object ObjectRef `json:"object"`
+	// Owner is for which object it is a candidate, where the finding is about several.
+	Owner *ObjectRef `json:"owner,omitempty"`
 	// For and Against are the evidence, in words.
 	For     []string `json:"for,omitempty"`
 	Against []string `json:"against,omitempty"`

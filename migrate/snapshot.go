@@ -55,6 +55,8 @@ type Snapshot struct {
 	Applies               []infrav1.WorkspaceTemplateApply
 	ClusterTemplates      []infrav1.CAPTClusterTemplate
 	ControlPlaneTemplates []controlplanev1.CAPTControlPlaneTemplate
+	// OlderTemplates are of the kind that CAPT v0.3 spelled CaptControlPlaneTemplate. They cannot be converted in place.
+	OlderTemplates        []unstructured.Unstructured
 	ClusterWideWorkspaces []unstructured.Unstructured
 	NamespacedWorkspaces  []unstructured.Unstructured
 	Namespaces            []corev1.Namespace
@@ -85,7 +87,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	for _, kind := range Kinds() {
 		reads = append(reads, func(ctx context.Context, reader client.Reader) error { return s.readOurs(ctx, reader, kind) })
 	}
-	reads = append(reads, s.readClusters, s.readNamespaces)
+	reads = append(reads, s.readOlderTemplates, s.readClusters, s.readNamespaces)
 	for _, scope := range terraform.Scopes() {
 		reads = append(reads, func(ctx context.Context, reader client.Reader) error { return s.readWorkspaces(ctx, reader, scope) })
 	}
@@ -149,6 +151,20 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 		return appendTyped(&s.ControlPlanes, object)
 	}
 	return fmt.Errorf("%s is none of CAPT's kinds", object.GetKind())
+}
+
+// readOlderTemplates reads what only the definitions of CAPT v0.3 have.
+func (s *Snapshot) readOlderTemplates(ctx context.Context, reader client.Reader) error {
+	kind := schema.GroupVersionKind{Group: controlplanev1.GroupVersion.Group, Version: LegacyVersion, Kind: OlderTemplateKind}
+	err := Each(ctx, reader, kind, s.Namespace, func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
+		s.OlderTemplates = append(s.OlderTemplates, *object)
+		return nil
+	})
+	if meta.IsNoMatchError(err) { // The kind is not installed.
+		return nil
+	}
+	return err
 }
 
 func (s *Snapshot) readClusters(ctx context.Context, reader client.Reader) error {

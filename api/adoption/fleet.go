@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package adoption
 
@@ -30,15 +17,15 @@ import (
 
 // More evidence, which needs a look at the whole fleet.
 const (
-	// LegacyNamed: an older CAPT gave this name to every control plane's.
-	LegacyNamed Evidence = "it has the name that an older CAPT gave"
+	// LegacyNamed: CAPT before v0.3 gave this name to every control plane's.
+	LegacyNamed Evidence = "it has the fixed name that CAPT gave before v0.3"
 	// SameTemplate: what it makes is of the kind that the owner wants.
 	SameTemplate Evidence = "it is made from the template that spec names"
 	// SameCluster: it makes the cloud resources of a cluster of that name.
 	SameCluster Evidence = "its cluster_name is the Cluster's"
 	// SameSecret: the owner reads what it writes.
 	SameSecret Evidence = "it writes the connection Secret of this object"
-	// SameOutputs: nobody else has the endpoint of this EKS cluster, or the ID of this VPC.
+	// SameOutputs: its Workspace made the EKS cluster or VPC that the owner has. Clusters behind one shared endpoint have it in common.
 	SameOutputs Evidence = "its Workspace reports the endpoint or VPC that this object has"
 )
 
@@ -54,32 +41,34 @@ type Claimant struct {
 	ConnectionSecret string
 	// Outputs are what a Workspace reports that is this owner's: values by the names of outputs. Endpoints are host:port.
 	Outputs map[string]string
-	// Decided is the UID of the WorkspaceTemplateApply that a person said is its own.
+	// Decided is the UID of the WorkspaceTemplateApply that a user decided is its own.
 	Decided types.UID
 }
 
-// Suspect is a WorkspaceTemplateApply that may be an owner's.
-type Suspect struct {
+// MatchCandidate is a WorkspaceTemplateApply that may be an owner's.
+type MatchCandidate struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	For   []Evidence
 	// Against is what speaks against it, in words.
 	Against []string
 }
 
-// Match is what the evidence says about an owner. Either Apply is set, or Problem says why a person has to decide; both are empty
-// when nothing speaks for any WorkspaceTemplateApply.
+// Match is what the evidence says about an owner. Either Apply is set, or Problem says why a user has to decide; both are empty
+// when there is no evidence for any WorkspaceTemplateApply.
 type Match struct {
 	Claimant *Claimant
 	Apply    *infrav1.WorkspaceTemplateApply
-	// Suspects are all for which there is evidence, the strongest first.
-	Suspects []Suspect
-	Problem  string
+	// Candidates are all for which there is evidence, the strongest first.
+	Candidates []MatchCandidate
+	Problem    string
 }
 
 // weight of evidence. That which names this one object, and was said on purpose, weighs most; that which may be so by chance, least.
-func (s *Suspect) weight() int {
+func (c *MatchCandidate) weight() int { return weightOf(c.For) }
+
+func weightOf(found []Evidence) int {
 	weight := 0
-	for _, evidence := range s.For {
+	for _, evidence := range found {
 		switch evidence {
 		case Referred, Recorded, SameOutputs:
 			return 3
@@ -92,42 +81,58 @@ func (s *Suspect) weight() int {
 	return weight
 }
 
-// conclusive tells whether the evidence is enough to adopt on, if nothing speaks against it: it names this very object, or both
+// conclusive reports whether the evidence is enough to adopt on: nothing is against it, and it names this very object, or both
 // what is made and for which cluster are right.
-func (s *Suspect) conclusive() bool {
-	return len(s.Against) == 0 && (s.weight() >= 2 || slices.Contains(s.For, SameTemplate) && slices.Contains(s.For, SameCluster))
+func (c *MatchCandidate) conclusive() bool {
+	return len(c.Against) == 0 && (c.weight() >= 2 || c.has(SameTemplate) && c.has(SameCluster))
 }
 
-// MatchFleet finds for every owner of a fleet the WorkspaceTemplateApply that is its own. The result is one-to-one: what two
-// owners may have, neither gets. outputs are what the Workspace of a WorkspaceTemplateApply reports, by its UID.
+func (c *MatchCandidate) has(evidence Evidence) bool { return slices.Contains(c.For, evidence) }
+
+// agreed reports whether owner reference, spec and status all name a candidate.
+func (c *MatchCandidate) agreed() bool {
+	specAgrees := c.has(Referred) || c.has(SameTemplate) && (c.has(Named) || c.has(LegacyNamed) || c.has(SameCluster))
+	return len(c.Against) == 0 && c.has(Owned) && specAgrees && c.Apply.Status.WorkspaceName != ""
+}
+
+// onlySharesOutputs reports whether all that names the owner is an endpoint or VPC, and something else is against the candidate.
+func (c *MatchCandidate) onlySharesOutputs() bool {
+	others := slices.DeleteFunc(slices.Clone(c.For), func(evidence Evidence) bool { return evidence == SameOutputs })
+	return c.has(SameOutputs) && len(c.Against) > 0 && weightOf(others) < 2
+}
+
+// MatchFleet finds for every owner of a fleet the WorkspaceTemplateApply that is its own. The result is one-to-one: of a
+// WorkspaceTemplateApply that two owners may have, neither gets it. outputs are what the Workspace of a WorkspaceTemplateApply
+// reports, by its UID; there is no entry where the Workspace does not exist.
 func MatchFleet(claimants []Claimant, applies []infrav1.WorkspaceTemplateApply, outputs map[types.UID]map[string]string) []Match {
 	index := newIndex(applies, outputs)
 	matches := make([]Match, len(claimants))
 	for i := range claimants {
 		matches[i] = index.match(&claimants[i])
 	}
-	contest(matches)
+	resolveConflicts(matches)
 	return matches
 }
 
-// contest takes what several owners may have away from all of them, but for the one that a person named.
-func contest(matches []Match) {
+// resolveConflicts gives a WorkspaceTemplateApply that several owners may have to none of them, except to the one that a user named.
+func resolveConflicts(matches []Match) {
 	claims := map[types.UID][]*Match{}
 	for i := range matches {
-		for _, suspect := range matches[i].Suspects {
-			if matches[i].has(suspect.Apply.UID) || suspect.weight() >= 2 {
-				claims[suspect.Apply.UID] = append(claims[suspect.Apply.UID], &matches[i])
+		for j := range matches[i].Candidates {
+			candidate := &matches[i].Candidates[j]
+			if matches[i].has(candidate.Apply.UID) || candidate.weight() >= 2 {
+				claims[candidate.Apply.UID] = append(claims[candidate.Apply.UID], &matches[i])
 			}
 		}
 	}
-	for uid, rivals := range claims {
-		chosen := decidedFor(uid, rivals)
-		for i, match := range rivals {
-			if len(rivals) < 2 || !match.has(uid) || match == chosen {
+	for uid, claimed := range claims {
+		chosen := decidedFor(uid, claimed)
+		for i, match := range claimed {
+			if len(claimed) < 2 || !match.has(uid) || match == chosen {
 				continue
 			}
-			rival := rivals[(i+1)%len(rivals)].Claimant
-			match.Problem = fmt.Sprintf("%s and %s both claim WorkspaceTemplateApply %s", match.Claimant, rival, match.Apply.Name)
+			other := claimed[(i+1)%len(claimed)].Claimant
+			match.Problem = fmt.Sprintf("%s and %s both claim WorkspaceTemplateApply %s", match.Claimant, other, match.Apply.Name)
 		}
 	}
 	for i := range matches {
@@ -137,9 +142,9 @@ func contest(matches []Match) {
 	}
 }
 
-// decidedFor is the one rival that a person named; nil when that is none, or several.
-func decidedFor(uid types.UID, rivals []*Match) *Match {
-	named := slices.DeleteFunc(slices.Clone(rivals), func(match *Match) bool { return match.Claimant.Decided != uid })
+// decidedFor is the one match that a user named; nil when that is none, or several.
+func decidedFor(uid types.UID, claimed []*Match) *Match {
+	named := slices.DeleteFunc(slices.Clone(claimed), func(match *Match) bool { return match.Claimant.Decided != uid })
 	if len(named) != 1 {
 		return nil
 	}
@@ -151,7 +156,7 @@ func (m *Match) has(uid types.UID) bool { return m.Apply != nil && m.Apply.UID =
 // String is the kind and name of the owner.
 func (c *Claimant) String() string { return c.Kind + " " + c.Object.GetName() }
 
-// index finds suspects without comparing every owner with everything.
+// index finds candidates without comparing every owner with everything.
 type index struct {
 	outputs map[types.UID]map[string]string
 	by      map[string][]*infrav1.WorkspaceTemplateApply
@@ -190,58 +195,83 @@ func (x *index) keys(apply *infrav1.WorkspaceTemplateApply) []string {
 }
 
 func (x *index) match(claimant *Claimant) Match {
-	match := Match{Claimant: claimant, Suspects: x.suspects(claimant)}
+	match := Match{Claimant: claimant, Candidates: x.candidates(claimant)}
 	if claimant.Decided != "" {
 		match.decided()
 		return match
 	}
-	match.judge()
+	match.Candidates = x.withoutNeverBuilt(withoutShared(match.Candidates))
+	match.choose()
 	return match
 }
 
-// decided takes what a person named, whatever the evidence; but not what is being deleted, or what another controller has.
-func (m *Match) decided() {
-	for i := range m.Suspects {
-		switch suspect := &m.Suspects[i]; {
-		case suspect.Apply.UID != m.Claimant.Decided:
-		case !suspect.Apply.DeletionTimestamp.IsZero(), OtherController(m.Claimant.Object, suspect.Apply) != nil:
-			m.Problem = fmt.Sprintf("WorkspaceTemplateApply %s was decided for, but %s", suspect.Apply.Name, strings.Join(suspect.Against, ", "))
-			return
-		default:
-			m.Apply = suspect.Apply
-			return
-		}
+// withoutShared drops candidates that merely share an endpoint or VPC with the owner, where all evidence agrees on another one.
+func withoutShared(candidates []MatchCandidate) []MatchCandidate {
+	if !slices.ContainsFunc(candidates, func(c MatchCandidate) bool { return c.agreed() }) {
+		return candidates
 	}
-	m.Problem = fmt.Sprintf("its namespace has no WorkspaceTemplateApply with the UID that was decided for, %s", m.Claimant.Decided)
+	return slices.DeleteFunc(candidates, func(c MatchCandidate) bool { return c.onlySharesOutputs() })
 }
 
-// judge takes the one suspect that stands above all others, if there is one.
-func (m *Match) judge() {
-	if len(m.Suspects) == 0 {
+// withoutNeverBuilt drops candidates of which CAPT v0.3 never created the Workspace, behind one that has its own. The manager creates
+// nothing for them: their finalizer is that of CAPT v0.3.
+func (x *index) withoutNeverBuilt(candidates []MatchCandidate) []MatchCandidate {
+	if len(candidates) < 2 || !candidates[0].conclusive() || !x.exists(candidates[0].Apply) || candidates[0].Apply.Status.WorkspaceName == "" {
+		return candidates
+	}
+	return slices.DeleteFunc(candidates, func(c MatchCandidate) bool {
+		return Unadopted(c.Apply) != "" && c.Apply.Status.WorkspaceName == "" && !x.exists(c.Apply)
+	})
+}
+
+func (x *index) exists(apply *infrav1.WorkspaceTemplateApply) bool {
+	_, exists := x.outputs[apply.UID]
+	return exists
+}
+
+// decided takes what a user named, whatever the evidence; but not what is being deleted, or what another controller has.
+func (m *Match) decided() {
+	for i := range m.Candidates {
+		switch candidate := &m.Candidates[i]; {
+		case candidate.Apply.UID != m.Claimant.Decided:
+		case !candidate.Apply.DeletionTimestamp.IsZero(), OtherController(m.Claimant.Object, candidate.Apply) != nil:
+			m.Problem = fmt.Sprintf("the decision names WorkspaceTemplateApply %s, but %s", candidate.Apply.Name, strings.Join(candidate.Against, ", "))
+			return
+		default:
+			m.Apply = candidate.Apply
+			return
+		}
+	}
+	m.Problem = fmt.Sprintf("the decision names UID %s, and no WorkspaceTemplateApply of the namespace has it", m.Claimant.Decided)
+}
+
+// choose takes the best candidate, if it stands above all others.
+func (m *Match) choose() {
+	if len(m.Candidates) == 0 {
 		return
 	}
-	best := &m.Suspects[0]
+	best := &m.Candidates[0]
 	switch {
 	case !best.conclusive():
-		m.Problem = fmt.Sprintf("the evidence for WorkspaceTemplateApply %s is not enough", best.Apply.Name)
+		m.Problem = fmt.Sprintf("the evidence for WorkspaceTemplateApply %s is not sufficient", best.Apply.Name)
 		if len(best.Against) > 0 {
-			m.Problem = fmt.Sprintf("WorkspaceTemplateApply %s would be meant, but %s", best.Apply.Name, strings.Join(best.Against, ", and "))
+			m.Problem = fmt.Sprintf("WorkspaceTemplateApply %s is the best match, but %s", best.Apply.Name, strings.Join(best.Against, ", and "))
 		}
 		return
-	case len(m.Suspects) == 1:
+	case len(m.Candidates) == 1:
 		m.Apply = best.Apply
 		return
 	}
-	rival := &m.Suspects[1]
-	if rival.weight() >= 2 || best.weight() < 3 {
-		m.Problem = fmt.Sprintf("both WorkspaceTemplateApply %s and %s may be meant", best.Apply.Name, rival.Apply.Name)
+	second := &m.Candidates[1]
+	if second.weight() >= 2 || best.weight() < 3 {
+		m.Problem = fmt.Sprintf("there is evidence for both WorkspaceTemplateApply %s and %s", best.Apply.Name, second.Apply.Name)
 		return
 	}
 	m.Apply = best.Apply
 }
 
-// suspects of an owner, the strongest first.
-func (x *index) suspects(claimant *Claimant) []Suspect {
+// candidates of an owner, the strongest first.
+func (x *index) candidates(claimant *Claimant) []MatchCandidate {
 	want, namespace := claimant.Want, claimant.Object.GetNamespace()
 	keys := []string{
 		"name/" + claimant.Reference, "name/" + want.Recorded, "name/" + want.SchemeName, "name/" + naming.LegacyFixedApply,
@@ -256,19 +286,19 @@ func (x *index) suspects(claimant *Claimant) []Suspect {
 		keys = append(keys, "uid/"+string(claimant.Decided))
 	}
 	seen := map[types.UID]bool{}
-	var suspects []Suspect
+	var found []MatchCandidate
 	for _, key := range keys {
 		for _, apply := range x.by[namespace+"/"+key] {
 			if seen[apply.UID] {
 				continue
 			}
 			seen[apply.UID] = true
-			if suspect, found := x.examine(claimant, apply); found {
-				suspects = append(suspects, suspect)
+			if candidate, ok := x.examine(claimant, apply); ok {
+				found = append(found, candidate)
 			}
 		}
 	}
-	slices.SortFunc(suspects, func(a, b Suspect) int {
+	slices.SortFunc(found, func(a, b MatchCandidate) int {
 		if a.weight() != b.weight() {
 			return b.weight() - a.weight()
 		}
@@ -280,27 +310,26 @@ func (x *index) suspects(claimant *Claimant) []Suspect {
 		}
 		return strings.Compare(a.Apply.Name, b.Apply.Name)
 	})
-	return suspects
+	return found
 }
 
-// examine collects the evidence. False when what there is means nothing: a helper of the older CAPT, what belongs to a Fargate
+// examine collects the evidence. False when what there is means nothing: a helper of CAPT v0.3, what belongs to a Fargate
 // profile, or something of another cluster that merely shares a name or a template.
-func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (Suspect, bool) {
+func (x *index) examine(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (MatchCandidate, bool) {
 	want := claimant.Want
 	referred := claimant.Reference != "" && apply.Name == claimant.Reference
 	meant := referred || want.Had(apply) || apply.UID == claimant.Decided
 	if !meant && (helperOf(claimant.Object.GetName(), apply) != "" || apply.Spec.Variables[naming.ProfileVariable] != "") {
-		return Suspect{}, false
+		return MatchCandidate{}, false
 	}
-	suspect := Suspect{Apply: apply, For: x.speaksFor(claimant, apply, referred), Against: speaksAgainst(claimant, apply)}
-	named := slices.Contains(suspect.For, Named)
-	if len(suspect.For) == 0 || len(suspect.Against) > 0 && suspect.weight() < 2 && !named {
-		return suspect, apply.UID == claimant.Decided
+	candidate := MatchCandidate{Apply: apply, For: x.evidenceFor(claimant, apply, referred), Against: evidenceAgainst(claimant, apply)}
+	if len(candidate.For) == 0 || len(candidate.Against) > 0 && candidate.weight() < 2 && !candidate.has(Named) {
+		return candidate, apply.UID == claimant.Decided
 	}
-	return suspect, true
+	return candidate, true
 }
 
-func (x *index) speaksFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply, referred bool) (found []Evidence) {
+func (x *index) evidenceFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply, referred bool) (found []Evidence) {
 	want, ref := claimant.Want, apply.Spec.WriteConnectionSecretToRef
 	for _, is := range []struct {
 		evidence Evidence
@@ -325,7 +354,7 @@ func (x *index) speaksFor(claimant *Claimant, apply *infrav1.WorkspaceTemplateAp
 	return found
 }
 
-// cluster tells whether something is of the owner's cluster. The older CAPT called the cloud resources of a control plane like the
+// cluster reports whether something is of the owner's cluster. CAPT v0.3 called the cloud resources of a control plane like the
 // Cluster or like the control plane itself.
 func (c *Claimant) cluster(apply *infrav1.WorkspaceTemplateApply) bool {
 	given := apply.Spec.Variables[naming.ClusterVariable]
@@ -341,7 +370,7 @@ func sharesOutput(want, reported map[string]string) bool {
 	return false
 }
 
-func speaksAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (found []string) {
+func evidenceAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (found []string) {
 	if other := OtherController(claimant.Object, apply); other != nil {
 		found = append(found, fmt.Sprintf("it belongs to %s %s", other.Kind, other.Name))
 	}
@@ -359,33 +388,3 @@ func speaksAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) (f
 	}
 	return found
 }
-
-// Helpers of the older CAPT, by the suffix of their names: what it made for a control plane besides the EKS cluster.
-var helpers = map[string]string{
-	"-kubeconfig-apply": "kubeconfig helper",
-	"-spot-role-check":  "spot role helper",
-	"-spot-role-create": "spot role helper",
-}
-
-// Helper returns which helper of CAPT v0.3 a WorkspaceTemplateApply is; empty when it is none. CAPT v0.3 made the control plane its
-// controller.
-func Helper(apply *infrav1.WorkspaceTemplateApply) string {
-	controller := metav1.GetControllerOf(apply)
-	if controller == nil || controller.Kind != "CAPTControlPlane" {
-		return ""
-	}
-	return helperOf(controller.Name, apply)
-}
-
-// helperOf returns which helper of CAPT v0.3 the name of a WorkspaceTemplateApply means for a control plane; empty when none.
-func helperOf(controlPlane string, apply *infrav1.WorkspaceTemplateApply) string {
-	suffix, found := strings.CutPrefix(apply.Name, controlPlane)
-	if !found {
-		return ""
-	}
-	return helpers[suffix]
-}
-
-// SpotRole is what Helper returns of the helpers for the account-wide role of Spot. Other clusters need it, too, so that it is
-// never destroyed.
-const SpotRole = "spot role helper"

@@ -1,23 +1,11 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package adoption
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -52,4 +40,45 @@ func LegacyStatus(observedGeneration int64, conditions []metav1.Condition) bool 
 // Ownerless tells whether a WorkspaceTemplateApply is one of the older CAPT's that nobody has adopted and no controller owns.
 func Ownerless(apply *infrav1.WorkspaceTemplateApply) bool {
 	return Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil
+}
+
+// Helpers of CAPT v0.3, by the suffix of their names: what it created for a control plane besides the EKS cluster.
+var helpers = map[string]string{
+	"-kubeconfig-apply": "kubeconfig helper",
+	"-spot-role-check":  "spot role helper",
+	"-spot-role-create": "spot role helper",
+}
+
+// Helper returns which helper of CAPT v0.3 a WorkspaceTemplateApply is; empty when it is none. CAPT v0.3 made the control plane its
+// controller.
+func Helper(apply *infrav1.WorkspaceTemplateApply) string {
+	controller := metav1.GetControllerOf(apply)
+	if controller == nil || controller.Kind != "CAPTControlPlane" {
+		return ""
+	}
+	return helperOf(controller.Name, apply)
+}
+
+// helperOf returns which helper of CAPT v0.3 the name of a WorkspaceTemplateApply means for a control plane; empty when none.
+func helperOf(controlPlane string, apply *infrav1.WorkspaceTemplateApply) string {
+	suffix, found := strings.CutPrefix(apply.Name, controlPlane)
+	if !found {
+		return ""
+	}
+	return helpers[suffix]
+}
+
+// SpotRole is what Helper returns of the helpers for the account-wide role of Spot. Other clusters need it, too, so that it is
+// never destroyed.
+const SpotRole = "spot role helper"
+
+// Machine returns which object of CAPT v0.3's machine kinds owns a WorkspaceTemplateApply, for example "CaptMachine demo"; empty when
+// none does. No kind of this version succeeds them.
+func Machine(apply *infrav1.WorkspaceTemplateApply) string {
+	for _, owner := range apply.OwnerReferences {
+		if strings.HasPrefix(owner.APIVersion, infrav1.GroupVersion.Group+"/") && strings.HasPrefix(owner.Kind, "CaptMachine") {
+			return owner.Kind + " " + owner.Name
+		}
+	}
+	return ""
 }

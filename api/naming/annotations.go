@@ -73,6 +73,13 @@ const AllowProviderConfigAnnotation = "capt.cluster.x-k8s.io/allow-provider-conf
 // restore it is another one than the object has.
 const NotedByAnnotation = "capt.cluster.x-k8s.io/external-name-noted-by"
 
+// PinnedLabel with the value "true" is on a WorkspaceTemplate that captctl migrate created to reproduce one Workspace, and
+// PinnedForAnnotation says for which object: kind, namespace and name.
+const (
+	PinnedLabel         = "capt.cluster.x-k8s.io/pinned"
+	PinnedForAnnotation = "capt.cluster.x-k8s.io/pinned-for"
+)
+
 // RetryAnnotation on a CAPTControlPlane asks for another try: with each new value, timeouts are counted anew, and a state Failed
 // that came from one ends.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"

@@ -133,6 +133,12 @@ func LegacyWorkspace(apply string) string {
 	return apply
 }
 
+// PinnedTemplate is the name of the WorkspaceTemplate that reproduces the Workspace of a WorkspaceTemplateApply: other content has
+// another name, so that one that is left over is never in the way.
+func PinnedTemplate(apply, content string) string {
+	return join(maxName, apply, "-pinned-"+hash(longHashLength, content))
+}
+
 // Workspace is the name of a new Workspace. Adopted Workspaces keep the names they have.
 func Workspace(scope terraform.Scope, apply types.NamespacedName) string {
 	base := LegacyWorkspace(apply.Name)

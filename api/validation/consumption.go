@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -264,7 +265,9 @@ func CAPTControlPlaneChange(ctx context.Context, world World, old, controlPlane 
 	}
 	after, err := consumption(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
 	return slices.DeleteFunc(after.Errors, func(e *field.Error) bool {
-		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { return b.Error() == e.Error() })
+		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { // The message names the template.
+			return b.Field == e.Field && equality.Semantic.DeepEqual(b.BadValue, e.BadValue)
+		})
 	}), err
 }
 

@@ -60,10 +60,8 @@ func (l *Live) RecordedFor(apply *infrav1.WorkspaceTemplateApply) bool {
 	return ref != nil && ref.UID != "" && ref.UID == l.UID()
 }
 
-// ConnectionSecret that the Workspace writes; nil when it writes none.
-func (l *Live) ConnectionSecret() *terraform.SecretReference {
-	return l.typed.Spec.WriteConnectionSecretToRef
-}
+// Spec of the Workspace. It must not be changed.
+func (l *Live) Spec() *terraform.WorkspaceSpec { return &l.typed.Spec }
 
 // UID of the Workspace.
 func (l *Live) UID() types.UID { return l.object.GetUID() }

@@ -152,14 +152,14 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	return nil
 }
 
-// renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one goes on writing its
-// connection Secret in another namespace.
+// renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one keeps the references to
+// other namespaces that it has.
 func (r *Reconciler) renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	if len(f.RenderErrors) == 0 || !f.Live.RecordedFor(apply) {
 		return
 	}
 	again := r.input(apply, f)
-	again.ConnectionSecret = f.Live.ConnectionSecret()
+	again.Recorded = f.Live.Spec()
 	f.Rendered, f.RenderErrors = render.Workspace(again)
 }
 

@@ -36,6 +36,8 @@ type change struct {
 	subresource string
 	why         string
 	uid         types.UID
+	// create is the object that is created; there is no patch then, and no UID.
+	create []byte
 	// patch is what is sent, and opposite takes it back.
 	patch, opposite []migrate.Operation
 	// from and to are ContentHash before and after; there are none of a change of status.
@@ -51,7 +53,7 @@ type change struct {
 func forth(step *migrate.Step) *change {
 	return &change{
 		object: step.Object, subresource: step.Subresource, why: step.Why, uid: step.Precondition.UID, generation: step.Precondition.Generation,
-		patch: step.Patch, opposite: step.Inverse, from: step.Precondition.Hash, to: step.Precondition.After,
+		create: step.Create, patch: step.Patch, opposite: step.Inverse, from: step.Precondition.Hash, to: step.Precondition.After,
 	}
 }
 
@@ -97,6 +99,8 @@ const (
 // judge compares a live object, nil when it is gone, with what it should be before and after. Words are for stale only.
 func (c *change) judge(live *unstructured.Unstructured) (verdict, string, error) {
 	switch {
+	case c.create != nil:
+		return c.judgeCreated(live)
 	case live == nil:
 		return stale, "it is gone", nil
 	case live.GetUID() != c.uid:
@@ -121,6 +125,18 @@ func (c *change) judge(live *unstructured.Unstructured) (verdict, string, error)
 		return stale, fmt.Sprintf("its spec or its owners changed: its generation is %d and was %d", live.GetGeneration(), c.generation), nil
 	}
 	return stale, "its spec or its owners changed", nil
+}
+
+// judgeCreated compares what has the name of an object that is created. After a rollback it is there already.
+func (c *change) judgeCreated(live *unstructured.Unstructured) (verdict, string, error) {
+	if live == nil {
+		return due, "", nil
+	}
+	hash, err := migrate.ContentHash(live)
+	if err != nil || hash != c.to {
+		return stale, "it exists, and its spec is not the one that the plan creates", err
+	}
+	return made, "", nil
 }
 
 // judgePatch tries the patch. One that changes nothing was made already; so was one that can not be applied, if taking it back

@@ -28,6 +28,8 @@ import (
 type selection struct {
 	work
 	items []migrate.StorageItem
+	// left are the objects that the plan created. captctl deletes nothing: they stay, and nothing refers to them any more.
+	left []migrate.ObjectRef
 }
 
 // choose is the whole plan backwards, or what belongs to one object of it.
@@ -40,10 +42,13 @@ func choose(plan *migrate.Plan, object string) (*selection, error) {
 	for i := range slices.Backward(plan.Units) {
 		u := unit{Unit: &plan.Units[i]}
 		for j := range slices.Backward(u.Steps) {
-			u.changes = append(u.changes, back(&u.Steps[j]))
+			if u.Steps[j].Create == nil {
+				u.changes = append(u.changes, back(&u.Steps[j]))
+			}
 		}
 		if slices.ContainsFunc(u.objects(), is) {
 			chosen.units = append(chosen.units, u)
+			chosen.left = append(chosen.left, created(u.Unit)...)
 		}
 	}
 	for i := range slices.Backward(plan.Grants) {
@@ -62,6 +67,16 @@ func choose(plan *migrate.Plan, object string) (*selection, error) {
 	}
 	chain(chosen.inOrder())
 	return chosen, nil
+}
+
+// created are the objects that a unit creates.
+func created(u *migrate.Unit) (refs []migrate.ObjectRef) {
+	for i := range u.Steps {
+		if u.Steps[i].Create != nil {
+			refs = append(refs, u.Steps[i].Object)
+		}
+	}
+	return refs
 }
 
 // inOrder is the order of a rollback: units before grants.
@@ -86,7 +101,7 @@ func (u unit) objects() []migrate.ObjectRef {
 }
 
 func (u unit) has(ref migrate.ObjectRef) bool {
-	return slices.ContainsFunc(u.objects(), func(object migrate.ObjectRef) bool { return object.UID == ref.UID })
+	return slices.ContainsFunc(u.objects(), func(object migrate.ObjectRef) bool { return object.UID != "" && object.UID == ref.UID })
 }
 
 // matcher tells whether an object is meant by KIND/NAMESPACE/NAME; every one is, by nothing.

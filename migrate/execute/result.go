@@ -34,7 +34,9 @@ type Result struct {
 	Steps           journal.Counts  `json:"steps"`
 	Storage         journal.Counts  `json:"storage"`
 	Failures        []Failure       `json:"failures,omitempty"`
-	Backup          *journal.Backup `json:"backup,omitempty"`
+	// Left are the objects that the plan created and a rollback leaves in place, unused: captctl deletes nothing.
+	Left   []migrate.ObjectRef `json:"left,omitempty"`
+	Backup *journal.Backup     `json:"backup,omitempty"`
 }
 
 // Failure is an object that was not written.

@@ -51,6 +51,7 @@ func Rollback(ctx context.Context, planID, object string, o Options) (*Result, e
 	if err != nil {
 		return nil, err
 	}
+	r.left = chosen.left
 	return (&rollback{run: r, selection: *chosen}).rollBack(ctx)
 }
 

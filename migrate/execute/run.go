@@ -42,6 +42,8 @@ type run struct {
 	// writes is the client for everything that is written. It stops when the lock is lost, and keeps nothing in a dry run.
 	writes client.Client
 	record *record
+	// left are objects that a rollback leaves in place.
+	left []migrate.ObjectRef
 }
 
 func newRun(plan *migrate.Plan, command journal.Command, o Options) (*run, error) {
@@ -192,6 +194,6 @@ func (r *run) result() *Result {
 	return &Result{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Result"},
 		PlanID:   r.plan.ID, Command: state.Command, DryRun: r.DryRun, Outcome: state.Outcome, Message: state.Message,
-		Steps: state.Steps, Storage: state.Storage, Failures: r.record.failures, Backup: state.Backup,
+		Steps: state.Steps, Storage: state.Storage, Failures: r.record.failures, Backup: state.Backup, Left: r.left,
 	}
 }

@@ -60,11 +60,15 @@ func (r *run) write(ctx context.Context, c *change) (wrote bool, err error) {
 			return changedSince{why}
 		case due:
 		}
-		if err := r.record.intend(c, live.GetResourceVersion()); err != nil {
+		version, send := "", r.create
+		if live != nil {
+			version, send = live.GetResourceVersion(), r.patch
+		}
+		if err := r.record.intend(c, version); err != nil {
 			return err
 		}
 		sent = true
-		if err := r.patch(ctx, c, live); err != nil {
+		if err := send(ctx, c, live); err != nil {
 			return err
 		}
 		wrote = true
@@ -96,6 +100,22 @@ func empty(ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
 	object.SetNamespace(ref.Namespace)
 	object.SetName(ref.Name)
 	return object, nil
+}
+
+// create creates the object of a change. Another run may have been faster: then it is looked at again.
+func (r *run) create(ctx context.Context, c *change, _ *unstructured.Unstructured) error {
+	created := &unstructured.Unstructured{}
+	if err := created.UnmarshalJSON(c.create); err != nil {
+		return fmt.Errorf("decoding %s: %w", c.object, err)
+	}
+	err := r.writes.Create(ctx, created, client.FieldOwner(migrate.FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return retry.Again(err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.arrived(created)
 }
 
 // patch sends a change.
@@ -135,7 +155,7 @@ func (r *run) moved(ctx context.Context, c *change, live *unstructured.Unstructu
 // arrived proves that the object became what was planned. Admission may have made something else of it, which would be stale
 // for every later run.
 func (c *change) arrived(written *unstructured.Unstructured) error {
-	if !c.ofContent() {
+	if !c.ofContent() && c.create == nil {
 		return nil
 	}
 	hash, err := migrate.ContentHash(written)

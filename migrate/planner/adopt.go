@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner
 
@@ -38,8 +25,9 @@ import (
 // maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
 const maxAllowedNamespaces = 256
 
-// adopt writes down the steps for an owner. The WorkspaceTemplateApply comes first: an owner that refers to one which nobody has
-// adopted waits, and so does one that refers to none.
+// adopt plans the steps for an owner. The manager waits for an owner that refers to none, or to a WorkspaceTemplateApply that has not
+// been adopted. The WorkspaceTemplateApply comes first, but for an owner that is pinned: it must refer to its template before it has
+// an adopted WorkspaceTemplateApply to write.
 func (f *fleet) adopt(o *owner) error {
 	o.Evidence = evidenceFor(o)
 	ofApply, err := f.applySteps(o)
@@ -50,8 +38,15 @@ func (f *fleet) adopt(o *owner) error {
 	if err != nil {
 		return err
 	}
-	o.steps = append(ofApply, ofOwner...)
-	if len(o.steps) > 0 {
+	if o.steps, err = f.pinSteps(o); err != nil {
+		return err
+	}
+	if o.pinned == nil {
+		o.steps = append(ofApply, ofOwner...)
+	} else {
+		o.steps = slices.Concat(o.steps, ofOwner, ofApply)
+	}
+	if len(o.steps) > 0 && o.pinned == nil {
 		f.grant(o)
 	}
 	return nil
@@ -59,9 +54,9 @@ func (f *fleet) adopt(o *owner) error {
 
 // evidenceFor the WorkspaceTemplateApply that was found.
 func evidenceFor(o *owner) (found []string) {
-	for i := range o.match.Suspects {
-		if suspect := &o.match.Suspects[i]; suspect.Apply == o.apply {
-			for _, evidence := range suspect.For {
+	for i := range o.match.Candidates {
+		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
+			for _, evidence := range candidate.For {
 				found = append(found, string(evidence))
 			}
 		}
@@ -69,11 +64,14 @@ func evidenceFor(o *owner) (found []string) {
 	return found
 }
 
-// applySteps make the WorkspaceTemplateApply know its Workspace and its owner. That it retains what it made is said where the older
-// CAPT knew it otherwise, or not at all.
+// applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what it created where CAPT v0.3 recorded that
+// otherwise, or not at all.
 func (f *fleet) applySteps(o *owner) ([]migrate.Step, error) {
 	var c change
 	apply := o.apply
+	if o.pinned != nil {
+		c.replace("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef())
+	}
 	if apply.Spec.WorkspaceName == "" && o.live != nil {
 		c.add("/spec/workspaceName", o.live.GetName())
 	}
@@ -95,17 +93,17 @@ func (f *fleet) applySteps(o *owner) ([]migrate.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(steps, statusStep(kindApply, apply, "status remembers the UID of the Workspace, so that no other one of its name is taken for it", status)...), nil
+	return append(steps, statusStep(kindApply, apply, "status records the UID of the Workspace, so that no other one of its name is taken for it", status)...), nil
 }
 
 func (o *owner) why() string {
 	if o.live == nil {
-		return "whatever it made stays, and nothing waits for its deletion"
+		return "what it created stays, and nothing waits for its deletion"
 	}
 	return fmt.Sprintf("spec names Workspace %s, so that it is found without status", o.live.GetName())
 }
 
-// retains tells whether what was made must outlive the WorkspaceTemplateApply.
+// retains reports whether what was created must outlive the WorkspaceTemplateApply.
 func (o *owner) retains() bool {
 	if o.plane == nil && o.network != nil {
 		return o.network.Spec.VPC.Template != nil && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
@@ -153,12 +151,13 @@ func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
 	}
 }
 
-// ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what the older CAPT wrote as its endpoint.
+// ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what CAPT v0.3 wrote as its endpoint.
 func (f *fleet) ownerSteps(o *owner) ([]migrate.Step, error) {
 	if o.Owner.Kind == kindApply {
 		return nil, nil
 	}
 	var c change
+	o.pinOwner(&c)
 	ref := infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}
 	if o.referenceInSpec() == nil {
 		c.add("/spec/workspaceTemplateApplyRef", ref)
@@ -169,7 +168,7 @@ func (f *fleet) ownerSteps(o *owner) ([]migrate.Step, error) {
 			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host)
 		}
 	}
-	return f.step(o.Owner.Kind, o.object, fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, so that no second one is made", o.apply.Name), c)
+	return f.step(o.Owner.Kind, o.object, fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, so that no second one is created", o.apply.Name), c)
 }
 
 func (o *owner) referenceInSpec() *infrav1.WorkspaceTemplateApplyReference {
@@ -210,16 +209,16 @@ func (f *fleet) grantSteps() (steps []migrate.Step, findings []migrate.Finding, 
 		}
 		if len(namespaces) > maxAllowedNamespaces {
 			findings = append(findings, migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyGrants, Object: migrate.Ref(kindTemplate, template), Message: fmt.Sprintf(
-				"%d namespaces use it, and spec.allowedNamespaces.names holds at most %d. Permit them with spec.allowedNamespaces.selector, or \"*\", and plan again", len(namespaces), maxAllowedNamespaces)})
+				"%d namespaces use it, and spec.allowedNamespaces.names can hold %d. Allow them with spec.allowedNamespaces.selector, or \"*\", and plan again", len(namespaces), maxAllowedNamespaces)})
 			continue
 		}
-		made, err := f.step(kindTemplate, template, fmt.Sprintf("namespaces that use it from elsewhere are permitted to: %d", len(f.grants[key])), c)
+		made, err := f.step(kindTemplate, template, fmt.Sprintf("permits the other namespaces that use it: %d", len(f.grants[key])), c)
 		if err != nil {
 			return nil, nil, err
 		}
 		steps = append(steps, made...)
 		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonSharedTemplate, Object: migrate.Ref(kindTemplate, template), Message: fmt.Sprintf(
-			"it is used from other namespaces, and gets spec.allowedNamespaces for them: %s", listed(f.grants[key]))})
+			"other namespaces use it, and the plan permits them in spec.allowedNamespaces: %s", listed(f.grants[key]))})
 	}
 	return steps, findings, nil
 }

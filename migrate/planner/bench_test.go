@@ -18,6 +18,7 @@ package planner_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -35,10 +36,19 @@ func BenchmarkPlanner(b *testing.B) {
 		scenes[i] = newScene(fmt.Sprintf("cluster-%d", i), "default").withWorkspaces(t)
 	}
 	fleet := snapshot(t, scenes...)
+	scenes = nil
 	b.ReportAllocs()
 	for b.Loop() {
+		began := time.Now()
 		plan, err := planner.New(fleet, planner.Options{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
 		require.NoError(b, err)
 		require.Len(b, plan.Units, 2000)
+		require.Less(b, time.Since(began), 5*time.Second)
+		var memory runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&memory)
+		b.ReportMetric(float64(memory.HeapAlloc>>20), "heap-MiB")
+		require.Less(b, memory.HeapAlloc, uint64(200<<20), "snapshot and plan")
+		runtime.KeepAlive(plan)
 	}
 }

@@ -36,17 +36,27 @@ const topologies = 1500
 // Whatever a fleet looks like, a plan gives every WorkspaceTemplateApply to one owner at most, and every Workspace to one
 // WorkspaceTemplateApply; and never two to one.
 func TestAPlanIsOneToOneForRandomTopologies(t *testing.T) {
-	planned, undecided := 0, 0
+	planned, undecided, pinned := 0, 0, 0
 	for seed := range uint64(topologies) {
 		random := rand.New(rand.NewPCG(seed, 0)) // The same topologies every time.
 		scenes := collide(t, random)
-		got := plan(t, nil, scenes...)
+		var decisions *migrate.Decisions
+		if random.IntN(2) == 0 {
+			decisions = &migrate.Decisions{}
+			for _, s := range scenes {
+				decisions.Owners = append(decisions.Owners, pinning(s.plane.UID, s.network.UID).Owners...)
+			}
+		}
+		got := plan(t, decisions, scenes...)
+		story(got) // Every finding is documented.
 		requireOneToOne(t, fmt.Sprintf("seed %d", seed), got, scenes)
+		pinned += len(created(t, got))
 		planned += len(got.Units)
 		undecided += len(got.Undecided())
 	}
 	require.Greater(t, planned, topologies, "the topologies are too bad for anything to be planned")
 	require.Greater(t, undecided, topologies, "the topologies are too good for anything to be undecided")
+	require.Greater(t, pinned, topologies/10, "nothing drifted")
 }
 
 // collide makes a few clusters in two namespaces, and lets them meet in each other's names, references, owners, templates and
@@ -88,17 +98,27 @@ func collide(t *testing.T, random *rand.Rand) (scenes []*scene) {
 		second.Status = infrav1.WorkspaceTemplateApplyStatus{}
 		s.add(second)
 	})
+	if random.IntN(5) == 0 { // All are behind one proxy.
+		for _, s := range scenes {
+			s.proxy = "proxy.example.com"
+			s.plane.Spec.ControlPlaneEndpoint.Host = "https://" + s.proxy
+		}
+	}
 	for _, s := range scenes {
 		if random.IntN(5) > 0 {
 			s.withWorkspaces(t)
 		}
 	}
+	rarely(func(s, _ *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" })
+	rarely(func(s, _ *scene) { s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" })
+	rarely(func(s, _ *scene) { neverBuilt(s) })
 	return scenes
 }
 
 func requireOneToOne(t *testing.T, which string, got *migrate.Plan, scenes []*scene) {
 	t.Helper()
 	owners, applies, workspaces := map[types.UID]string{}, map[types.UID]string{}, map[types.UID]string{}
+	templates := map[types.UID]string{}
 	references := map[string]string{}
 	once := func(taken map[types.UID]string, uid types.UID, by string) {
 		require.Empty(t, taken[uid], "%s: %s is taken by %s and %s", which, uid, taken[uid], by)
@@ -109,6 +129,11 @@ func requireOneToOne(t *testing.T, which string, got *migrate.Plan, scenes []*sc
 		once(applies, unit.WorkspaceTemplateApply.UID, unit.Owner.String())
 		if unit.Workspace != nil {
 			once(workspaces, unit.Workspace.UID, unit.Owner.String())
+		}
+		for _, step := range unit.Steps {
+			if step.Create != nil {
+				once(templates, types.UID(step.Object.String()), unit.Owner.String())
+			}
 		}
 		require.Equal(t, unit.Owner.Namespace, unit.WorkspaceTemplateApply.Namespace, which)
 		references[unit.Owner.Kind+unit.Owner.Namespace+unit.WorkspaceTemplateApply.Name] = unit.Owner.Name

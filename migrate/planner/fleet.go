@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner
 
@@ -69,10 +56,12 @@ type owner struct {
 	match   adoption.Match
 	apply   *infrav1.WorkspaceTemplateApply
 	live    *unstructured.Unstructured
-	// helper tells that it is one of the older CAPT's helpers.
-	helper bool
-	// retain tells that what the WorkspaceTemplateApply made must outlive it.
-	retain   bool
+	// helper and machine: it is one of CAPT v0.3's helpers, or of a CaptMachine.
+	helper, machine bool
+	// retain: what the WorkspaceTemplateApply created must outlive it.
+	retain bool
+	// pinned is the template that reproduces the live Workspace, if that was decided.
+	pinned   *infrav1.WorkspaceTemplate
 	findings []migrate.Finding
 	steps    []migrate.Step
 }
@@ -97,7 +86,9 @@ func newFleet(s *migrate.Snapshot, decisions *migrate.Decisions) *fleet {
 		apply := &s.Applies[i]
 		key := f.workspaceKey(apply)
 		f.claims[key] = append(f.claims[key], apply)
-		f.outputs[apply.UID] = outputsOf(f.workspaces[key])
+		if live := f.workspaces[key]; live != nil {
+			f.outputs[apply.UID] = outputsOf(live)
+		}
 	}
 	f.findOwners()
 	return f
@@ -115,8 +106,7 @@ func byKey[T any, P interface {
 	return found
 }
 
-// workspaceKey is the Workspace that a WorkspaceTemplateApply has, or that the older CAPT gave it: what spec says, what status
-// says, and else what the name says, in this order.
+// workspaceKey is the Workspace that a WorkspaceTemplateApply has, or that CAPT v0.3 gave it: by spec, by status, or else by its name.
 func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.NamespacedName {
 	key := types.NamespacedName{Name: naming.LegacyWorkspace(apply.Name)}
 	switch {
@@ -133,9 +123,6 @@ func (f *fleet) workspaceKey(apply *infrav1.WorkspaceTemplateApply) types.Namesp
 
 // outputsOf are the outputs by which a cluster or VPC is known.
 func outputsOf(workspace *unstructured.Unstructured) map[string]string {
-	if workspace == nil {
-		return nil
-	}
 	outputs, _, _ := unstructured.NestedMap(workspace.Object, "status", "atProvider", "outputs")
 	found := map[string]string{}
 	for _, name := range []string{terraform.OutputClusterEndpoint, terraform.OutputVPCID} {
@@ -155,7 +142,7 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 	return found
 }
 
-// address of an API server, in which the older CAPT's URLs and today's hosts compare.
+// address of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
 func address(endpoint clusterv1.APIEndpoint) string {
 	if endpoint.Port == 0 {
 		endpoint.Port = httpsPort
@@ -238,7 +225,7 @@ func nameIn(ref *infrav1.WorkspaceTemplateApplyReference) string {
 	return ref.Name
 }
 
-// inScope tells whether an object is in the namespace that was asked for.
+// inScope reports whether an object is in the namespace that was asked for.
 func (f *fleet) inScope(object metav1.Object) bool {
 	return f.Namespace == "" || object.GetNamespace() == f.Namespace
 }

@@ -1,23 +1,12 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,46 +18,74 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
-// gate is the render gate: it tells whether adopting would change the Workspace, and thereby make Terraform run. It looks at the
+// obstacle is why adopting an owner would change its Workspace.
+type obstacle struct {
+	reason, message string
+	differences     []render.Difference
+	// pinnable reports whether a template of its own may help.
+	pinnable bool
+}
+
+// gate is the render gate: it reports whether adopting would change the Workspace, and thereby make Terraform run. It looks at the
 // WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
 func (f *fleet) gate(o *owner) (stop bool) {
+	found := f.obstacle(o)
+	if found != nil && found.pinnable && f.decided.owners[o.object.GetUID()].Pin {
+		found = f.pin(o)
+	}
+	if found == nil {
+		return false
+	}
+	o.block(found.reason, found.message).Differences = found.differences
+	return true
+}
+
+// orPin ends what a template of its own may solve.
+const orPin = ", decide pin: true in --decisions to keep it as it is with a WorkspaceTemplate of its own"
+
+func (f *fleet) obstacle(o *owner) *obstacle {
+	live := o.live.GetName()
 	if f.templates[o.apply.TemplateKey()] == nil {
-		o.block(ReasonTemplateMissing, fmt.Sprintf("WorkspaceTemplate %s does not exist, so CAPT cannot determine what the manager would do with Workspace %s. Restore it, %s",
-			o.apply.TemplateKey(), o.live.GetName(), o.hint()))
-		return true
+		return &obstacle{reason: ReasonTemplateMissing, pinnable: true, message: fmt.Sprintf(
+			"WorkspaceTemplate %s does not exist, so what the manager would write into Workspace %s is not known. Restore it%s%s", o.apply.TemplateKey(), live, orPin, orSkip)}
 	}
 	if o.givesUp() {
-		o.block(ReasonWouldDestroyLater, fmt.Sprintf("the VPC would be destroyed with it: WorkspaceTemplateApply %s retains what it made, and the manager writes what spec.vpc.template.deletionPolicy says. Set both to the same, %s",
-			o.apply.Name, skipHint))
-		return true
+		return &obstacle{reason: ReasonDeletionPolicy, message: fmt.Sprintf(
+			"WorkspaceTemplateApply %s retains the VPC, and the manager writes what spec.vpc.template.deletionPolicy says: it would be destroyed with the owner. Set both to the same%s", o.apply.Name, orSkip)}
 	}
 	looks, err := f.looks(o)
 	if err != nil {
-		o.block(ReasonCannotRender, fmt.Sprintf("%v. Correct it, %s", err, o.hint()))
-		return true
+		return &obstacle{reason: ReasonCannotRender, message: fmt.Sprintf("%v. Correct the field%s", err, orSkip)}
 	}
 	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
 		if err != nil {
-			o.block(ReasonCannotRender, fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template, %s", o.live.GetName(), err, o.hint()))
-			return true
+			return &obstacle{reason: ReasonCannotRender, pinnable: true, message: fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template%s%s", live, err, orPin, orSkip)}
 		}
 		if len(differences) > 0 {
-			finding := o.block(ReasonWouldChange, fmt.Sprintf("Terraform would run: %s. Make spec and template say what Workspace %s has (the older manager must be off), %s",
-				look.why, o.live.GetName(), o.hint()))
-			finding.Differences = differences
-			return true
+			return &obstacle{reason: ReasonWouldChange, pinnable: true, differences: differences, message: fmt.Sprintf(
+				"Terraform would run for Workspace %s: %s. Revert the edit of %s that the differences show, while CAPT v0.3 is stopped%s%s",
+				live, look.why, strings.Join(fieldsOf(differences), ", "), orPin, orSkip)}
 		}
 	}
-	return false
+	return nil
 }
 
-// givesUp tells whether the manager would no longer retain what a person retained by hand: what becomes of a VPC, its owner says.
+// fieldsOf are the paths of differences.
+func fieldsOf(differences []render.Difference) []string {
+	fields := make([]string, len(differences))
+	for i := range differences {
+		fields[i] = differences[i].Field
+	}
+	return fields
+}
+
+// givesUp reports whether the manager would no longer retain what a user retained by hand: the owner decides about the deletion of a VPC.
 func (o *owner) givesUp() bool {
 	return o.Owner.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
 }
 
-// look is a WorkspaceTemplateApply to render, and why it would be rendered otherwise than the older CAPT did.
+// look is a WorkspaceTemplateApply to render, and why it would be rendered otherwise than CAPT v0.3 did.
 type look struct {
 	apply *infrav1.WorkspaceTemplateApply
 	why   string
@@ -78,7 +95,7 @@ type look struct {
 func (f *fleet) looks(o *owner) ([]look, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
-	looks := []look{{apply, "what is rendered today is not what the older CAPT rendered"}}
+	looks := []look{{apply, "template or variables were edited since CAPT v0.3 rendered it"}}
 	if o.Owner.Kind == kindApply {
 		return looks, nil
 	}
@@ -87,8 +104,8 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 		return looks, err
 	}
 	written := intent.Upon(apply)
-	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A person may have decided for one of another template.
-	return append(looks, look{written, "the manager writes what spec says into the WorkspaceTemplateApply, and that was never given to Terraform"}), nil
+	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A user may have decided for one of another template.
+	return append(looks, look{written, "the spec of the owner was never given to Terraform"}), nil
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.
@@ -97,18 +114,30 @@ func (f *fleet) rendered(apply *infrav1.WorkspaceTemplateApply, live *unstructur
 	if template == nil {
 		return nil, fmt.Errorf("WorkspaceTemplate %s does not exist", apply.TemplateKey())
 	}
-	secret, _, err := unstructured.NestedStringMap(live.Object, "spec", "writeConnectionSecretToRef")
+	recorded, err := specOf(live)
 	if err != nil {
-		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
+		return nil, err
 	}
 	made, errs := render.Workspace(render.Input{
-		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
-		ConnectionSecret: &terraform.SecretReference{Name: secret["name"], Namespace: secret["namespace"]},
+		Apply: apply, Template: template, Name: live.GetName(), ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation], Recorded: recorded,
 	})
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	return render.Differences(live, made), nil
+}
+
+// specOf reads the spec of a Workspace.
+func specOf(live *unstructured.Unstructured) (*terraform.WorkspaceSpec, error) {
+	spec := &terraform.WorkspaceSpec{}
+	data, err := json.Marshal(live.Object["spec"])
+	if err == nil {
+		err = json.Unmarshal(data, spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Workspace %s: %w", live.GetName(), err)
+	}
+	return spec, nil
 }
 
 // intent is what the owner will write.
@@ -143,7 +172,7 @@ func (f *fleet) vpcID(network *infrav1.CAPTCluster) string {
 	return ""
 }
 
-// permitted tells whether a template may be used from a namespace.
+// permitted reports whether a template may be used from a namespace.
 func (f *fleet) permitted(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 		for i := range f.Namespaces {

@@ -44,22 +44,22 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 		never  string
 	}{
 		"template and Secret in default": {
-			nil, []string{"grant eks-kubeconfig-template /spec/allowedNamespaces", unit + "/spec/workspaceName", recorded}, "Warning CannotRender" + finding,
+			nil, []string{"grant eks-kubeconfig-template /spec/allowedNamespaces", unit + "/spec/workspaceName", recorded}, "Warning RenderFailed" + finding,
 		},
 		"another Secret than its Workspace's": {
 			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				apply.Spec.WriteConnectionSecretToRef.Name = "another"
-			}, []string{alone, "Warning CannotRender" + finding}, recorded,
+			}, []string{alone, "Warning RenderFailed" + finding}, recorded,
 		},
 		"template gone": {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				s.gone[template] = true
-			}, []string{alone, "Warning TemplateMissing" + finding}, recorded,
+			}, []string{alone, "Warning WorkspaceTemplateNotFound" + finding}, recorded,
 		},
 		"template changed": {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				template.Spec.Template.Spec.ForProvider.Module += "# changed"
-			}, []string{alone, "Warning WouldChange" + finding}, recorded,
+			}, []string{alone, "Warning WorkspaceDiffers" + finding}, recorded,
 		},
 		"Workspace shared": {
 			func(s *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {

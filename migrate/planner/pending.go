@@ -78,13 +78,9 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding, compared int) {
 }
 
 func (o *owner) pendingChange(differences []render.Difference) migrate.Finding {
-	fields := make([]string, len(differences))
-	for i := range differences {
-		fields[i] = differences[i].Field
-	}
 	return migrate.Finding{
 		Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Owner, Workspace: workspaceRef(o.live), Differences: differences,
 		Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: spec or WorkspaceTemplate %s was edited. Revert the edit, or start the manager to apply it",
-			o.live.GetName(), strings.Join(fields, ", "), o.apply.TemplateKey()),
+			o.live.GetName(), strings.Join(fieldsOf(differences), ", "), o.apply.TemplateKey()),
 	}
 }

@@ -76,12 +76,12 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 				s.plane.Spec.Version = "latest"
 				s.eks.Spec.Variables["region"] = "eu-west-1"
 			},
-			[]string{"Warning PendingChange CAPTControlPlane demo", "Warning CannotRender CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+			[]string{"Warning PendingChange CAPTControlPlane demo", "Warning RenderFailed CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
 		},
 		"a version that cannot be written": {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
 				s.plane.Spec.Version = "latest"
-			}, []string{"Warning CannotRender CAPTControlPlane demo"}, nil,
+			}, []string{"Warning RenderFailed CAPTControlPlane demo"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner
 
@@ -87,11 +74,11 @@ func (f *fleet) planAdoption(plan *migrate.Plan) error {
 		}
 	}
 	pending, _ := f.pending()
-	plan.Findings = slices.Concat(plan.Findings, findings, f.endpoints(), pending)
+	plan.Findings = slices.Concat(conflicts(plan.Findings), findings, f.endpoints(), f.olderTemplates(), pending)
 	return nil
 }
 
-// Inspect tells what there is, without decisions.
+// Inspect reports what there is, without decisions.
 func Inspect(s *migrate.Snapshot) (*migrate.Inspection, error) {
 	f := newFleet(s, nil)
 	if err := f.resolve(); err != nil {
@@ -116,11 +103,11 @@ func Inspect(s *migrate.Snapshot) (*migrate.Inspection, error) {
 			inspection.PendingChanges++
 		}
 	}
-	inspection.Findings = slices.Concat(inspection.Findings, findings, f.endpoints(), pending)
+	inspection.Findings = slices.Concat(conflicts(inspection.Findings), findings, f.endpoints(), f.olderTemplates(), pending)
 	return inspection, nil
 }
 
-// unknownDecisions refuses decisions about what is not there: they would be none.
+// unknownDecisions refuses decisions about objects that do not exist.
 func (f *fleet) unknownDecisions() error {
 	there := map[types.UID]bool{}
 	for uid := range f.Raw {
@@ -131,26 +118,49 @@ func (f *fleet) unknownDecisions() error {
 	}
 	for uid, decision := range f.decided.owners {
 		if !there[uid] || decision.Take != "" && !there[decision.Take] {
-			return fmt.Errorf("decision about owner %s: there is no object with this UID, or none with that of take", uid)
+			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
 		}
 	}
 	for uid, decision := range f.decided.workspaces {
 		if !there[uid] || !there[decision.BelongsTo] {
-			return fmt.Errorf("decision about Workspace %s: there is no object with this UID, or none with that of belongsTo", uid)
+			return fmt.Errorf("decision about Workspace %s: no object has this UID, or the one of belongsTo", uid)
 		}
 	}
 	return nil
 }
 
-// endpoints tells of Clusters whose endpoint is the older CAPT's URL. CAPT writes no Cluster, and neither does captctl.
+// endpoints reports Clusters whose endpoint is the URL that CAPT v0.3 wrote. CAPT writes no Cluster, and neither does captctl.
 func (f *fleet) endpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
 		if host := cluster.Spec.ControlPlaneEndpoint.Host; f.inScope(cluster) && strings.Contains(host, "://") && cluster.Spec.ControlPlaneRef.Kind == kindControlPlane {
 			ref := migrate.ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
 			findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
-				"its spec.controlPlaneEndpoint.host is %s, with which nobody can connect; it is Cluster API's, and left. Take the scheme away with kubectl when it suits you", host)})
+				"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{\"host\":%q}}}'",
+				host, cluster.Namespace, cluster.Name, host[strings.Index(host, "://")+len("://"):])})
 		}
+	}
+	return findings
+}
+
+// olderTemplates reports the objects of the kind that CAPT v0.3 spelled differently, all at once: their definition goes as a whole.
+func (f *fleet) olderTemplates() (findings []migrate.Finding) {
+	for i := range f.OlderTemplates {
+		object := &f.OlderTemplates[i]
+		ref := migrate.ObjectRef{
+			Group: object.GroupVersionKind().Group, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		}
+		if !f.inScope(object) {
+			continue
+		}
+		if len(findings) > 0 {
+			findings[0].AlsoAbout = append(findings[0].AlsoAbout, ref)
+			continue
+		}
+		definition := migrate.OlderTemplateDefinition
+		findings = []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonOlderTemplate, Object: ref, Message: fmt.Sprintf(
+			"Cluster API could never use this kind, and the spelling of a kind cannot be changed in place. Export the objects and delete the definition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
+			definition, definition)}}
 	}
 	return findings
 }

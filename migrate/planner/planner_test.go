@@ -45,6 +45,7 @@ func story(plan *migrate.Plan) (told []string) {
 		}
 	}
 	for _, finding := range plan.Findings {
+		requireDocumented(finding)
 		told = append(told, fmt.Sprintf("%s %s %s %s", finding.Severity, finding.Reason, finding.Object.Kind, finding.Object.Name))
 	}
 	return told
@@ -52,6 +53,9 @@ func story(plan *migrate.Plan) (told []string) {
 
 func paths(step migrate.Step) string {
 	var written []string
+	if step.Create != nil {
+		written = append(written, "created")
+	}
 	for _, operation := range step.Patch {
 		if operation.Op != "test" {
 			written = append(written, operation.Path)
@@ -133,10 +137,10 @@ func TestTopologies(t *testing.T) {
 			[]string{vpc, vpcStatus, "Ambiguous BeingDeleted CAPTControlPlane demo"}},
 		"a version that never reached Terraform": {
 			nil, func(s *scene) { s.plane.Spec.Version = "v1.32.0" },
-			[]string{vpc, vpcStatus, "Blocked WouldChange CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Blocked WorkspaceDiffers CAPTControlPlane demo"}},
 		"a template that was edited since": {
 			nil, func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# more\n" },
-			[]string{vpc, vpcStatus, "Blocked WouldChange CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Blocked WorkspaceDiffers CAPTControlPlane demo"}},
 		"two WorkspaceTemplateApplies, one referred to and one made by the older controller": {
 			func(s *scene) {
 				second := s.eks.DeepCopy()
@@ -144,22 +148,22 @@ func TestTopologies(t *testing.T) {
 				s.plane.Spec.WorkspaceTemplateApplyRef.Name = "production"
 				s.add(second)
 			}, nil,
-			[]string{vpc, vpcStatus, "Ambiguous SeveralCandidates CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Ambiguous MultipleCandidates CAPTControlPlane demo"}},
 		"a reference to what another has": {
 			func(s *scene) {
 				s.eks.OwnerReferences[0].Name, s.eks.OwnerReferences[0].UID = "other", "other"
 			}, nil,
-			[]string{vpc, vpcStatus, "Ambiguous SeveralCandidates CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Ambiguous MultipleCandidates CAPTControlPlane demo"}},
 		"the WorkspaceTemplateApply is gone": {
 			func(s *scene) { s.gone[s.eks] = true }, nil,
-			[]string{vpc, vpcStatus, "Blocked NotFound CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo"}},
 		"nothing but a Workspace of the name is left": {
 			func(s *scene) {
 				s.gone[s.eks] = true
 				s.plane.Spec.WorkspaceTemplateApplyRef = nil
 				s.plane.Spec.ControlPlaneEndpoint.Host = ""
 			}, nil,
-			[]string{vpc, vpcStatus, "Blocked NotFound CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo"}},
 		"never built": {
 			func(s *scene) {
 				s.gone[s.eks] = true
@@ -169,7 +173,7 @@ func TestTopologies(t *testing.T) {
 			[]string{vpc, vpcStatus, "Warning NeverBuilt CAPTControlPlane demo"}},
 		"the Workspace is gone": {
 			nil, func(s *scene) { s.gone[s.more[1]] = true },
-			[]string{vpc, vpcStatus, "Blocked WorkspaceMissing CAPTControlPlane demo"}},
+			[]string{vpc, vpcStatus, "Blocked WorkspaceNotFound CAPTControlPlane demo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene("demo", "default")
@@ -221,12 +225,11 @@ func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
 	a.withWorkspaces(t)
 	const vpc, eks = "Workspace/demo-vpc", "Workspace/demo-eks-controlplane"
 	undecided := plan(t, nil, a, b)
-	assert.Equal(t, []string{
-		"Ambiguous WorkspaceShared CAPTCluster demo", "Ambiguous WorkspaceShared CAPTControlPlane demo",
-		"Ambiguous WorkspaceShared CAPTCluster demo", "Ambiguous WorkspaceShared CAPTControlPlane demo",
-	}, story(undecided))
-	assert.Len(t, undecided.Undecided(), 4)
+	assert.Equal(t, []string{"Ambiguous WorkspaceShared CAPTCluster demo", "Ambiguous WorkspaceShared CAPTControlPlane demo"}, story(undecided))
+	assert.Len(t, undecided.Undecided(), 2, "a finding for each Workspace")
 	for _, finding := range undecided.Findings {
+		require.Len(t, finding.AlsoAbout, 1)
+		assert.Equal(t, "b", finding.AlsoAbout[0].Namespace)
 		require.Len(t, finding.Candidates, 2)
 		require.NotNil(t, finding.Workspace)
 		assert.Contains(t, finding.Candidates[0].For, "the Workspace is exactly what is rendered from it", "evidence for %s", finding.Candidates[0].Object)
@@ -235,10 +238,9 @@ func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {
 
 	decisions := &migrate.Decisions{
 		Workspaces: []migrate.WorkspaceDecision{{UID: vpc, BelongsTo: a.vpc.UID}, {UID: eks, BelongsTo: a.eks.UID}},
-		Owners:     []migrate.OwnerDecision{{UID: b.network.UID, Skip: true}, {UID: b.plane.UID, Skip: true}},
 	}
 	decided := plan(t, decisions, a, b)
-	assert.Empty(t, decided.Undecided())
+	assert.Equal(t, []string{"Skipped Skipped CAPTCluster demo", "Skipped Skipped CAPTControlPlane demo"}, story(decided)[5:], "the others need no decision")
 	require.Len(t, decided.Units, 2)
 	for _, unit := range decided.Units {
 		assert.Equal(t, "a", unit.Owner.Namespace)
@@ -252,7 +254,11 @@ func TestTwoControlPlanesThatClaimOneGetNone(t *testing.T) {
 	s.add(second)
 	s.withWorkspaces(t)
 	got := plan(t, nil, s)
-	assert.Equal(t, []string{"Ambiguous SeveralCandidates CAPTControlPlane demo", "Ambiguous SeveralCandidates CAPTControlPlane second"}, story(got)[2:])
+	assert.Equal(t, []string{"Ambiguous MultipleCandidates CAPTControlPlane demo"}, story(got)[2:])
+	require.Len(t, got.Findings[0].AlsoAbout, 1)
+	assert.Equal(t, "second", got.Findings[0].AlsoAbout[0].Name)
+	require.Len(t, got.Findings[0].Candidates, 2, "the evidence for each owner")
+	assert.Equal(t, "second", got.Findings[0].Candidates[1].Owner.Name)
 
 	decided := plan(t, &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: s.plane.UID, Take: s.eks.UID}, {UID: "second", Skip: true}}}, s)
 	assert.Empty(t, decided.Undecided())

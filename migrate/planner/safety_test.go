@@ -45,7 +45,7 @@ func TestADecisionDoesNotLetAnotherTemplatePass(t *testing.T) {
 	s.network.Spec.VPC.Template.Ref.Name = other.Name
 
 	got := plan(t, &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.network, s.vpc)}}, s)
-	assert.Contains(t, story(got), "Blocked WouldChange CAPTCluster demo")
+	assert.Contains(t, story(got), "Blocked WorkspaceDiffers CAPTCluster demo")
 }
 
 // What was half adopted by an earlier plan passes the gate once more: somebody may have changed spec since.
@@ -55,7 +55,7 @@ func TestTheRestOfAnAdoptionPassesTheGate(t *testing.T) {
 	s.eks.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "demo-eks-controlplane", UID: "Workspace/demo-eks-controlplane"}
 	s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.Version = nil, "1.32"
 
-	assert.Contains(t, story(plan(t, nil, s)), "Blocked WouldChange CAPTControlPlane demo")
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked WorkspaceDiffers CAPTControlPlane demo")
 }
 
 func TestTwoOwnersCanNotBeDecidedForOne(t *testing.T) {
@@ -86,7 +86,7 @@ func TestAnOwnerIsNotCalledNeverBuiltWhileOneOfItsTemplateIsNobodys(t *testing.T
 	delete(s.eks.Spec.Variables, "cluster_name")
 	s.eks.Name = "production"
 
-	assert.Contains(t, story(plan(t, nil, s)), "Ambiguous SeveralCandidates CAPTControlPlane demo")
+	assert.Contains(t, story(plan(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo")
 }
 
 // The owner says what becomes of a VPC, and the manager writes that. What a person retained by hand would be destroyed.
@@ -94,7 +94,7 @@ func TestAVPCThatWasRetainedByHandIsNotGivenUp(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 
-	assert.Contains(t, story(plan(t, nil, s)), "Blocked WouldDestroyLater CAPTCluster demo")
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked DeletionPolicyDiffers CAPTCluster demo")
 }
 
 func TestOnlyAHelperIsTakenForOne(t *testing.T) {
@@ -113,14 +113,14 @@ func TestAHelperIsControlledByItsControlPlane(t *testing.T) {
 		change func(*infrav1.WorkspaceTemplateApply)
 		want   string
 	}{
-		"controlled": {func(*infrav1.WorkspaceTemplateApply) {}, "Warning WouldChange WorkspaceTemplateApply demo-kubeconfig-apply"},
+		"controlled": {func(*infrav1.WorkspaceTemplateApply) {}, "Warning WorkspaceDiffers WorkspaceTemplateApply demo-kubeconfig-apply"},
 		"owned only": {
 			func(helper *infrav1.WorkspaceTemplateApply) { helper.OwnerReferences[0].Controller = nil },
-			"Blocked WouldChange WorkspaceTemplateApply demo-kubeconfig-apply",
+			"Blocked WorkspaceDiffers WorkspaceTemplateApply demo-kubeconfig-apply",
 		},
 		"of a CAPTCluster": {
 			func(helper *infrav1.WorkspaceTemplateApply) { helper.OwnerReferences[0].Kind = "CAPTCluster" },
-			"Blocked WouldChange WorkspaceTemplateApply demo-kubeconfig-apply",
+			"Blocked WorkspaceDiffers WorkspaceTemplateApply demo-kubeconfig-apply",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,15 +146,15 @@ func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	s.plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web"}}
 	got = story(plan(t, nil, s))
 	assert.NotContains(t, got, "WorkspaceTemplateApply demo-web-fargate-apply: demo-web-fargate-apply /spec/workspaceName")
-	assert.Contains(t, got, "Blocked FargateProfile WorkspaceTemplateApply demo-web-fargate-apply")
+	assert.Contains(t, got, "Blocked FargateProfileConflict WorkspaceTemplateApply demo-web-fargate-apply")
 
 	s.plane.OwnerReferences, s.plane.Labels = nil, nil
 	s.plane.Spec.FargateProfiles[0].Name = "web"
 	apply.Name = "by-hand"
-	assert.Contains(t, story(plan(t, nil, s)), "Blocked FargateProfile WorkspaceTemplateApply by-hand", "of which Cluster it is, is not known yet")
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked FargateProfileConflict WorkspaceTemplateApply by-hand", "of which Cluster it is, is not known yet")
 
 	s.plane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
-	assert.NotContains(t, story(plan(t, nil, s)), "Blocked FargateProfile WorkspaceTemplateApply by-hand")
+	assert.NotContains(t, story(plan(t, nil, s)), "Blocked FargateProfileConflict WorkspaceTemplateApply by-hand")
 
 	s.plane.Spec.FargateProfiles = nil
 	apply.Labels = map[string]string{naming.TurnsLabel: naming.FargateTurns}

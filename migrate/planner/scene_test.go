@@ -17,6 +17,7 @@ limitations under the License.
 package planner_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -41,7 +42,9 @@ import (
 
 // scene is a Cluster that the older CAPT built, as it is read in today's version. A test changes what it is about.
 type scene struct {
-	name, namespace          string
+	name, namespace string
+	// proxy is the endpoint of the cluster, if it has not one of its own.
+	proxy                    string
 	cluster                  *clusterv1.Cluster
 	network                  *infrav1.CAPTCluster
 	plane                    *controlplanev1.CAPTControlPlane
@@ -76,8 +79,10 @@ func newScene(name, namespace string) *scene {
 	return s
 }
 
-func (s *scene) vpcID() string    { return "vpc-" + s.namespace + "-" + s.name }
-func (s *scene) endpoint() string { return s.name + "." + s.namespace + ".eks.amazonaws.com" }
+func (s *scene) vpcID() string { return "vpc-" + s.namespace + "-" + s.name }
+func (s *scene) endpoint() string {
+	return cmp.Or(s.proxy, s.name+"."+s.namespace+".eks.amazonaws.com")
+}
 
 // template as one of v1beta1 is read today: it makes cluster-wide Workspaces.
 func (s *scene) template(name string, variables ...string) *infrav1.WorkspaceTemplate {
@@ -141,7 +146,7 @@ func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
 	for _, s := range scenes {
 		snapshot.Namespaces = append(snapshot.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 		for _, object := range s.objects() {
-			if id := string(object.GetUID()); !seen[id] {
+			if id := string(object.GetUID()); id == "" || !seen[id] {
 				seen[id] = true
 				take(t, snapshot, object)
 			}
@@ -162,6 +167,10 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 	t.Helper()
 	switch object := object.(type) {
 	case *unstructured.Unstructured:
+		if object.GetKind() == migrate.OlderTemplateKind {
+			snapshot.OlderTemplates = append(snapshot.OlderTemplates, *object)
+			return
+		}
 		snapshot.ClusterWideWorkspaces = append(snapshot.ClusterWideWorkspaces, *object)
 		return
 	case *clusterv1.Cluster:

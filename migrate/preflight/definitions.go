@@ -34,7 +34,7 @@ import (
 )
 
 // OlderTemplateKind is how the older CAPT spelled CAPTControlPlaneTemplate. The kind of a definition can not be changed.
-const OlderTemplateKind = "CaptControlPlaneTemplate"
+const OlderTemplateKind = migrate.OlderTemplateKind
 
 // hasOlderVersion tells whether there was a kind in the older CAPT. The one that came with today's version has no other, and
 // is never converted.

@@ -132,6 +132,8 @@ func table() []row {
 		{phases: []Phase{Adopt}, resources: []string{"events"}, verbs: []string{"create"}, optional: noEvents},
 		{phases: []Phase{Adopt}, group: infrastructure, resources: []string{"captclusters", "workspacetemplateapplies", "workspacetemplateapplies/status", "workspacetemplates"}, verbs: []string{"patch"}},
 		{phases: []Phase{Adopt}, group: controlPlane, resources: []string{"captcontrolplanes"}, verbs: []string{"patch"}},
+		// A template that reproduces a Workspace, where that was decided (pin).
+		{phases: []Phase{Adopt}, group: infrastructure, resources: []string{"workspacetemplates"}, verbs: []string{"create"}},
 		{phases: []Phase{Storage}, group: infrastructure, resources: []string{"captclusters", "captclustertemplates", "workspacetemplateapplies", "workspacetemplates"}, verbs: []string{"patch", "update"}},
 		{phases: []Phase{Storage}, group: controlPlane, resources: []string{"captcontrolplanes", "captcontrolplanetemplates"}, verbs: []string{"patch", "update"}},
 		// To change an owner reference, one has to be allowed to delete the object and, where that blocks the deletion of the owner,

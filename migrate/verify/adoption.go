@@ -42,13 +42,15 @@ func adopted(ctx context.Context, w *world, c *Check) error {
 	for _, unit := range w.plan.Units {
 		steps = append(steps, unit.Steps...)
 	}
-	refs, byObject := []migrate.ObjectRef{}, map[types.UID][]*migrate.Step{}
+	refs, byObject := []migrate.ObjectRef{}, map[string][]*migrate.Step{}
 	for i := range steps {
 		refs = append(refs, steps[i].Object)
-		byObject[steps[i].Object.UID] = append(byObject[steps[i].Object.UID], &steps[i])
+		name := steps[i].Object.String()
+		byObject[name] = append(byObject[name], &steps[i])
 	}
 	err := w.all(ctx, refs, c, func(live *unstructured.Unstructured) error {
-		for _, step := range byObject[live.GetUID()] {
+		name := migrate.ObjectRef{Kind: live.GetKind(), Namespace: live.GetNamespace(), Name: live.GetName()}.String()
+		for _, step := range byObject[name] {
 			missing, err := undone(step, live)
 			if err != nil {
 				return err

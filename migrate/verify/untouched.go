@@ -155,7 +155,9 @@ func (w *world) owners() map[types.UID]migrate.ObjectRef {
 	owners := map[types.UID]migrate.ObjectRef{}
 	for _, finding := range w.plan.Findings {
 		if finding.Severity != migrate.Warning {
-			owners[finding.Object.UID] = finding.Object
+			for _, object := range finding.Objects() {
+				owners[object.UID] = object
+			}
 		}
 	}
 	for _, unit := range w.plan.Units {

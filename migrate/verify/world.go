@@ -95,7 +95,7 @@ func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, tak
 			if !ok {
 				return nil
 			}
-			if found[ref] = object.GetUID(); object.GetUID() != ref.UID {
+			if found[ref] = object.GetUID(); ref.UID != "" && object.GetUID() != ref.UID { // What the plan creates had no UID yet.
 				return nil
 			}
 			return take(object)
@@ -106,7 +106,7 @@ func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, tak
 	}
 	told := map[migrate.ObjectRef]bool{}
 	for _, ref := range refs {
-		if uid, there := found[ref]; uid == ref.UID || told[ref] {
+		if uid, there := found[ref]; there && (ref.UID == "" || uid == ref.UID) || told[ref] {
 			continue
 		} else if there {
 			c.wrong(ref, "it was deleted and made again: its UID was %s, and is %s", ref.UID, uid)

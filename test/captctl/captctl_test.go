@@ -238,9 +238,11 @@ func leave(t *testing.T, file string, plan *migrate.Plan) {
 	decisions := migrate.Decisions{APIVersion: migrate.APIVersion, Kind: "Decisions"}
 	seen := map[types.UID]bool{}
 	for _, finding := range plan.Undecided() {
-		if !seen[finding.Object.UID] {
-			seen[finding.Object.UID] = true
-			decisions.Owners = append(decisions.Owners, migrate.OwnerDecision{UID: finding.Object.UID, Skip: true, Reason: "nobody knows"})
+		for _, owner := range finding.Objects() {
+			if !seen[owner.UID] {
+				seen[owner.UID] = true
+				decisions.Owners = append(decisions.Owners, migrate.OwnerDecision{UID: owner.UID, Skip: true, Reason: "nobody knows"})
+			}
 		}
 	}
 	data, err := yaml.Marshal(decisions)

@@ -103,7 +103,7 @@ func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
 	live := &terraform.Workspace{}
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(workspace.Object, live))
 	rendered, errs := render.Workspace(render.Input{
-		Apply: apply, Template: template, Name: adoption.Workspace, ConnectionSecret: live.Spec.WriteConnectionSecretToRef,
+		Apply: apply, Template: template, Name: adoption.Workspace, Recorded: &live.Spec,
 	})
 	require.Empty(t, errs)
 	if !adoption.Disputed {

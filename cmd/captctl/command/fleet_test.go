@@ -191,7 +191,7 @@ func TestPlanHasAnExitCodeForWhatItFinds(t *testing.T) {
 	w.objects[4].(*controlplanev1.CAPTControlPlane).Spec.ControlPlaneEndpoint.Host = "https://built.example.com"
 	out, _, err = w.run(t, "migrate", "plan")
 	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
-	assert.ErrorContains(t, err, "1 object kept from adoption")
+	assert.ErrorContains(t, err, "1 conflict to decide first")
 	assert.Contains(t, out, "To decide, write this into the file of --decisions")
 }
 

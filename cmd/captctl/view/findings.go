@@ -89,7 +89,7 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 		if lines[finding.Reason] == nil {
 			reasons = append(reasons, finding.Reason)
 		}
-		lines[finding.Reason] = append(lines[finding.Reason], finding.Object.String()+": "+oneLine(finding.Message))
+		lines[finding.Reason] = append(lines[finding.Reason], names(finding.Objects())+": "+oneLine(finding.Message))
 	}
 	for _, reason := range reasons {
 		p.Blank()
@@ -99,7 +99,7 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 }
 
 func showFinding(p *output.Printer, finding migrate.Finding) {
-	p.Linef("%s: %s (%s)", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), p.Paint(output.Strong, finding.Object.String()), finding.Reason)
+	p.Linef("%s: %s (%s)", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), p.Paint(output.Strong, names(finding.Objects())), finding.Reason)
 	for _, line := range strings.Split(finding.Message, "\n") {
 		p.Linef("  %s", p.Paint(output.Plain, line))
 	}
@@ -107,7 +107,11 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 		if i == 0 {
 			p.Linef("  Candidates:")
 		}
-		p.Linef("    %s (UID %s)", p.Paint(output.Plain, candidate.Object.String()), p.Paint(output.Plain, string(candidate.Object.UID)))
+		whose := ""
+		if candidate.Owner != nil {
+			whose = " for " + candidate.Owner.String()
+		}
+		p.Linef("    %s%s (UID %s)", p.Paint(output.Plain, candidate.Object.String()), whose, p.Paint(output.Plain, string(candidate.Object.UID)))
 		for _, evidence := range candidate.For {
 			p.Linef("      %s", p.Paint(output.Good, "for:     "+evidence))
 		}
@@ -116,7 +120,7 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 		}
 	}
 	if len(finding.Differences) > 0 {
-		p.Linef("  What is in the live Workspace (-), and what would be written into it (+):")
+		p.Linef("  What the live Workspace has (-), and what would be written into it (+):")
 	}
 	for _, difference := range finding.Differences {
 		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
@@ -126,46 +130,66 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	}
 }
 
-// decision shows what could be written into the file of --decisions, in YAML, each choice as a comment if there are several.
-func decision(p *output.Printer, finding migrate.Finding) {
-	var choices [][2]string
-	if finding.Reason == planner.ReasonSeveral {
-		for _, candidate := range finding.Candidates {
-			choices = append(choices, [2]string{"take: " + string(candidate.Object.UID), candidate.Object.String()})
-		}
+func names(refs []migrate.ObjectRef) string {
+	all := make([]string, len(refs))
+	for i, ref := range refs {
+		all[i] = ref.String()
 	}
-	if !decidable(finding.Object.Kind) {
+	return strings.Join(all, ", ")
+}
+
+// choice is a line of a decision, and what it means.
+type choice struct{ line, meaning string }
+
+// decision shows what to write into the file of --decisions, in YAML, once for a conflict. Several choices are comments.
+func decision(p *output.Printer, finding migrate.Finding) {
+	if finding.Reason == planner.ReasonWorkspaceShared && finding.Workspace != nil {
+		var choices []choice
+		for _, candidate := range finding.Candidates {
+			choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
+		}
+		section(p, "workspaces", []migrate.ObjectRef{*finding.Workspace}, func(migrate.ObjectRef) []choice { return choices })
 		return
 	}
-	choices = append(choices, [2]string{"skip: true", "leave it as it is; the manager will say AdoptionRequired and write nothing"})
-	uid := "- uid: " + string(finding.Object.UID)
-	width := len(uid)
-	for _, choice := range choices {
-		width = max(width, len(choice[0])+2)
-	}
-	belongs(p, finding)
-	p.Linef("  To decide, write this into the file of --decisions%s:", oneOf(len(choices)))
-	p.Linef("    owners:")
-	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, uid, finding.Object)))
-	lead := "  "
-	if len(choices) > 1 {
-		lead = "# "
-	}
-	for _, choice := range choices {
-		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice[0], choice[1])))
+	if decidable(finding.Object.Kind) {
+		section(p, "owners", finding.Objects(), func(owner migrate.ObjectRef) []choice { return choicesFor(finding, owner) })
 	}
 }
 
-// belongs shows what could be written about a Workspace that several mean: it goes to one of them.
-func belongs(p *output.Printer, finding migrate.Finding) {
-	if finding.Workspace == nil || len(finding.Candidates) < 2 {
-		return
+// choicesFor one owner. To leave it as it is, is the last of them.
+func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []choice) {
+	if finding.Reason == planner.ReasonSeveral {
+		for _, candidate := range finding.Candidates {
+			if candidate.Owner == nil || candidate.Owner.UID == owner.UID {
+				choices = append(choices, choice{"take: " + string(candidate.Object.UID), candidate.Object.String()})
+			}
+		}
 	}
-	p.Linef("  To give the Workspace to one of them, write this, once, with one # replaced by a space; its owner needs no decision then:")
-	p.Linef("    workspaces:")
-	p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("- uid: %s  # %s", finding.Workspace.UID, finding.Workspace)))
-	for _, candidate := range finding.Candidates {
-		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("# belongsTo: %s  # %s", candidate.Object.UID, candidate.Object)))
+	if strings.Contains(finding.Message, "pin: true") {
+		choices = append(choices, choice{"pin: true", "keep the Workspace as it is, with a WorkspaceTemplate of its own"})
+	}
+	return append(choices, choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"})
+}
+
+func section(p *output.Printer, list string, refs []migrate.ObjectRef, of func(migrate.ObjectRef) []choice) {
+	lead, hint := "  ", ""
+	if slices.ContainsFunc(refs, func(ref migrate.ObjectRef) bool { return len(of(ref)) > 1 }) {
+		lead, hint = "  # ", ", and uncomment one line of each entry"
+	}
+	width := 0
+	for _, ref := range refs {
+		width = max(width, len("- uid: "+string(ref.UID)))
+		for _, choice := range of(ref) {
+			width = max(width, len(lead+choice.line))
+		}
+	}
+	p.Linef("  To decide, write this into the file of --decisions%s:", hint)
+	p.Linef("    %s:", list)
+	for _, ref := range refs {
+		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(ref.UID), ref)))
+		for _, choice := range of(ref) {
+			p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
+		}
 	}
 }
 
@@ -174,16 +198,9 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
-func oneOf(choices int) string {
-	if choices > 1 {
-		return ", with one # replaced by a space"
-	}
-	return ""
-}
-
 // Undecided is one line about the findings that keep a plan from being carried out.
 func Undecided(findings []migrate.Finding) string {
 	ambiguous := slices.DeleteFunc(slices.Clone(findings), func(f migrate.Finding) bool { return f.Severity != migrate.Ambiguous })
-	return fmt.Sprintf("%s kept from adoption: %d ambiguous, %d blocked; what to do is said beside each of them", count(len(findings), "object"),
+	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", count(len(findings), "conflict"),
 		len(ambiguous), len(findings)-len(ambiguous))
 }

@@ -18,6 +18,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/xlab/treeprint"
@@ -157,8 +158,14 @@ func workspaceName(ref *migrate.ObjectRef) string {
 // candidates of an owner that is not clear.
 func candidates(findings []migrate.Finding, owner migrate.OwnerReport) (found []migrate.Candidate) {
 	for _, finding := range findings {
-		if finding.Object.UID == owner.Owner.UID {
-			found = append(found, finding.Candidates...)
+		concerns := func(ref migrate.ObjectRef) bool { return ref.UID == owner.Owner.UID }
+		if !slices.ContainsFunc(finding.Objects(), concerns) {
+			continue
+		}
+		for _, candidate := range finding.Candidates {
+			if candidate.Owner == nil || concerns(*candidate.Owner) {
+				found = append(found, candidate)
+			}
 		}
 	}
 	return found

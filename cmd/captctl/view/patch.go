@@ -75,6 +75,9 @@ func showStep(p *output.Printer, indent string, step migrate.Step) {
 		target += " (" + step.Subresource + ")"
 	}
 	p.Linef("%s%s: %s", indent, p.Paint(output.Plain, target), p.Paint(output.Faint, step.Why))
+	if step.Create != nil {
+		side(p, indent+"  ", "+ ", output.Good, "the object", raw(step.Create))
+	}
 	for _, operation := range step.Patch {
 		if operation.Op != "test" {
 			change(p, indent+"  ", fieldPath(operation.Path), before(step, operation), after(operation))

@@ -108,6 +108,9 @@ func storageRows(plan *migrate.Plan) (rows output.Rows) {
 func fields(steps []migrate.Step) string {
 	var names []string
 	for _, step := range steps {
+		if step.Create != nil {
+			names = append(names, step.Object.Kind+" "+step.Object.Name)
+		}
 		for _, operation := range step.Patch {
 			field := shortPath(operation.Path)
 			if operation.Op != "test" && !slices.Contains(names, field) {

@@ -71,6 +71,13 @@ func Result(p *output.Printer, result *execute.Result) {
 			p.Linef("    %s", p.Paint(output.Faint, failure.Why))
 		}
 	}
+	if len(result.Left) > 0 {
+		p.Blank()
+		p.Linef("Created by the plan, no longer used, and left in place (captctl deletes nothing):")
+	}
+	for _, left := range result.Left {
+		p.Linef("  %s", p.Paint(output.Plain, left.String()))
+	}
 	if result.Backup != nil {
 		p.Blank()
 		p.Linef("The backup is in %s on %s; its checksum is %s.", p.Paint(output.Plain, result.Backup.Dir), p.Paint(output.Plain, result.Backup.Host), result.Backup.Sum)

@@ -78,11 +78,19 @@ var (
 	findings = []migrate.Finding{
 		{Severity: migrate.Warning, Reason: planner.ReasonPaused, Object: demo, Message: "its Cluster is paused: it is adopted all the same"},
 		{
+			Severity: migrate.Ambiguous, Reason: planner.ReasonWorkspaceShared, Object: unclear, AlsoAbout: []migrate.ObjectRef{changed}, Workspace: &demoLive,
+			Candidates: candidates, Message: "2 WorkspaceTemplateApplies refer to it. Decide which one with belongsTo in --decisions",
+		},
+		{
+			Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: unclear, AlsoAbout: []migrate.ObjectRef{changed}, Message: "2 owners may have the same",
+			Candidates: []migrate.Candidate{{Object: demoApply, Owner: &unclear, For: []string{"this object owns it"}}, {Object: vpcApply, Owner: &changed}},
+		},
+		{
 			Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: unclear, Candidates: candidates,
 			Message: "two WorkspaceTemplateApplies may be its own. Say which one with take: UID in --decisions",
 		},
 		{
-			Severity: migrate.Blocked, Reason: planner.ReasonWouldChange, Object: changed, Message: "Terraform would run: this CAPT would write another Workspace",
+			Severity: migrate.Blocked, Reason: planner.ReasonWouldChange, Object: changed, Message: "Terraform would run: the template was edited. Revert the edit, or decide pin: true",
 			Differences: []render.Difference{
 				{Field: "spec.deletionPolicy", Live: "Orphan", Rendered: "Delete"},
 				{Field: "spec.forProvider.module", Live: "a {\n}\nb {\n}\nc {\n  x = 1\n}\n", Rendered: "a {\n}\nb {\n}\nc {\n  x = 2\n}\n"},
@@ -105,6 +113,7 @@ func plan(t *testing.T) *migrate.Plan {
 		}},
 		Units: []migrate.Unit{
 			{Owner: network, Cluster: "demo", WorkspaceTemplateApply: &vpcApply, Workspace: &vpcLive, Evidence: []string{"it is its owner"}, Steps: []migrate.Step{
+				{Object: ref("WorkspaceTemplate", "default", "demo-vpc-pinned-x", ""), Why: "reproduces it", Create: []byte(`{"kind":"WorkspaceTemplate","spec":{}}`)},
 				{Object: vpcApply, Subresource: "status", Why: "records its Workspace", Patch: []migrate.Operation{operation("add", "/status/workspaceRef", `{"name":"demo-vpc"}`)}},
 			}},
 			{Owner: demo, Cluster: "demo", WorkspaceTemplateApply: &demoApply, Workspace: &demoLive, Evidence: []string{"it is its owner", "cluster_name is demo"}, Steps: []migrate.Step{
@@ -204,5 +213,5 @@ func TestAFleetIsShownAsTableTreeAndGraph(t *testing.T) {
 }
 
 func TestWhatIsUndecidedIsOneLine(t *testing.T) {
-	assert.Equal(t, "2 objects kept from adoption: 1 ambiguous, 1 blocked; what to do is said beside each of them", view.Undecided((&migrate.Plan{Findings: findings}).Undecided()))
+	assert.Equal(t, "4 conflicts to decide first: 3 ambiguous, 1 blocked; each says what to do", view.Undecided((&migrate.Plan{Findings: findings}).Undecided()))
 }

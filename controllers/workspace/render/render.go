@@ -51,9 +51,9 @@ type Input struct {
 	// ExternalName is the state that is recorded for the Workspace. Empty means a new Workspace, whose state name is derived from
 	// namespace and name of Apply. Nothing that users can write may get here: the state of another namespace could be named.
 	ExternalName string
-	// ConnectionSecret is what the Workspace that is recorded for Apply writes, where there is one. CAPT v0.3 permitted it in
-	// another namespace, and there it stays.
-	ConnectionSecret *terraform.SecretReference
+	// Recorded is the spec of the Workspace that is recorded for Apply, where there is one. CAPT v0.3 permitted references to other
+	// namespaces; those that the Workspace has already are accepted.
+	Recorded *terraform.WorkspaceSpec
 	// StatePrefix is the manager's --state-prefix. It is part of the name of new states only.
 	StatePrefix string
 }

@@ -52,7 +52,7 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 
 // intoClusterScope turns a spec into that of a cluster-wide Workspace. Such a Workspace could read any namespace, so
 // references are held to the one of the WorkspaceTemplateApply, or to what the template itself says literally about its
-// own. The Secret that an adopted Workspace writes already may be anywhere: nothing new is written or read.
+// own. What an adopted Workspace writes and reads already may be anywhere: nothing new is written or read.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
@@ -73,7 +73,7 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		case in.Apply.Namespace:
 		default:
 			ofTemplate := *ref.Namespace == in.Template.Namespace && isLiteral && object == ref.Object
-			if !ofTemplate && !isAdopted(ref, in.ConnectionSecret) {
+			if !ofTemplate && !isRecorded(ref, in.Recorded) {
 				errs = append(errs, otherNamespace(ref, in.Apply.Namespace))
 			}
 		}
@@ -84,9 +84,11 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 	return errs
 }
 
-// isAdopted reports whether a reference is to the connection Secret that the adopted Workspace writes already.
-func isAdopted(ref terraform.Reference, secret *terraform.SecretReference) bool {
-	return ref.Connection && secret != nil && *ref.Namespace == secret.Namespace && ref.Object == secret.Name
+// isRecorded reports whether the adopted Workspace has the same reference already.
+func isRecorded(ref terraform.Reference, recorded *terraform.WorkspaceSpec) bool {
+	return recorded != nil && slices.ContainsFunc(recorded.References(nil), func(has terraform.Reference) bool {
+		return has.Connection == ref.Connection && has.Object == ref.Object && *has.Namespace == *ref.Namespace
+	})
 }
 
 // fluxSource holds the source of a Flux module, Kind::namespace/name, to the same rule as other references.
@@ -97,7 +99,8 @@ func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field
 	_, object, _ := strings.Cut(spec.ForProvider.Module, "::")
 	namespace, name, found := strings.Cut(object, "/")
 	literal := spec.ForProvider.Module == in.Template.Spec.Template.Spec.ForProvider.Module && namespace == in.Template.Namespace
-	if found && !strings.Contains(name, "/") && (namespace == in.Apply.Namespace || literal) {
+	recorded := in.Recorded != nil && in.Recorded.ForProvider.Source == terraform.SourceFlux && in.Recorded.ForProvider.Module == spec.ForProvider.Module
+	if recorded || found && !strings.Contains(name, "/") && (namespace == in.Apply.Namespace || literal) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("forProvider", "module"), fmt.Sprintf(

@@ -166,7 +166,7 @@ func TestTheConnectionSecretOfAnAdoptedWorkspaceStaysWhereItIs(t *testing.T) {
 				apply:    []builder.Option{builder.WithNamespace("team"), builder.WithConnectionSecret("out", "other")},
 				template: []builder.Option{builder.WithNamespace("shared"), builder.WithScope(tc.scope)},
 			}.input()
-			in.ConnectionSecret = tc.live
+			in.Recorded = &terraform.WorkspaceSpec{WriteConnectionSecretToRef: tc.live}
 			rendered, errs := Workspace(in)
 			require.Equal(t, tc.legal, len(errs) == 0, "%v", errs)
 			if tc.legal {
@@ -174,13 +174,33 @@ func TestTheConnectionSecretOfAnAdoptedWorkspaceStaysWhereItIs(t *testing.T) {
 			}
 		})
 	}
-	// What is read is held to the rule in any case.
-	in := rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
-		spec.ForProvider.VarFiles = []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: key("other")}}
-	})}}.input()
-	in.ConnectionSecret = &terraform.SecretReference{Name: key("other").Name, Namespace: "other"}
-	_, errs := Workspace(in)
-	require.Len(t, errs, 1)
+}
+
+// A template of CAPT v0.3 could name any namespace. What an adopted Workspace reads already, it may go on reading, and nothing else.
+func TestReferencesOfAnAdoptedWorkspaceAreAccepted(t *testing.T) {
+	reads := func(name string) *terraform.WorkspaceSpec {
+		ref := key("other")
+		ref.Name = name
+		return &terraform.WorkspaceSpec{ForProvider: terraform.WorkspaceParameters{VarFiles: []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: ref}}}}
+	}
+	for name, tc := range map[string]struct {
+		recorded *terraform.WorkspaceSpec
+		legal    bool
+	}{
+		"the same":        {reads("n"), true},
+		"another Secret":  {reads("another"), false},
+		"nothing":         {nil, false},
+		"written, unread": {&terraform.WorkspaceSpec{WriteConnectionSecretToRef: &terraform.SecretReference{Name: "n/k", Namespace: "other"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster), builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+				spec.ForProvider.VarFiles = reads("n").ForProvider.VarFiles
+			})}}.input()
+			in.Recorded = tc.recorded
+			_, errs := Workspace(in)
+			require.Equal(t, tc.legal, len(errs) == 0, "%v", errs)
+		})
+	}
 }
 
 func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {

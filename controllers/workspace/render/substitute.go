@@ -63,6 +63,16 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 	return spec, sameOutline(&template.ForProvider, &spec.ForProvider, s.used, module)
 }
 
+// filled replaces the placeholders of a string, without a look at which values are safe there.
+func filled(text string, variables map[string]string) string {
+	return terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		if value, ok := variables[match[2:len(match)-1]]; ok {
+			return value
+		}
+		return match
+	})
+}
+
 type substitution struct {
 	variables map[string]string
 	module    string

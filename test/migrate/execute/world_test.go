@@ -51,6 +51,19 @@ type world struct {
 
 func newWorld(t *testing.T, fixtures ...string) *world {
 	t.Helper()
+	return newWorldOf(t, func(started *legacy.World) {
+		for _, name := range fixtures {
+			fixture, found := legacy.Named()[name]
+			require.True(t, found, name)
+			_, err := started.Create(t.Context(), fixture, legacy.NamesOf(name))
+			require.NoError(t, err)
+		}
+	})
+}
+
+// newWorldOf has what create makes of CAPT v0.3's, upgraded.
+func newWorldOf(t *testing.T, create func(*legacy.World)) *world {
+	t.Helper()
 	started, err := legacy.Start(t.Context(), sandbox.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -60,12 +73,7 @@ func newWorld(t *testing.T, fixtures ...string) *world {
 		require.NoError(t, started.Stop(context.Background()))
 	})
 	w := &world{T: t, World: started}
-	for _, name := range fixtures {
-		fixture, found := legacy.Named()[name]
-		require.True(t, found, name)
-		_, err := w.Create(t.Context(), fixture, legacy.NamesOf(name))
-		require.NoError(t, err)
-	}
+	create(started)
 	require.NoError(t, w.Upgrade(t.Context()))
 	w.captctl, err = w.Client(sandbox.Captctl)
 	require.NoError(t, err)

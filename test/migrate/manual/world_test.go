@@ -183,7 +183,9 @@ func (w *world) decide() {
 	w.Helper()
 	decisions := migrate.Decisions{APIVersion: migrate.APIVersion, Kind: "Decisions"}
 	for _, finding := range w.plan().Undecided() {
-		decisions.Owners = append(decisions.Owners, migrate.OwnerDecision{UID: finding.Object.UID, Skip: true, Reason: "the teams were asked"})
+		for _, owner := range finding.Objects() {
+			decisions.Owners = append(decisions.Owners, migrate.OwnerDecision{UID: owner.UID, Skip: true, Reason: "the teams were asked"})
+		}
 	}
 	require.NotEmpty(w, decisions.Owners)
 	data, err := yaml.Marshal(decisions)

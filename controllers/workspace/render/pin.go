@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Pin returns the spec of a template that reproduces the spec of a live Workspace for each of the given WorkspaceTemplateApplies.
+// Strings that the old template, which may be nil, renders to what is live already keep their placeholders, so that the variables
+// of these go on reaching Terraform. All others become literal. The template language cannot escape a placeholder: a literal
+// ${name} of a variable that exists is an error. The caller renders the result, and compares.
+func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, applies ...*infrav1.WorkspaceTemplateApply) (*terraform.WorkspaceSpec, field.ErrorList) {
+	path := field.NewPath("spec")
+	p := pinning{}
+	for _, apply := range applies {
+		variables := maps.Clone(apply.Spec.Variables)
+		if variables == nil {
+			variables = map[string]string{}
+		}
+		variables[workspaceNameVariable] = name
+		p.variables = append(p.variables, variables)
+	}
+	var template any
+	if old != nil {
+		data, err := json.Marshal(old.Spec.Template.Spec)
+		if err != nil {
+			return nil, field.ErrorList{field.InternalError(path, err)}
+		}
+		if err := utiljson.Unmarshal(data, &template); err != nil {
+			return nil, field.ErrorList{field.InternalError(path, err)}
+		}
+	}
+	data, err := json.Marshal(p.value(live, template, path))
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	spec := &terraform.WorkspaceSpec{}
+	if err := json.Unmarshal(data, spec); err != nil {
+		return nil, field.ErrorList{field.InternalError(path, err)}
+	}
+	return spec, p.errs
+}
+
+// pinning turns the spec of a Workspace back into that of a template.
+type pinning struct {
+	variables []map[string]string
+	errs      field.ErrorList
+}
+
+func (p *pinning) value(live, template any, path *field.Path) any {
+	switch live := live.(type) {
+	case map[string]any:
+		before, _ := template.(map[string]any)
+		out := make(map[string]any, len(live))
+		for _, key := range slices.Sorted(maps.Keys(live)) {
+			out[key] = p.value(live[key], before[key], path.Child(key))
+		}
+		return out
+	case []any:
+		before, _ := template.([]any)
+		out := make([]any, len(live))
+		for i := range live {
+			out[i] = p.value(live[i], counterpart(live[i], i, before), path.Index(i))
+		}
+		return out
+	case string:
+		return p.text(live, template, path)
+	}
+	return live
+}
+
+// counterpart is the element of the template's list that an element of the live list comes from: the one with the same key or name,
+// or else the one in the same place.
+func counterpart(live any, index int, template []any) any {
+	for _, id := range []string{"key", "name"} {
+		fields, _ := live.(map[string]any)
+		value, identified := fields[id].(string)
+		if !identified {
+			continue
+		}
+		for _, element := range template {
+			if before, ok := element.(map[string]any); ok && before[id] == value {
+				return element
+			}
+		}
+		return nil
+	}
+	if index < len(template) {
+		return template[index]
+	}
+	return nil
+}
+
+func (p *pinning) text(live string, template any, path *field.Path) string {
+	if before, ok := template.(string); ok && p.rendersTo(before, live) {
+		return before
+	}
+	if p.rendersTo(live, live) {
+		return live
+	}
+	for _, match := range terraform.Placeholder.FindAllStringSubmatch(live, -1) {
+		name := match[1]
+		if slices.ContainsFunc(p.variables, func(variables map[string]string) bool { _, is := variables[name]; return is }) {
+			p.errs = append(p.errs, field.Invalid(path, field.OmitValueType{},
+				fmt.Sprintf("has the text ${%s}, which a template would replace by the variable %s: remove the variable, if nothing else uses it", name, name)))
+			break
+		}
+	}
+	return live
+}
+
+// rendersTo reports whether a string of a template becomes the live one with the variables of each WorkspaceTemplateApply.
+func (p *pinning) rendersTo(template, live string) bool {
+	return !slices.ContainsFunc(p.variables, func(variables map[string]string) bool { return filled(template, variables) != live })
+}

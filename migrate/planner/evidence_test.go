@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// neverBuilt takes away what CAPT v0.3 writes once it has created a Workspace.
+func neverBuilt(s *scene) {
+	s.vpc.Status, s.eks.Status = infrav1.WorkspaceTemplateApplyStatus{}, infrav1.WorkspaceTemplateApplyStatus{}
+	s.network.Status, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.CAPTClusterStatus{}, ""
+}
+
+// Of equal names in two namespaces, one has built the Workspaces: status records them, and they are rendered from it.
+func TestWhatIsRecordedWinsOverWhatHasOnlyTheName(t *testing.T) {
+	a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
+	neverBuilt(b)
+	got := plan(t, nil, a, b)
+	require.Empty(t, got.Undecided(), "%v", story(got))
+	assert.Equal(t, []string{"Warning NeverBuilt CAPTCluster demo", "Warning NeverBuilt CAPTControlPlane demo"}, story(got)[5:])
+	require.Len(t, got.Units, 2)
+	for _, unit := range got.Units {
+		assert.Equal(t, "a", unit.Owner.Namespace)
+	}
+}
+
+// Where the evidence is not clear, a user decides.
+func TestWhatIsRecordedWinsOnlyWhenAllElseAgrees(t *testing.T) {
+	for name, change := range map[string]func(a, b *scene){
+		"both are recorded":                     func(_, b *scene) { b.vpc.Status.WorkspaceName = "demo-vpc" },
+		"what is recorded renders otherwise":    func(a, _ *scene) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" },
+		"the owner of the other one was built":  func(_, b *scene) { b.network.Status.VPC.ID = "vpc-1" },
+		"the manager would build the other one": func(_, b *scene) { b.vpc.Finalizers = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
+			neverBuilt(b)
+			change(a, b)
+			assert.Contains(t, story(plan(t, nil, a, b)), "Ambiguous WorkspaceShared CAPTCluster demo")
+		})
+	}
+}
+
+// CAPT v0.3, finding the reference empty, began a second one, and was stopped before it created anything.
+func TestACandidateThatWasNeverBuiltIsNoRival(t *testing.T) {
+	s := newScene("demo", "a").withWorkspaces(t)
+	second := s.eks.DeepCopy()
+	rename(s, "production")
+	s.plane.Spec.WorkspaceTemplateApplyRef.Name = "production"
+	s.add(second, s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": "https://" + s.endpoint()}))
+	s.gone[s.more[1]] = true
+	second.Status = infrav1.WorkspaceTemplateApplyStatus{}
+
+	got := plan(t, nil, s)
+	require.Empty(t, got.Undecided(), "%v", story(got))
+	assert.Contains(t, story(got), "CAPTControlPlane demo: production /spec/workspaceName")
+	assert.Contains(t, story(got), "Warning WorkspaceNotFound WorkspaceTemplateApply demo-eks-controlplane-apply")
+
+	second.Finalizers = nil
+	assert.Contains(t, story(plan(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo", "the manager would build it")
+}
+
+// Clusters behind one proxy have one endpoint.
+func TestASharedEndpointIsNoConflict(t *testing.T) {
+	clusters := func() (a, b *scene) {
+		a, b = newScene("a", "default"), newScene("b", "default")
+		for _, s := range []*scene{a, b} {
+			s.plane.Spec.ControlPlaneEndpoint.Host = "https://proxy.example.com"
+			s.add(s.live(t, s.vpc, s.vpcTemplate, map[string]any{"vpc_id": s.vpcID()}),
+				s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": "https://proxy.example.com"}))
+		}
+		return a, b
+	}
+	a, b := clusters()
+	got := plan(t, nil, a, b)
+	require.Empty(t, got.Undecided(), "%v", story(got))
+	require.Len(t, got.Units, 4)
+
+	a, b = clusters()
+	a.plane.Spec.WorkspaceTemplateApplyRef, b.plane.Spec.WorkspaceTemplateApplyRef = nil, nil
+	require.Empty(t, plan(t, nil, a, b).Undecided(), "v0.3 left the references empty")
+
+	a, b = clusters()
+	a.eks.OwnerReferences = nil
+	assert.Contains(t, story(plan(t, nil, a, b)), "Ambiguous MultipleCandidates CAPTControlPlane a", "nothing owns the candidate")
+}
+
+// A WorkspaceTemplateApply of a CaptMachine is adopted only by decision, and retained then.
+func TestAMachineIsAdoptedByDecisionOnly(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	apply := withMachine(t, s)
+	assert.Equal(t, []string{"Warning MachineNotAdopted WorkspaceTemplateApply worker-machine"}, story(plan(t, nil, s))[5:])
+
+	got := story(plan(t, decideOwner(migrate.OwnerDecision{UID: apply.UID, Take: apply.UID}), s))
+	assert.Subset(t, got, []string{
+		"WorkspaceTemplateApply worker-machine: worker-machine /spec/workspaceName /spec/deletionPolicy",
+		"WorkspaceTemplateApply worker-machine: worker-machine /status/workspaceRef",
+	})
+}
+
+// withMachine adds what CAPT v0.3 creates for a CaptMachine.
+func withMachine(t *testing.T, s *scene) *infrav1.WorkspaceTemplateApply {
+	t.Helper()
+	template := s.template("nodes", "cluster_name")
+	apply := s.apply("worker-machine", "nodes", map[string]string{"cluster_name": s.name})
+	apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CaptMachine", Name: "worker", UID: "machine"}}
+	s.add(template, apply, s.live(t, apply, template, nil))
+	return apply
+}
+
+func TestOlderTemplatesAreReportedWithTheirCommands(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.add(olderTemplate("standard"), olderTemplate("large"))
+	findings := plan(t, nil, s).Findings
+	require.Len(t, findings, 1, "their definition goes as a whole")
+	assert.Len(t, findings[0].AlsoAbout, 1)
+	assert.Contains(t, findings[0].Message, "kubectl get captcontrolplanetemplates.controlplane.cluster.x-k8s.io --all-namespaces -o yaml > captcontrolplanetemplates.yaml\n")
+	assert.Contains(t, findings[0].Message, "kubectl delete crd captcontrolplanetemplates.controlplane.cluster.x-k8s.io")
+}

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+)
+
+func pinning(owners ...types.UID) *migrate.Decisions {
+	decisions := &migrate.Decisions{}
+	for _, uid := range owners {
+		decisions.Owners = append(decisions.Owners, migrate.OwnerDecision{UID: uid, Pin: true})
+	}
+	return decisions
+}
+
+// created are the templates that a plan creates.
+func created(t *testing.T, got *migrate.Plan) (templates []*infrav1.WorkspaceTemplate) {
+	t.Helper()
+	for _, unit := range got.Units {
+		for i, step := range unit.Steps {
+			if step.Create == nil {
+				continue
+			}
+			require.Zero(t, i, "what is referred to is created first")
+			template := &infrav1.WorkspaceTemplate{}
+			require.NoError(t, json.Unmarshal(step.Create, template))
+			require.Equal(t, step.Object.Name, template.Name)
+			templates = append(templates, template)
+		}
+	}
+	return templates
+}
+
+// Two clusters of one template, built with different versions of it: what one is edited to, the other differs from.
+func TestTwoClustersOfOneTemplateWithDriftArePinned(t *testing.T) {
+	a, b := newScene("a", "default"), newScene("b", "default")
+	b.eksTemplate, b.vpcTemplate = a.eksTemplate, a.vpcTemplate
+	a.withWorkspaces(t)
+	a.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# second edition\n"
+	b.withWorkspaces(t)
+	a.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# third edition\n"
+	b.plane.Spec.Version = "v1.33.0"
+	require.Len(t, plan(t, nil, a, b).Undecided(), 2)
+
+	decisions := pinning(a.plane.UID, b.plane.UID)
+	got := plan(t, decisions, a, b)
+	require.Empty(t, got.Undecided(), "%v", story(got))
+	templates := created(t, got)
+	require.Len(t, templates, 2)
+	assert.NotEqual(t, templates[0].Name, templates[1].Name)
+	assert.Equal(t, "CAPTControlPlane default/a", templates[0].Annotations[naming.PinnedForAnnotation])
+	assert.Equal(t, "true", templates[0].Labels[naming.PinnedLabel])
+	assert.NotContains(t, templates[0].Spec.Template.Spec.ForProvider.Module, "edition")
+	assert.True(t, strings.HasSuffix(templates[1].Spec.Template.Spec.ForProvider.Module, "# second edition\n"))
+	version := func(template *infrav1.WorkspaceTemplate) string {
+		return template.Spec.Template.Spec.ForProvider.Vars[1].Value
+	}
+	assert.Equal(t, "${kubernetes_version}", version(templates[0]), "the version did not drift: the next one reaches Terraform")
+	assert.Equal(t, "1.31", version(templates[1]))
+	assert.Equal(t, got, plan(t, decisions, a, b), "the same snapshot gives the same plan")
+
+	// Once the plan is applied, nothing differs, with the decisions or without.
+	for i, s := range []*scene{a, b} {
+		ref := infrav1.WorkspaceTemplateReference{Name: templates[i].Name, Namespace: "default"}
+		templates[i].UID = types.UID(templates[i].Name)
+		s.add(templates[i])
+		s.plane.Spec.WorkspaceTemplateRef, s.eks.Spec.TemplateRef = ref, ref
+		s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint()
+		adopt(s.vpc, s.eks)
+	}
+	for _, decisions := range []*migrate.Decisions{decisions, nil} {
+		again := plan(t, decisions, a, b)
+		assert.Empty(t, again.Units, "%v", story(again))
+		assert.Empty(t, again.Findings)
+	}
+}
+
+// The owner refers to its template before the WorkspaceTemplateApply is adopted: in between, the manager writes nothing.
+func TestAPinPointsOwnerAndWorkspaceTemplateApplyToTheTemplate(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+	s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+	got := plan(t, pinning(s.plane.UID, s.network.UID), s)
+	require.Empty(t, got.Undecided(), "%v", story(got))
+	templates := created(t, got)
+	require.Len(t, templates, 2)
+	assert.Equal(t, []string{
+		"CAPTCluster demo: " + templates[0].Name + " created",
+		"CAPTCluster demo: demo /spec/vpc/template/ref",
+		"CAPTCluster demo: demo-vpc /spec/templateRef /spec/workspaceName",
+		"CAPTCluster demo: demo-vpc /status/workspaceRef",
+		"CAPTControlPlane demo: " + templates[1].Name + " created",
+		"CAPTControlPlane demo: demo /spec/workspaceTemplateRef /spec/controlPlaneEndpoint/host",
+		"CAPTControlPlane demo: demo-eks-controlplane-apply /spec/templateRef /spec/workspaceName",
+		"CAPTControlPlane demo: demo-eks-controlplane-apply /status/workspaceRef",
+	}, story(got))
+
+	// A rollback left the templates in place: they are used again.
+	for _, template := range templates {
+		template.UID = types.UID(template.Name)
+		s.add(template)
+	}
+	again := plan(t, pinning(s.plane.UID, s.network.UID), s)
+	require.Empty(t, again.Undecided(), "%v", story(again))
+	assert.Empty(t, created(t, again))
+	var premises []string
+	for _, premise := range again.Baseline.Premises {
+		premises = append(premises, premise.Name)
+	}
+	assert.Subset(t, premises, []string{templates[0].Name, templates[1].Name})
+}
+
+func TestAPinWithoutADifferenceChangesNothing(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	assert.Equal(t, story(plan(t, nil, s)), story(plan(t, pinning(s.plane.UID, s.network.UID), s)))
+}
+
+// A template of another namespace may name objects of that namespace literally, so that the one that replaces it is there, too.
+func TestATemplateOfAnotherNamespaceIsPinnedThere(t *testing.T) {
+	s := newScene("demo", "team-a")
+	s.eksTemplate.Namespace = "shared"
+	s.eksTemplate.Spec.Template.Spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: &terraform.KeyReference{Name: "s", Namespace: "shared", Key: "k"}}}
+	s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
+	s.withWorkspaces(t)
+	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+	got := plan(t, pinning(s.plane.UID), s)
+	require.Empty(t, got.Undecided(), "%v", story(got))
+	templates := created(t, got)
+	require.Len(t, templates, 1)
+	assert.Equal(t, "shared", templates[0].Namespace)
+	assert.Equal(t, []string{"team-a"}, templates[0].Spec.AllowedNamespaces.Names)
+	assert.Empty(t, got.Grants)
+}
+
+// What a template cannot say stays blocked, and the message names the field.
+func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after func(s *scene)
+		want          string
+	}{
+		"the Secret of the WorkspaceTemplateApply": {
+			after: func(s *scene) { s.eks.Spec.WriteConnectionSecretToRef.Name = "another" }, want: "spec.writeConnectionSecretToRef.name",
+		},
+		"a placeholder": {
+			before: func(s *scene) {
+				s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "locals { x = [for tags in [\"a\"] : \"${tags}\"] }\n"
+			},
+			after: func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module = "# edited" },
+			want:  "spec.forProvider.module: Invalid value: has the text ${tags}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a")
+			if tc.before != nil {
+				tc.before(s)
+			}
+			s.withWorkspaces(t)
+			tc.after(s)
+			got := plan(t, pinning(s.plane.UID), s)
+			require.Contains(t, story(got), "Blocked PinFailed CAPTControlPlane demo")
+			assert.Contains(t, got.Undecided()[0].Message, tc.want)
+		})
+	}
+}
+
+func TestADecisionIsOneOfThem(t *testing.T) {
+	const head = "apiVersion: " + migrate.APIVersion + "\nkind: Decisions\nowners:\n"
+	for owner, fails := range map[string]bool{
+		"{uid: a, pin: true}": false, "{uid: a, pin: true, take: x}": false, "{uid: a, skip: true, pin: true}": true, "{uid: a}": true,
+	} {
+		_, err := migrate.ParseDecisions([]byte(head + "- " + owner + "\n"))
+		assert.Equal(t, fails, err != nil, "%s: %v", owner, err)
+	}
+}

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// requireDocumented panics for a finding whose reason or severity is not in the list. Every plan of the tests goes through it.
+func requireDocumented(finding migrate.Finding) {
+	known := slices.ContainsFunc(planner.Reasons(), func(reason planner.Reason) bool {
+		return reason.Name == finding.Reason && slices.Contains(reason.Severities, finding.Severity)
+	})
+	if !known {
+		panic(fmt.Sprintf("%s %s is not in planner.Reasons", finding.Severity, finding.Reason))
+	}
+}
+
+const guide = "../../docs/migration.md"
+
+// The documentation has the table of planner.Reasons; UPDATE_GOLDEN=1 writes it.
+func TestReasonsAreDocumented(t *testing.T) {
+	const begin, end = "<!-- reasons: written from planner.Reasons -->\n", "<!-- end of reasons -->\n"
+	var table strings.Builder
+	table.WriteString("\n| reason | severity | meaning | way out |\n|---|---|---|---|\n")
+	for _, reason := range planner.Reasons() {
+		severities := make([]string, len(reason.Severities))
+		for i, severity := range reason.Severities {
+			severities[i] = string(severity)
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", reason.Name, strings.Join(severities, ", "), reason.Meaning, reason.WayOut)
+		assert.NotContains(t, reason.WayOut, "skip", "to leave it is no way out")
+		assert.NotEmpty(t, reason.WayOut)
+	}
+	table.WriteString("\n")
+	data, err := os.ReadFile(guide)
+	require.NoError(t, err)
+	before, rest, found := strings.Cut(string(data), begin)
+	require.True(t, found)
+	documented, after, found := strings.Cut(rest, end)
+	require.True(t, found)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(guide, []byte(before+begin+table.String()+end+after), 0o600))
+		return
+	}
+	assert.Equal(t, table.String(), documented, "run this test with UPDATE_GOLDEN=1")
+}
+
+func TestEveryReasonIsInTheList(t *testing.T) {
+	source, err := os.ReadFile("reasons.go")
+	require.NoError(t, err)
+	var declared, listed []string
+	for _, match := range regexp.MustCompile(`(?m)^\tReason\w+\s+= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		declared = append(declared, match[1])
+	}
+	for _, reason := range planner.Reasons() {
+		listed = append(listed, reason.Name)
+	}
+	assert.ElementsMatch(t, declared, listed)
+}
+
+// situation is how a finding comes about, and how it is solved.
+type situation struct {
+	arrange func(t *testing.T, s *scene)
+	// solve edits what is there, as the way out says, or decides.
+	solve func(t *testing.T, s *scene) *migrate.Decisions
+	// other is a second scene.
+	other *scene
+}
+
+func decideOwner(decision migrate.OwnerDecision) *migrate.Decisions {
+	return &migrate.Decisions{Owners: []migrate.OwnerDecision{decision}}
+}
+
+// situations has one for each reason.
+func situations() map[string]situation {
+	eksWorkspace := func(s *scene) *unstructured.Unstructured { return s.more[1].(*unstructured.Unstructured) }
+	edit := func(change func(s *scene)) func(*testing.T, *scene) *migrate.Decisions {
+		return func(_ *testing.T, s *scene) *migrate.Decisions { change(s); return nil }
+	}
+	pin := func(_ *testing.T, s *scene) *migrate.Decisions {
+		return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Pin: true})
+	}
+	arrange := func(change func(s *scene)) func(*testing.T, *scene) {
+		return func(_ *testing.T, s *scene) { change(s) }
+	}
+	found := map[string]situation{
+		planner.ReasonSeveral: {
+			arrange: arrange(func(s *scene) { s.eks.OwnerReferences[0].UID = "other" }),
+			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
+				s.eks.OwnerReferences = nil
+				return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Take: s.eks.UID})
+			},
+		},
+		planner.ReasonWorkspaceShared: {
+			other:   newScene("demo", "team-b"),
+			arrange: func(*testing.T, *scene) {},
+			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
+				return &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{
+					{UID: "Workspace/demo-vpc", BelongsTo: s.vpc.UID}, {UID: "Workspace/demo-eks-controlplane", BelongsTo: s.eks.UID},
+				}}
+			},
+		},
+		planner.ReasonBeingDeleted: {
+			arrange: arrange(func(s *scene) { builder.Deleting()(s.plane) }),
+			solve: edit(func(s *scene) {
+				for _, object := range []any{s.plane, s.eks, s.more[1]} {
+					switch object := object.(type) {
+					case *controlplanev1.CAPTControlPlane:
+						s.gone[object] = true
+					case *infrav1.WorkspaceTemplateApply:
+						s.gone[object] = true
+					case *unstructured.Unstructured:
+						s.gone[object] = true
+					}
+				}
+			}),
+		},
+		planner.ReasonNotFound: {
+			arrange: arrange(func(s *scene) { s.gone[s.eks] = true }),
+			solve:   edit(func(s *scene) { delete(s.gone, s.eks) }),
+		},
+		planner.ReasonWorkspaceMissing: {
+			arrange: arrange(func(s *scene) { s.gone[s.more[1]] = true }),
+			solve:   edit(func(s *scene) { delete(s.gone, s.more[1]) }),
+		},
+		planner.ReasonWorkspaceClaimed: {
+			arrange: arrange(func(s *scene) {
+				eksWorkspace(s).SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/another"})
+			}),
+			solve: edit(func(s *scene) { eksWorkspace(s).SetAnnotations(nil) }),
+		},
+		planner.ReasonTemplateMissing: {arrange: arrange(func(s *scene) { s.gone[s.eksTemplate] = true }), solve: pin},
+		planner.ReasonWouldChange:     {arrange: arrange(func(s *scene) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
+		planner.ReasonCannotRender: {
+			arrange: arrange(func(s *scene) { s.plane.Spec.Version = "latest" }),
+			solve:   edit(func(s *scene) { s.plane.Spec.Version = "v1.31.0" }),
+		},
+		planner.ReasonPinFailed: {
+			arrange: arrange(func(s *scene) {
+				s.eks.Spec.WriteConnectionSecretToRef.Name = "another"
+			}),
+			solve: func(t *testing.T, s *scene) *migrate.Decisions {
+				s.eks.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "demo-eks-connection", Namespace: "team-a"}
+				return pin(t, s)
+			},
+		},
+		planner.ReasonDeletionPolicy: {
+			arrange: arrange(func(s *scene) { s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
+			solve:   edit(func(s *scene) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
+		},
+		planner.ReasonFargateProfile: {
+			arrange: func(t *testing.T, s *scene) {
+				template := s.template("fargate", "cluster_name", "profile_name")
+				apply := s.apply("demo-web-fargate-apply", "fargate", map[string]string{"cluster_name": "demo", "profile_name": "web"})
+				s.add(template, apply, s.live(t, apply, template, nil))
+				s.plane.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "web"}}
+			},
+			solve: edit(func(s *scene) { s.plane.Spec.FargateProfiles = nil }),
+		},
+		planner.ReasonTooManyGrants: {
+			arrange: arrange(func(s *scene) {
+				s.eksTemplate.Namespace = "shared"
+				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
+				names := make([]string, 256)
+				for i := range names {
+					names[i] = fmt.Sprintf("other-%d", i)
+				}
+				s.eksTemplate.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+			}),
+			solve: edit(func(s *scene) { s.eksTemplate.Spec.AllowedNamespaces.Names = []string{"*"} }),
+		},
+		planner.ReasonSkipped: {solve: edit(func(*scene) {})},
+		planner.ReasonNeverBuilt: {
+			arrange: arrange(func(s *scene) {
+				s.gone[s.eks], s.gone[s.more[1]] = true, true
+				s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = nil, ""
+			}),
+			solve: edit(func(s *scene) { s.gone[s.plane] = true }),
+		},
+		planner.ReasonMachine: {
+			arrange: func(t *testing.T, s *scene) { withMachine(t, s) },
+			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
+				uid := s.more[3].GetUID()
+				return decideOwner(migrate.OwnerDecision{UID: uid, Take: uid})
+			},
+		},
+		planner.ReasonPendingChange: {
+			arrange: arrange(func(s *scene) {
+				adopt(s.vpc, s.eks)
+				s.eks.Spec.Variables["region"] = "eu-west-1"
+			}),
+			solve: edit(func(s *scene) { s.eks.Spec.Variables["region"] = builder.Region }),
+		},
+		planner.ReasonPaused: {
+			arrange: arrange(func(s *scene) { s.cluster.Spec.Paused = ptr.To(true) }),
+			solve:   edit(func(s *scene) { s.cluster.Spec.Paused = nil }),
+		},
+		planner.ReasonSharedTemplate: {
+			arrange: arrange(func(s *scene) {
+				s.eksTemplate.Namespace = "shared"
+				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
+			}),
+			solve: edit(func(s *scene) {
+				s.eksTemplate.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team-a"}}
+			}),
+		},
+		planner.ReasonClusterEndpoint: {
+			arrange: arrange(func(s *scene) {
+				s.cluster.Spec.ControlPlaneEndpoint.Host, s.cluster.Spec.ControlPlaneRef.Kind = "https://"+s.endpoint(), "CAPTControlPlane"
+			}),
+			solve: edit(func(s *scene) { s.cluster.Spec.ControlPlaneEndpoint.Host = s.endpoint() }),
+		},
+		planner.ReasonOlderTemplate: {
+			arrange: arrange(func(s *scene) { s.add(olderTemplate("standard"), olderTemplate("large")) }),
+			solve:   edit(func(s *scene) { s.gone[s.more[2]], s.gone[s.more[3]] = true, true }),
+		},
+	}
+	return found
+}
+
+func olderTemplate(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("controlplane.cluster.x-k8s.io/v1beta1")
+	object.SetKind(migrate.OlderTemplateKind)
+	object.SetNamespace("team-a")
+	object.SetName(name)
+	return object
+}
+
+// Every reason has a way out that ends: once it is gone, the finding is gone, and nothing else blocks.
+func TestEveryReasonHasAWayOut(t *testing.T) {
+	all := situations()
+	for _, reason := range planner.Reasons() {
+		t.Run(reason.Name, func(t *testing.T) {
+			situation, has := all[reason.Name]
+			require.True(t, has)
+			s := newScene("demo", "team-a").withWorkspaces(t)
+			scenes := []*scene{s}
+			if situation.other != nil {
+				scenes = append(scenes, situation.other)
+			}
+			var decisions *migrate.Decisions
+			switch {
+			case situation.arrange != nil:
+				situation.arrange(t, s)
+			default:
+				decisions = decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Skip: true})
+			}
+			if reason.Name == planner.ReasonPinFailed {
+				decisions = decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Pin: true})
+			}
+			before := plan(t, decisions, scenes...)
+			require.Contains(t, reasonsOf(before), reason.Name, "%v", story(before))
+			for _, finding := range before.Findings {
+				if finding.Reason == reason.Name && strings.Contains(finding.Message, "skip: true") {
+					assert.NotRegexp(t, `^[^.]*$`, finding.Message, "to leave it is not all that the message says")
+				}
+			}
+
+			after := plan(t, situation.solve(t, s), scenes...)
+			assert.NotContains(t, reasonsOf(after), reason.Name, "%v", story(after))
+			assert.Empty(t, after.Undecided(), "%v", story(after))
+		})
+	}
+}
+
+func reasonsOf(plan *migrate.Plan) (reasons []string) {
+	for _, finding := range plan.Findings {
+		reasons = append(reasons, finding.Reason)
+	}
+	return reasons
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
+	captconversion "github.com/capt-provider/capt/webhooks/conversion"
+)
+
+// The fleet that CAPT v0.3.0 really built is planned without a decision. Its broken cluster is adopted as well: its Workspaces are what
+// template and spec render.
+func TestTheReferenceFleetNeedsNoDecision(t *testing.T) {
+	folder := referenceFleet(t)
+	fleet := &migrate.Snapshot{ClusterUID: "management-cluster", Taken: now, Raw: map[types.UID]migrate.Document{}, Older: map[types.UID]bool{}}
+	for _, name := range []string{"default", "team-a"} {
+		fleet.Namespaces = append(fleet.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	for _, file := range []string{
+		"clusters", "captclusters", "captcontrolplanes", "workspacetemplates", "workspacetemplateapplies", "workspaces", "captcontrolplanetemplates",
+	} {
+		loaded, err := manifests.Load(filepath.Join(folder, file+".yaml"))
+		require.NoError(t, err)
+		for _, object := range loaded {
+			require.NoError(t, object.EachListItem(func(item runtime.Object) error {
+				takeLegacy(t, fleet, item.(*unstructured.Unstructured))
+				return nil
+			}))
+		}
+	}
+	require.NotEmpty(t, fleet.Applies)
+	got, err := planner.New(fleet, planner.Options{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
+	require.NoError(t, err)
+	told := story(got)
+	assert.Empty(t, got.Undecided(), "%v", told)
+	assert.Len(t, got.Units, 25)
+	assert.Subset(t, told, []string{
+		"CAPTControlPlane broken: broken-eks-controlplane-apply /spec/workspaceName",
+		"CAPTControlPlane apps: apps-eks-controlplane-apply /spec/workspaceName",
+		"WorkspaceTemplateApply apps-kubeconfig-apply: apps-kubeconfig-apply /spec/workspaceName",
+		"Warning TemplateKindRenamed CaptControlPlaneTemplate standard",
+	})
+	for _, finding := range got.Findings {
+		assert.Contains(t, []string{planner.ReasonSharedTemplate, planner.ReasonClusterEndpoint, planner.ReasonOlderTemplate}, finding.Reason, finding.Message)
+	}
+}
+
+// referenceFleet is the folder that CAPT_REFERENCE names, or that is beside the checkout.
+func referenceFleet(t *testing.T) string {
+	t.Helper()
+	folder, named := os.LookupEnv("CAPT_REFERENCE")
+	if !named {
+		folder = filepath.Join("..", "..", "..", "shared", "reference")
+	}
+	folder = filepath.Join(folder, "legacy-fleet")
+	if _, err := os.Stat(folder); err != nil {
+		require.False(t, named, "CAPT_REFERENCE has no legacy-fleet: %v", err)
+		t.Skip("no reference fleet; CAPT_REFERENCE names the folder of the reference data")
+	}
+	return folder
+}
+
+// takeLegacy converts an object of CAPT v0.3 as the webhook does. Workspaces and Clusters are as the API server has them.
+func takeLegacy(t *testing.T, fleet *migrate.Snapshot, object *unstructured.Unstructured) {
+	t.Helper()
+	switch object.GetKind() {
+	case "Cluster":
+		var cluster clusterv1.Cluster
+		for _, ref := range []string{"infrastructureRef", "controlPlaneRef"} {
+			for _, field := range []string{"apiVersion", "namespace"} {
+				unstructured.RemoveNestedField(object.Object, "spec", ref, field)
+			}
+		}
+		delete(object.Object, "status")
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &cluster))
+		take(t, fleet, &cluster)
+		return
+	case "Workspace", migrate.OlderTemplateKind:
+		take(t, fleet, object)
+		return
+	}
+	scheme, registry := captconversion.NewRegistry()
+	from, err := scheme.New(object.GroupVersionKind())
+	require.NoError(t, err)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, from))
+	gvk := object.GroupVersionKind()
+	gvk.Version = migrate.Version
+	to, err := scheme.New(gvk)
+	require.NoError(t, err)
+	to.GetObjectKind().SetGroupVersionKind(gvk)
+	converter, found := registry.GetConverter(gvk.GroupKind())
+	require.True(t, found)
+	require.NoError(t, converter.ConvertObject(context.Background(), from, to))
+	take(t, fleet, to.(client.Object))
+}
