@@ -113,7 +113,7 @@ func commentsOf(node *yaml.Node) []string {
 // merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
 func merge(original, base, changed string) string {
 	o, b, c := lines(original), lines(base), lines(changed)
-	inOriginal, inChanged := matches(b, o), matches(b, c)
+	inOriginal, inChanged := matches(squeezed(b), squeezed(o)), matches(b, c)
 	var out strings.Builder
 	var i, j, k int
 	for n := 0; n <= len(b); n++ {
@@ -148,6 +148,16 @@ func merge(original, base, changed string) string {
 
 func lines(text string) []string {
 	return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n"))
+}
+
+// squeezed are lines with single spaces, but for their indentation: how kyaml prints what was aligned.
+func squeezed(lines []string) []string {
+	squeezed := make([]string, len(lines))
+	for i, line := range lines {
+		text := strings.TrimLeft(line, " ")
+		squeezed[i] = line[:len(line)-len(text)] + strings.Join(strings.Fields(text), " ")
+	}
+	return squeezed
 }
 
 // matches are the lines of one text that are in the other, by their indices.

@@ -31,7 +31,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-const rounds = 200
+const rounds = 100
 
 // What is read from a converted manifest is what the conversion webhook serves, with the defaults of the API server.
 func TestConvertedManifestEqualsWhatTheConversionServes(t *testing.T) {
