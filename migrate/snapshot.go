@@ -97,24 +97,27 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 
 func (s *Snapshot) readOurs(ctx context.Context, reader client.Reader) error {
 	for _, kind := range Kinds() {
-		err := Each(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
-			s.Older[object.GetUID()] = hasOlder(object)
-			object.SetManagedFields(nil)
-			if err := s.add(object); err != nil {
-				return err
-			}
-			if _, has := object.Object["status"]; has {
-				object.Object["status"] = map[string]any{}
-			}
-			document, err := object.MarshalJSON()
-			s.Raw[object.GetUID()] = document
-			return err
-		})
+		err := Each(ctx, reader, kind.GroupVersionKind, "", s.take)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// take adds an object of one of CAPT's kinds.
+func (s *Snapshot) take(object *unstructured.Unstructured) error {
+	s.Older[object.GetUID()] = hasOlder(object)
+	object.SetManagedFields(nil)
+	if err := s.add(object); err != nil {
+		return err
+	}
+	if _, has := object.Object["status"]; has {
+		object.Object["status"] = map[string]any{}
+	}
+	document, err := object.MarshalJSON()
+	s.Raw[object.GetUID()] = document
+	return err
 }
 
 func (s *Snapshot) add(object *unstructured.Unstructured) error {
