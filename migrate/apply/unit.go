@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -57,28 +59,52 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 		return err
 	}
 	result.Outcome = RolledBack
-	var kept []error
-	write := func(ctx context.Context) error {
-		for _, step := range slices.Backward(r.steps(unit)) {
-			if r.shared(unit, &step) {
-				continue
-			}
-			err := r.write(ctx, &step, backward, result)
-			if changed, ok := err.(*changedError); ok { //nolint:errorlint // write returns it unwrapped.
-				kept = append(kept, changed)
-			} else if err != nil {
-				return err
-			}
-		}
-		return nil
+	var kept []string
+	write := func(ctx context.Context) (err error) {
+		kept, err = r.revert(ctx, unit, result)
+		return err
 	}
 	if err := r.carryOut(ctx, unit, before, PhaseRollingBack, PhaseRolledBack, write); err != nil {
 		return err
 	}
-	for _, changed := range kept {
-		result.Message += changed.Error() + "; "
-	}
+	result.Message = strings.Join(kept, "; ")
 	return nil
+}
+
+// revert writes the steps of a unit backward until none is applied any more, and returns what it left because it was changed since. A
+// reconcile that began before the unit was paused can write a status once more.
+func (r *run) revert(ctx context.Context, unit *plan.Unit, result *UnitResult) (kept []string, err error) {
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+		kept = nil
+		before := result.Writes
+		for _, step := range backwards(r.steps(unit)) {
+			if r.shared(unit, step) {
+				continue
+			}
+			err := r.write(ctx, step, backward, result)
+			if changed, ok := err.(*changedError); ok { //nolint:errorlint // write returns it unwrapped.
+				kept = append(kept, changed.Error())
+			} else if err != nil {
+				return false, err
+			}
+		}
+		return result.Writes == before || r.DryRun, nil
+	})
+	return kept, err
+}
+
+// backwards returns steps in reverse order of their objects. The status of an object still comes after its spec: the manager derives it from
+// there.
+func backwards(steps []plan.Step) (reverse []*plan.Step) {
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].Subresource != "" && i > 0 && steps[i-1].Object == steps[i].Object {
+			reverse = append(reverse, &steps[i-1], &steps[i])
+			i--
+			continue
+		}
+		reverse = append(reverse, &steps[i])
+	}
+	return reverse
 }
 
 // carryOut writes a unit while it is paused.

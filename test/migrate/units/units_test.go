@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,6 +123,25 @@ func (w *world) requireEqual(want map[string]string, prefix string) {
 	assert.Len(w, live, len(want))
 }
 
+// requireReverted fails if a field that the plan wrote is not as it was before.
+func (w *world) requireReverted(p *plan.Plan) {
+	w.Helper()
+	for _, unit := range p.Units {
+		for _, step := range unit.Steps {
+			kind, err := step.Object.GroupVersionKind()
+			require.NoError(w, err)
+			live := &unstructured.Unstructured{}
+			live.SetGroupVersionKind(kind)
+			require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: step.Object.Namespace, Name: step.Object.Name}, live))
+			for _, field := range step.Fields {
+				state, err := field.State(live.Object)
+				require.NoError(w, err)
+				assert.Equal(w, plan.Pending, state, "%s %s", step.Object, field.Path)
+			}
+		}
+	}
+}
+
 func outcomes(result *apply.Result) map[apply.UnitOutcome]int {
 	counts := map[apply.UnitOutcome]int{}
 	for _, unit := range result.Units {
@@ -188,7 +206,11 @@ func TestClustersAreAdoptedOneByOneAndRolledBack(t *testing.T) {
 		result, err := apply.Rollback(t.Context(), p, w.options)
 		require.NoError(t, err)
 		assert.Equal(t, map[apply.UnitOutcome]int{apply.RolledBack: len(p.Units)}, outcomes(result))
-		w.requireEqual(before, "")
+		for _, unit := range result.Units {
+			assert.Empty(t, unit.Message, unit.Unit)
+		}
+		w.requireEqual(before, "Workspace ")
+		w.requireReverted(p)
 		assert.Len(t, w.plan().Units, len(p.Units))
 	})
 	t.Run("captctl writes no Workspace and deletes nothing", func(t *testing.T) {
@@ -208,10 +230,12 @@ func TestWhatChangedSinceThePlanIsNotWritten(t *testing.T) {
 	p, before := w.plan(), w.fleet()
 	require.Len(t, p.Units, 3)
 	changed := p.Units[0].Members[0].WorkspaceTemplateApply
-	edited := &infrav1.WorkspaceTemplateApply{}
-	edited.Namespace, edited.Name = changed.Namespace, changed.Name
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"variables":{"added":"x"}}}`))
-	require.NoError(t, w.Admin.Patch(t.Context(), edited, patch))
+	used := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Namespace: changed.Namespace, Name: changed.Name}, used))
+	template := &infrav1.WorkspaceTemplate{}
+	require.NoError(t, w.Admin.Get(t.Context(), used.TemplateKey(), template))
+	template.Spec.Template.Spec.ForProvider.Module += "\n# edited\n"
+	require.NoError(t, w.Admin.Update(t.Context(), template))
 	result, err := apply.Apply(t.Context(), p, w.options)
 	require.Error(t, err)
 	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
