@@ -116,22 +116,25 @@ func (s *Snapshot) readIdentity(ctx context.Context, reader client.Reader) error
 }
 
 func (s *Snapshot) readOurs(ctx context.Context, reader client.Reader, kind Kind) error {
-	err := Served(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
-		s.Older[object.GetUID()] = hasOlder(object)
-		object.SetManagedFields(nil)
-		if err := s.add(object); err != nil {
-			return err
-		}
-		if _, has := object.Object["status"]; has {
-			object.Object["status"] = map[string]any{}
-		}
-		document, err := object.MarshalJSON()
-		s.Raw[object.GetUID()] = document
-		return err
-	})
+	err := Served(ctx, reader, kind.GroupVersionKind, "", s.take)
 	if meta.IsNoMatchError(err) && !kind.InLegacy() {
 		return nil // v0.3 has no objects of the kind.
 	}
+	return err
+}
+
+// take adds an object of one of CAPT's kinds.
+func (s *Snapshot) take(object *unstructured.Unstructured) error {
+	s.Older[object.GetUID()] = hasOlder(object)
+	object.SetManagedFields(nil)
+	if err := s.add(object); err != nil {
+		return err
+	}
+	if _, has := object.Object["status"]; has {
+		object.Object["status"] = map[string]any{}
+	}
+	document, err := object.MarshalJSON()
+	s.Raw[object.GetUID()] = document
 	return err
 }
 

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
+)
+
+const (
+	journalKind = "Journal"
+	planLabel   = "capt.cluster.x-k8s.io/migration-plan"
+	partLabel   = "capt.cluster.x-k8s.io/migration-part"
+	stateKey    = "state.json"
+	partKey     = "plan.json.gz"
+	// partSize keeps a ConfigMap, in base64, below the limit of 1 MiB.
+	partSize = 512 << 10
+)
+
+// Phase is how far a unit has come.
+type Phase string
+
+const (
+	// PhaseApplying: a run writes the unit, or was interrupted while it did.
+	PhaseApplying Phase = "Applying"
+	// PhaseApplied: everything is written, and the manager has reported it.
+	PhaseApplied Phase = "Applied"
+	// PhaseRollingBack: a run reverts the unit, or was interrupted while it did.
+	PhaseRollingBack Phase = "RollingBack"
+	// PhaseRolledBack: everything that could be reverted is.
+	PhaseRolledBack Phase = "RolledBack"
+)
+
+// UnitState is the recorded progress of a unit. What is written is read from the objects; this is for people, and for other hosts.
+type UnitState struct {
+	Phase Phase `json:"phase"`
+	// Message says why the last run did not complete the unit.
+	Message string      `json:"message,omitempty"`
+	Updated metav1.Time `json:"updated"`
+}
+
+// Backup is where the backup is that was written before the first write.
+type Backup struct {
+	Host string `json:"host"`
+	File string `json:"file"`
+	// Checksum is the SHA-256 of the file, in hexadecimal.
+	Checksum string `json:"checksum"`
+}
+
+// State is the journal of a plan: a ConfigMap in the management cluster.
+type State struct {
+	metav1.TypeMeta `json:",inline"`
+	PlanID          string    `json:"planID"`
+	Checksum        string    `json:"checksum"`
+	ClusterUID      types.UID `json:"clusterUID"`
+	// Parts is the number of ConfigMaps that hold the plan.
+	Parts int `json:"parts"`
+	// Run is the host and process that wrote the journal last.
+	Run     string               `json:"run"`
+	Started metav1.Time          `json:"started"`
+	Updated metav1.Time          `json:"updated"`
+	Backup  *Backup              `json:"backup,omitempty"`
+	Units   map[string]UnitState `json:"units"`
+}
+
+func stateName(planID string) string       { return "capt-migrate-" + planID }
+func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", stateName(planID), i) }
+
+// States returns the journals of all plans, the latest last.
+func States(ctx context.Context, reader client.Reader, namespace string) ([]State, error) {
+	list := &corev1.ConfigMapList{}
+	if err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
+		return nil, fmt.Errorf("listing journals in namespace %s: %w", namespace, err)
+	}
+	states := make([]State, len(list.Items))
+	for i := range list.Items {
+		if err := decode(&list.Items[i], &states[i]); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(states, func(a, b State) int {
+		return cmp.Or(a.Started.Compare(b.Started.Time), cmp.Compare(a.PlanID, b.PlanID))
+	})
+	return states, nil
+}
+
+// Recorded returns the journal of a plan; nil if the plan was never applied in this cluster.
+func Recorded(ctx context.Context, reader client.Reader, namespace, planID string) (*State, error) {
+	configMap := &corev1.ConfigMap{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: stateName(planID)}, configMap)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the journal of plan %s: %w", planID, err)
+	}
+	state := &State{}
+	return state, decode(configMap, state)
+}
+
+func decode(configMap *corev1.ConfigMap, state *State) error {
+	if err := json.Unmarshal([]byte(configMap.Data[stateKey]), state); err != nil {
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", configMap.Namespace, configMap.Name, err)
+	}
+	if state.APIVersion != migrate.APIVersion || state.Kind != journalKind {
+		return fmt.Errorf("ConfigMap %s/%s has no journal that this version of captctl can read (%s %s)", configMap.Namespace, configMap.Name, state.APIVersion, state.Kind)
+	}
+	return nil
+}
+
+// LoadPlan reads a plan that was applied in this cluster.
+func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID string) (*plan.Plan, error) {
+	state, err := Recorded(ctx, reader, namespace, planID)
+	if err != nil {
+		return nil, err
+	}
+	if state == nil {
+		return nil, fmt.Errorf("plan %s was never applied in this cluster: ConfigMap %s/%s does not exist. Use the plan file", planID, namespace, stateName(planID))
+	}
+	var compressed bytes.Buffer
+	for i := range state.Parts {
+		configMap := &corev1.ConfigMap{}
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
+			return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
+		}
+		compressed.Write(configMap.BinaryData[partKey])
+	}
+	decompressed, err := gzip.NewReader(&compressed)
+	if err != nil {
+		return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
+	}
+	p, err := plan.Read(decompressed)
+	if err == nil && p.Checksum != state.Checksum {
+		err = fmt.Errorf("its checksum is %s, and the journal says %s", p.Checksum, state.Checksum)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
+	}
+	return p, nil
+}
+
+// journal writes the state of one plan. Only the holder of the Lease writes it.
+type journal struct {
+	client    client.Client
+	namespace string
+	clock     clock.PassiveClock
+	mutex     sync.Mutex
+	state     State
+}
+
+// begin stores the plan and then its state: once the state exists, the plan does.
+func (j *journal) begin(ctx context.Context, p *plan.Plan) error {
+	var compressed bytes.Buffer
+	compressor := gzip.NewWriter(&compressed)
+	if err := p.Write(compressor); err != nil {
+		return fmt.Errorf("compressing the plan: %w", err)
+	}
+	if err := compressor.Close(); err != nil {
+		return fmt.Errorf("compressing the plan: %w", err)
+	}
+	j.state.Parts = 0
+	for part := range slices.Chunk(compressed.Bytes(), partSize) {
+		configMap := j.configMap(partName(p.ID, j.state.Parts), "plan")
+		configMap.BinaryData = map[string][]byte{partKey: part}
+		if err := j.put(ctx, configMap); err != nil {
+			return err
+		}
+		j.state.Parts++
+	}
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.save(ctx)
+}
+
+// set records the phase of a unit.
+func (j *journal) set(ctx context.Context, unit string, phase Phase, message string) error {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if known := j.state.Units[unit]; known.Phase == phase && known.Message == message {
+		return nil
+	}
+	if j.state.Units == nil {
+		j.state.Units = map[string]UnitState{}
+	}
+	j.state.Units[unit] = UnitState{Phase: phase, Message: message, Updated: metav1.NewTime(j.clock.Now())}
+	return j.save(ctx)
+}
+
+func (j *journal) phase(unit string) Phase {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.state.Units[unit].Phase
+}
+
+func (j *journal) save(ctx context.Context) error {
+	j.state.APIVersion, j.state.Kind, j.state.Updated = migrate.APIVersion, journalKind, metav1.NewTime(j.clock.Now())
+	data, err := json.Marshal(&j.state)
+	if err != nil {
+		return fmt.Errorf("encoding the journal: %w", err)
+	}
+	configMap := j.configMap(stateName(j.state.PlanID), "state")
+	configMap.Data = map[string]string{stateKey: string(data)}
+	return j.put(ctx, configMap)
+}
+
+func (j *journal) configMap(name, part string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: j.namespace, Name: name, Labels: map[string]string{planLabel: j.state.PlanID, partLabel: part},
+		},
+	}
+}
+
+// put creates or replaces a ConfigMap. The Lease orders the runs, so that the last write wins.
+func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
+	err := retry.Do(ctx, func(ctx context.Context) error {
+		err := j.client.Update(ctx, wanted.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		if apierrors.IsNotFound(err) {
+			err = j.client.Create(ctx, wanted.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		}
+		if apierrors.IsAlreadyExists(err) {
+			return retry.Again(err)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("writing ConfigMap %s/%s: %w", wanted.Namespace, wanted.Name, err)
+	}
+	return nil
+}
+
+// fail records why a unit was not completed. A unit that was never started has no phase, and gets none.
+func (j *journal) fail(ctx context.Context, unit, message string) error {
+	if phase := j.phase(unit); phase != "" {
+		return j.set(ctx, unit, phase, message)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// DefaultWait is how long a unit may take until the manager has reported every object of it.
+const DefaultWait = 5 * time.Minute
+
+// Options say how to apply a plan, or roll it back.
+type Options struct {
+	Client client.Client
+	// Reader reads from the API server itself.
+	Reader client.Reader
+	// Namespace of the Lease and the journal.
+	Namespace string
+	// Units are the names (NAMESPACE/NAME) of the units to work on; all of the plan if it is empty.
+	Units []string
+	// Concurrency is how many units are in progress at the same time.
+	Concurrency int
+	// MaxFailures is how many units may fail before no other is started.
+	MaxFailures int
+	// FixClusterEndpoints also writes spec.controlPlaneEndpoint of Clusters.
+	FixClusterEndpoints bool
+	// DryRun sends every write to the API server, which keeps none of them. Nothing else is written.
+	DryRun bool
+	// Wait is how long to wait for the manager, per unit.
+	Wait time.Duration
+	// LeaseDuration is how long a run that was killed keeps others waiting.
+	LeaseDuration time.Duration
+	Clock         clock.Clock
+	Progress      migrate.Progress
+	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote.
+	Backup func(ctx context.Context, previous *Backup) (*Backup, error)
+	// Check runs before the first write of a run and lists everything that prevents it, such as missing rights.
+	Check func(ctx context.Context) error
+	// Gate proves again, right before the first write of a unit, that the manager would not change its Workspaces.
+	Gate func(ctx context.Context, unit *plan.Unit) error
+}
+
+func (o *Options) complete(p *plan.Plan) error {
+	if o.Client == nil || o.Reader == nil || o.Namespace == "" || o.Backup == nil || o.Check == nil || o.Gate == nil {
+		return errors.New("a client, a reader, a namespace, and functions for backup, check and gate are required")
+	}
+	if o.Concurrency < 1 {
+		o.Concurrency = 1
+	}
+	if o.Wait == 0 {
+		o.Wait = DefaultWait
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Progress == nil {
+		o.Progress = migrate.Silent{}
+	}
+	_, err := o.selected(p)
+	return err
+}
+
+// UnitOutcome is what a run did with a unit.
+type UnitOutcome string
+
+const (
+	// Applied by this run.
+	Applied UnitOutcome = "Applied"
+	// RolledBack by this run.
+	RolledBack UnitOutcome = "RolledBack"
+	// Unchanged: there was nothing to write.
+	Unchanged UnitOutcome = "Unchanged"
+	// Failed: the message says why. The unit may be written in part.
+	Failed UnitOutcome = "Failed"
+	// NotStarted: the run ended before.
+	NotStarted UnitOutcome = "NotStarted"
+)
+
+// UnitResult is one unit after a run.
+type UnitResult struct {
+	Unit    string      `json:"unit"`
+	Outcome UnitOutcome `json:"outcome"`
+	// Writes is how many objects this run wrote.
+	Writes  int    `json:"writes"`
+	Message string `json:"message,omitempty"`
+}
+
+// Result is what a run did.
+type Result struct {
+	metav1.TypeMeta `json:",inline"`
+	PlanID          string       `json:"planID"`
+	DryRun          bool         `json:"dryRun,omitempty"`
+	Units           []UnitResult `json:"units"`
+	Backup          *Backup      `json:"backup,omitempty"`
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// pollInterval is how often objects are read while the manager is waited for.
+const pollInterval = time.Second
+
+// pausedBy is the value of the annotation cluster.x-k8s.io/paused of a run. An object with another value was paused by the user, and stays paused.
+func (r *run) pausedBy() string { return "captctl-migrate-" + r.plan.ID }
+
+// pauseStep sets the annotation that pauses an object.
+func (r *run) pauseStep(object migrate.ObjectRef) *plan.Step {
+	value, _ := json.Marshal(r.pausedBy()) // A string can always be encoded.
+	path := "/metadata/annotations/" + strings.ReplaceAll(clusterv1.PausedAnnotation, "/", "~1")
+	return &plan.Step{Object: object, Why: "paused while captctl writes its Cluster", Fields: []plan.Field{{Path: path, After: value}}}
+}
+
+// pause stops the manager from looking at a unit that is only half written.
+func (r *run) pause(ctx context.Context, unit *plan.Unit) error {
+	return r.eachObject(unit, func(object migrate.ObjectRef) error {
+		return ignoreChanged(r.write(ctx, r.pauseStep(object), forward, &UnitResult{}))
+	})
+}
+
+func (r *run) unpause(ctx context.Context, unit *plan.Unit) error {
+	return r.eachObject(unit, func(object migrate.ObjectRef) error {
+		return ignoreChanged(r.write(ctx, r.pauseStep(object), backward, &UnitResult{}))
+	})
+}
+
+func ignoreChanged(err error) error {
+	if _, ok := err.(*changedError); ok { //nolint:errorlint // write returns it unwrapped.
+		return nil
+	}
+	return err
+}
+
+// eachObject calls do for the owners and WorkspaceTemplateApplies of a unit.
+func (r *run) eachObject(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
+	done := map[migrate.ObjectRef]bool{}
+	for _, member := range unit.Members {
+		objects := []migrate.ObjectRef{member.Object}
+		if member.WorkspaceTemplateApply != nil {
+			objects = append(objects, *member.WorkspaceTemplateApply)
+		}
+		for _, object := range objects {
+			if done[object] {
+				continue
+			}
+			done[object] = true
+			if err := do(object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// await waits until the manager has reported every object of a unit as it is now. What the user paused is not waited for.
+func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) error {
+	var unsettled string
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+		unsettled = ""
+		err := r.eachObject(unit, func(ref migrate.ObjectRef) error {
+			live, err := r.read(ctx, ref)
+			if err != nil || live == nil || unsettled != "" {
+				return err
+			}
+			if why := unreported(live, adopted); why != "" {
+				unsettled = fmt.Sprintf("%s: %s", ref, why)
+			}
+			return nil
+		})
+		return unsettled == "", err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("everything is written, but within %s the manager has not reported it. %s. Check that the manager runs, and run the same command again", r.Wait, unsettled)
+	}
+	return err
+}
+
+// unreported says why the manager has not yet reported an object as it is now; empty if it has.
+func unreported(live *unstructured.Unstructured, adopted bool) string {
+	if _, paused := live.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
+		return ""
+	}
+	status, _, _ := unstructured.NestedMap(live.Object, "status")
+	observed, _, _ := unstructured.NestedInt64(status, "observedGeneration")
+	if observed != live.GetGeneration() {
+		return fmt.Sprintf("the manager has not reported generation %d yet (status.observedGeneration is %d)", live.GetGeneration(), observed)
+	}
+	list, _, _ := unstructured.NestedSlice(status, "conditions")
+	for _, entry := range list {
+		condition, _ := entry.(map[string]any)
+		if adopted && condition["type"] == infrav1.AdoptionRequiredCondition && condition["status"] == string(metav1.ConditionTrue) {
+			message, _ := condition["message"].(string)
+			return "condition AdoptionRequired is still True: " + message
+		}
+	}
+	return ""
+}

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
+)
+
+// direction of a step.
+type direction bool
+
+const (
+	forward  direction = true
+	backward direction = false
+)
+
+// changedError says that a field is neither as it was before the step nor as the step wrote it. It is not written.
+type changedError struct {
+	object migrate.ObjectRef
+	why    string
+}
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("%s: %s since the plan was made; it is left as it is", e.object, e.why)
+}
+
+// examine compares a live object, nil if it does not exist, with a step. The state is Pending if at least one field is.
+func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (plan.FieldState, error, error) {
+	if step.Create != nil {
+		if live == nil {
+			return plan.Pending, nil, nil
+		}
+		return plan.Applied, nil, nil
+	}
+	switch {
+	case live == nil:
+		return plan.Changed, &changedError{step.Object, "it was deleted"}, nil
+	case live.GetUID() != step.Object.UID:
+		return plan.Changed, &changedError{step.Object, "it was recreated"}, nil
+	case live.GetDeletionTimestamp() != nil && to == forward:
+		return plan.Changed, &changedError{step.Object, "it is being deleted"}, nil
+	}
+	result := plan.Applied
+	for i := range step.Fields {
+		state, err := step.Fields[i].State(live.Object)
+		if err != nil {
+			return "", nil, fmt.Errorf("%s: %w", step.Object, err)
+		}
+		switch state {
+		case plan.Changed:
+			return state, &changedError{step.Object, "its field " + step.Fields[i].Path + " was changed"}, nil
+		case plan.Pending:
+			result = state
+		case plan.Applied:
+		}
+	}
+	return result, nil, nil
+}
+
+// write makes a step, or reverts it, unless that is done already. The object is read before each try, so that a conflict or a lost answer ends
+// like a first try. The error is a *changedError if the object is left as it is.
+func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *UnitResult) error {
+	if step.Create != nil {
+		return r.create(ctx, step, to, result)
+	}
+	var kept error
+	err := retry.Do(ctx, func(ctx context.Context) error {
+		live, err := r.read(ctx, step.Object)
+		if err != nil {
+			return err
+		}
+		if _, kept, err = examine(step, live, to); kept != nil || err != nil {
+			return err
+		}
+		wanted := live.DeepCopy()
+		for i := range step.Fields {
+			field := &step.Fields[i]
+			state, err := field.State(live.Object)
+			switch {
+			case err != nil:
+				return err
+			case to == forward && state == plan.Pending:
+				err = field.Set(wanted.Object)
+			case to == backward && state == plan.Applied:
+				err = field.Revert(wanted.Object)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", step.Object, err)
+			}
+		}
+		return r.patch(ctx, step, live, wanted, result)
+	})
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", step.Object, err)
+	}
+	return kept
+}
+
+// create makes a new object. A rollback leaves it: captctl deletes nothing.
+func (r *run) create(ctx context.Context, step *plan.Step, to direction, result *UnitResult) error {
+	if to == backward {
+		return nil
+	}
+	err := retry.Do(ctx, func(ctx context.Context) error {
+		object := &unstructured.Unstructured{Object: step.Create}
+		err := r.writes.Create(ctx, object.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		if err == nil {
+			result.Writes++
+		}
+		return ignoreExists(err)
+	})
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", step.Object, err)
+	}
+	return nil
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// patch sends the difference between two states of an object as a JSON patch that applies only to the object that was read.
+func (r *run) patch(ctx context.Context, step *plan.Step, live, wanted *unstructured.Unstructured, result *UnitResult) error {
+	before, err := live.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	after, err := wanted.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	operations, err := jsonpatch.CreatePatch(before, after)
+	if err != nil || len(operations) == 0 {
+		return err
+	}
+	guard := []jsonpatch.Operation{
+		jsonpatch.NewOperation("test", "/metadata/uid", string(live.GetUID())),
+		jsonpatch.NewOperation("test", "/metadata/resourceVersion", live.GetResourceVersion()),
+	}
+	data, err := json.Marshal(append(guard, operations...))
+	if err != nil {
+		return err
+	}
+	object, err := empty(step.Object)
+	if err != nil {
+		return err
+	}
+	patch, owner := client.RawPatch(types.JSONPatchType, data), client.FieldOwner(migrate.FieldManager)
+	if step.Subresource == "" {
+		err = r.writes.Patch(ctx, object, patch, owner)
+	} else {
+		err = r.writes.SubResource(step.Subresource).Patch(ctx, object, patch, owner)
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.moved(ctx, live):
+		return retry.Again(err)
+	case err == nil:
+		result.Writes++
+	}
+	return err
+}
+
+// moved reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
+func (r *run) moved(ctx context.Context, live *unstructured.Unstructured) bool {
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(live.GroupVersionKind())
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(live), now)
+	return err == nil && now.GetResourceVersion() != live.GetResourceVersion()
+}
+
+// read returns an object; nil if it does not exist.
+func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
+	object, err := empty(ref)
+	if err != nil {
+		return nil, err
+	}
+	err = retry.Do(ctx, func(ctx context.Context) error { return r.Reader.Get(ctx, client.ObjectKeyFromObject(object), object) })
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return object, nil
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan describes what a migration writes, one unit per Cluster: which field of which object, before and after. It has no client.
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+const (
+	kind = "Plan"
+	// idLength is enough to tell plans apart, short enough to type, and part of object names.
+	idLength = 12
+)
+
+// Plan is the migration of a fleet. Its units do not depend on each other.
+type Plan struct {
+	metav1.TypeMeta `json:",inline"`
+	// ID is the first 12 hexadecimal digits of Checksum.
+	ID string `json:"id"`
+	// Checksum is the SHA-256, in hexadecimal, of the compact JSON of the plan without id and checksum.
+	Checksum string `json:"checksum"`
+	// ClusterUID is the UID of the namespace kube-system, which identifies a management cluster.
+	ClusterUID types.UID   `json:"clusterUID"`
+	Created    metav1.Time `json:"created"`
+	// Namespace is the only one that was planned; empty for all.
+	Namespace string `json:"namespace,omitempty"`
+	// Decisions are those that the plan was made with.
+	Decisions *migrate.Decisions `json:"decisions,omitempty"`
+	// Units are sorted by namespace and name.
+	Units []Unit `json:"units,omitempty"`
+	// Findings are what the user should know, and what is not planned.
+	Findings []migrate.Finding `json:"findings,omitempty"`
+}
+
+// Unit is a Cluster with everything that belongs to it, or a WorkspaceTemplateApply without an owner. It is applied, fails and is rolled
+// back as a whole.
+type Unit struct {
+	// Object is the Cluster, or the WorkspaceTemplateApply. Its UID is empty if the Cluster does not exist.
+	Object migrate.ObjectRef `json:"object"`
+	// Members are the CAPTCluster, the CAPTControlPlane and the WorkspaceTemplateApplies without an owner, such as helpers.
+	Members []Member `json:"members"`
+	// Steps are in order: an object is written before the objects that refer to it. A rollback reverts them in reverse order.
+	Steps []Step `json:"steps"`
+	// Endpoint repairs spec.controlPlaneEndpoint of the Cluster; it is written only with --fix-cluster-endpoints.
+	Endpoint *Step `json:"endpoint,omitempty"`
+	// Workspaces must not be changed by the migration.
+	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"`
+}
+
+// Name is NAMESPACE/NAME of the Cluster or the WorkspaceTemplateApply.
+func (u *Unit) Name() string { return u.Object.Namespace + "/" + u.Object.Name }
+
+// Objects are all that the unit is about, each once.
+func (u *Unit) Objects() (objects []migrate.ObjectRef) {
+	add := func(refs ...*migrate.ObjectRef) {
+		for _, ref := range refs {
+			if ref != nil && !slices.Contains(objects, *ref) {
+				objects = append(objects, *ref)
+			}
+		}
+	}
+	add(&u.Object)
+	for i := range u.Members {
+		add(&u.Members[i].Object, u.Members[i].WorkspaceTemplateApply, u.Members[i].Workspace)
+	}
+	for i := range u.Steps {
+		add(&u.Steps[i].Object)
+	}
+	return objects
+}
+
+// Member is an object that is adopted, with what belongs to it.
+type Member struct {
+	Object                 migrate.ObjectRef  `json:"object"`
+	Role                   string             `json:"role,omitempty"`
+	WorkspaceTemplateApply *migrate.ObjectRef `json:"workspaceTemplateApply,omitempty"`
+	Workspace              *migrate.ObjectRef `json:"workspace,omitempty"`
+	// Evidence for the match, the strongest first.
+	Evidence []string `json:"evidence,omitempty"`
+}
+
+// Step is one write of one object: some of its fields, or all of a new object.
+type Step struct {
+	Object migrate.ObjectRef `json:"object"`
+	// Subresource is empty or "status".
+	Subresource string `json:"subresource,omitempty"`
+	// Why says what the step is for.
+	Why    string  `json:"why"`
+	Fields []Field `json:"fields,omitempty"`
+	// Create is the object to create, if it does not exist. A rollback does not delete it.
+	Create map[string]any `json:"create,omitempty"`
+}
+
+// Read reads a plan and checks that it was not edited.
+func Read(from io.Reader) (*Plan, error) {
+	p := &Plan{}
+	decoder := json.NewDecoder(from)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(p); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	if p.APIVersion != migrate.APIVersion || p.Kind != kind {
+		return nil, fmt.Errorf("apiVersion %q and kind %q are not those of a plan (%s, %s)", p.APIVersion, p.Kind, migrate.APIVersion, kind)
+	}
+	sum, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	if sum != p.Checksum || p.ID != sum[:idLength] {
+		return nil, errors.New("the plan was edited: its checksum is wrong. Create a new plan; use --decisions to change what it does")
+	}
+	return p, nil
+}
+
+// Write writes the plan as indented JSON.
+func (p *Plan) Write(to io.Writer) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(p)
+}
+
+// Seal sets the checksum and the ID.
+func (p *Plan) Seal() error {
+	p.APIVersion, p.Kind = migrate.APIVersion, kind
+	sum, err := p.sum()
+	if err != nil {
+		return err
+	}
+	p.Checksum, p.ID = sum, sum[:idLength]
+	return nil
+}
+
+func (p *Plan) sum() (string, error) {
+	content := *p
+	content.ID, content.Checksum = "", ""
+	data, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("encoding the plan: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
