@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,7 @@ func toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error
 	if err != nil {
 		return nil, err
 	}
-	if err := transcode(object, older); err != nil {
+	if err := transcode(withoutManagedFields(object), older); err != nil {
 		return nil, err
 	}
 	hub.GetObjectKind().SetGroupVersionKind(gvk.GroupKind().WithVersion(Version))
@@ -84,6 +85,16 @@ func toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error
 	converted.SetLabels(labels)
 	converted.SetAnnotations(annotations)
 	return converted, nil
+}
+
+// withoutManagedFields is all that a conversion reads. Managed fields are more than half of many objects.
+func withoutManagedFields(object *unstructured.Unstructured) *unstructured.Unstructured {
+	content := maps.Clone(object.Object)
+	metadata, _ := content["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	content["metadata"] = metadata
+	return &unstructured.Unstructured{Object: content}
 }
 
 // transcode goes through JSON, as a webhook does: only that treats all fields as it does.
@@ -102,7 +113,7 @@ func transcode(from, to runtime.Object) error {
 // with a test framework: the references, and status fields that no one reads here.
 func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
-	if err := transcode(object, older); err != nil {
+	if err := transcode(withoutManagedFields(object), older); err != nil {
 		return nil, err
 	}
 	if err := clusterv1beta1.Convert_v1beta1_Cluster_To_v1beta2_Cluster(older, hub, nil); err != nil {

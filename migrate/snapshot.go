@@ -172,6 +172,7 @@ func (s *Snapshot) readOlderTemplates(ctx context.Context, reader client.Reader)
 
 func (s *Snapshot) readClusters(ctx context.Context, reader client.Reader) error {
 	return Served(ctx, reader, clusterv1.GroupVersion.WithKind("Cluster"), s.Namespace, func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
 		return appendTyped(&s.Clusters, object)
 	})
 }
