@@ -108,6 +108,11 @@ func (c *change) judge(live *unstructured.Unstructured) (verdict, string, error)
 	case !c.ofContent():
 		return c.judgePatch(live)
 	}
+	return c.judgeContent(live)
+}
+
+// judgeContent compares the hash of a live object with those before and after the change.
+func (c *change) judgeContent(live *unstructured.Unstructured) (verdict, string, error) {
 	hash, err := migrate.ContentHash(live)
 	if err != nil {
 		return stale, "", err

@@ -40,12 +40,7 @@ func choose(plan *migrate.Plan, object string) (*selection, error) {
 	}
 	chosen := &selection{}
 	for i := range slices.Backward(plan.Units) {
-		u := unit{Unit: &plan.Units[i]}
-		for j := range slices.Backward(u.Steps) {
-			if u.Steps[j].Create == nil {
-				u.changes = append(u.changes, back(&u.Steps[j]))
-			}
-		}
+		u := unit{Unit: &plan.Units[i], changes: reverted(plan.Units[i].Steps)}
 		if slices.ContainsFunc(u.objects(), is) {
 			chosen.units = append(chosen.units, u)
 			chosen.left = append(chosen.left, created(u.Unit)...)
@@ -67,6 +62,16 @@ func choose(plan *migrate.Plan, object string) (*selection, error) {
 	}
 	chain(chosen.inOrder())
 	return chosen, nil
+}
+
+// reverted are steps backwards, without those that create something.
+func reverted(steps []migrate.Step) (changes []*change) {
+	for i := range slices.Backward(steps) {
+		if steps[i].Create == nil {
+			changes = append(changes, back(&steps[i]))
+		}
+	}
+	return changes
 }
 
 // created are the objects that a unit creates.

@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -125,4 +127,21 @@ func TestOlderTemplatesAreReportedWithTheirCommands(t *testing.T) {
 	assert.Len(t, findings[0].AlsoAbout, 1)
 	assert.Contains(t, findings[0].Message, "kubectl get captcontrolplanetemplates.controlplane.cluster.x-k8s.io --all-namespaces -o yaml > captcontrolplanetemplates.yaml\n")
 	assert.Contains(t, findings[0].Message, "kubectl delete crd captcontrolplanetemplates.controlplane.cluster.x-k8s.io")
+}
+
+// Users' templates name literal namespaces, as those of CAPT v0.3's own helpers do. What the Workspace has already is accepted.
+func TestALiteralReferenceOfTheLiveWorkspaceIsAccepted(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	files := func(name string) []terraform.VarFile {
+		return []terraform.VarFile{{Source: "SecretKey", Format: terraform.FormatHCL, SecretKeyRef: &terraform.KeyReference{Name: name, Namespace: "default", Key: "vars"}}}
+	}
+	s.eksTemplate.Spec.Template.Spec.ForProvider.VarFiles = files("shared")
+	live := s.more[1].(*unstructured.Unstructured)
+	require.NoError(t, unstructured.SetNestedSlice(live.Object, []any{map[string]any{
+		"source": "SecretKey", "format": "HCL", "secretKeyRef": map[string]any{"name": "shared", "namespace": "default", "key": "vars"},
+	}}, "spec", "forProvider", "varFiles"))
+	require.Empty(t, plan(t, nil, s).Undecided())
+
+	s.eksTemplate.Spec.Template.Spec.ForProvider.VarFiles = files("another")
+	assert.Contains(t, story(plan(t, nil, s)), "Blocked RenderFailed CAPTControlPlane demo")
 }

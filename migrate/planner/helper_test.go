@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/builder"
@@ -60,6 +61,21 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				template.Spec.Template.Spec.ForProvider.Module += "# changed"
 			}, []string{alone, "Warning WorkspaceDiffers" + finding}, recorded,
+		},
+		"being deleted": {
+			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
+				builder.Deleting()(apply)
+			}, []string{"Warning BeingDeleted" + finding}, alone,
+		},
+		"Workspace being deleted": {
+			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) {
+				builder.Deleting()(live)
+			}, []string{alone, "Warning BeingDeleted" + finding}, recorded,
+		},
+		"Workspace claimed": {
+			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) {
+				live.SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/another"})
+			}, []string{alone, "Warning WorkspaceClaimed" + finding}, recorded,
 		},
 		"Workspace shared": {
 			func(s *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {

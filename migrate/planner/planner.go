@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -133,12 +134,19 @@ func (f *fleet) unknownDecisions() error {
 func (f *fleet) endpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
-		if host := cluster.Spec.ControlPlaneEndpoint.Host; f.inScope(cluster) && strings.Contains(host, "://") && cluster.Spec.ControlPlaneRef.Kind == kindControlPlane {
-			ref := migrate.ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-			findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
-				"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{\"host\":%q}}}'",
-				host, cluster.Namespace, cluster.Name, host[strings.Index(host, "://")+len("://"):])})
+		stored := cluster.Spec.ControlPlaneEndpoint
+		if !f.inScope(cluster) || !strings.Contains(stored.Host, "://") || cluster.Spec.ControlPlaneRef.Kind != kindControlPlane {
+			continue
 		}
+		repaired := validation.Endpoint(stored)
+		patch := fmt.Sprintf("\"host\":%q", repaired.Host)
+		if repaired.Port != stored.Port {
+			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
+		}
+		ref := migrate.ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
+			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
+			stored.Host, cluster.Namespace, cluster.Name, patch)})
 	}
 	return findings
 }

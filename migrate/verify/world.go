@@ -95,7 +95,7 @@ func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, tak
 			if !ok {
 				return nil
 			}
-			if found[ref] = object.GetUID(); ref.UID != "" && object.GetUID() != ref.UID { // What the plan creates had no UID yet.
+			if found[ref] = object.GetUID(); !is(ref, object.GetUID()) {
 				return nil
 			}
 			return take(object)
@@ -106,7 +106,7 @@ func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, tak
 	}
 	told := map[migrate.ObjectRef]bool{}
 	for _, ref := range refs {
-		if uid, there := found[ref]; there && (ref.UID == "" || uid == ref.UID) || told[ref] {
+		if uid, there := found[ref]; is(ref, uid) || told[ref] {
 			continue
 		} else if there {
 			c.wrong(ref, "it was deleted and made again: its UID was %s, and is %s", ref.UID, uid)
@@ -116,6 +116,11 @@ func (w *world) all(ctx context.Context, refs []migrate.ObjectRef, c *Check, tak
 		told[ref] = true
 	}
 	return nil
+}
+
+// is reports whether an object that exists is the one that is meant. What the plan creates had no UID yet.
+func is(ref migrate.ObjectRef, uid types.UID) bool {
+	return uid != "" && (ref.UID == "" || ref.UID == uid)
 }
 
 // allApplies reads all WorkspaceTemplateApplies.
