@@ -20,8 +20,9 @@ package v1beta2
 const (
 	// ReadyCondition is the summary: the object is what its spec asks for.
 	ReadyCondition = "Ready"
-	// AdoptionRequiredCondition is True when a WorkspaceTemplateApply that may belong to the object exists, but the
-	// object does not refer to it. Nothing is created then: a second one would be a second cluster or VPC.
+	// AdoptionRequiredCondition is True when CAPT v0.3 created what belongs to the object, and it has not been adopted; or when a
+	// WorkspaceTemplateApply that may belong to the object exists, but the object does not refer to it. Nothing is created then:
+	// a second one would be a second cluster or VPC.
 	AdoptionRequiredCondition = "AdoptionRequired"
 	// DeletingCondition says, while the object is being deleted, what is waited for.
 	DeletingCondition = "Deleting"
