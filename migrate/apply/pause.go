@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,23 +98,30 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) error {
 	return err
 }
 
-// unreported says why the manager has not yet reported an object as it is now; empty if it has.
+// unreported says why the manager has not yet reported an object as it is now; empty if it has. It reports an object that is not adopted with
+// the condition AdoptionRequired only, and leaves the rest of its status alone.
 func unreported(live *unstructured.Unstructured, adopted bool) string {
 	if _, paused := live.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
 		return ""
 	}
-	status, _, _ := unstructured.NestedMap(live.Object, "status")
-	observed, _, _ := unstructured.NestedInt64(status, "observedGeneration")
-	if observed != live.GetGeneration() {
-		return fmt.Sprintf("the manager has not reported generation %d yet (status.observedGeneration is %d)", live.GetGeneration(), observed)
+	required, message := adoptionRequired(live)
+	switch observed, _, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration"); {
+	case adopted && required:
+		return "condition AdoptionRequired is still True: " + message
+	case !adopted && required, observed == live.GetGeneration():
+		return ""
 	}
-	list, _, _ := unstructured.NestedSlice(status, "conditions")
-	for _, entry := range list {
+	return "status.observedGeneration is not yet " + strconv.FormatInt(live.GetGeneration(), 10)
+}
+
+func adoptionRequired(live *unstructured.Unstructured) (required bool, message string) {
+	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+	for _, entry := range conditions {
 		condition, _ := entry.(map[string]any)
-		if adopted && condition["type"] == infrav1.AdoptionRequiredCondition && condition["status"] == string(metav1.ConditionTrue) {
-			message, _ := condition["message"].(string)
-			return "condition AdoptionRequired is still True: " + message
+		if condition["type"] == infrav1.AdoptionRequiredCondition && condition["status"] == string(metav1.ConditionTrue) {
+			message, _ = condition["message"].(string)
+			return true, message
 		}
 	}
-	return ""
+	return false, ""
 }
