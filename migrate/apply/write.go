@@ -85,21 +85,9 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		if _, kept, err = examine(step, live, to); kept != nil || err != nil {
 			return err
 		}
-		wanted := live.DeepCopy()
-		for i := range step.Fields {
-			field := &step.Fields[i]
-			state, err := field.State(live.Object)
-			switch {
-			case err != nil:
-				return err
-			case to == forward && state == plan.Pending:
-				err = field.Set(wanted.Object)
-			case to == backward && state == plan.Applied:
-				err = field.Revert(wanted.Object)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", step.Object, err)
-			}
+		wanted, err := after(step, live, to)
+		if err != nil {
+			return err
 		}
 		return r.patch(ctx, step, live, wanted, result)
 	})
@@ -107,6 +95,26 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		return fmt.Errorf("writing %s: %w", step.Object, err)
 	}
 	return kept
+}
+
+// after returns an object with the fields of a step as they are after it or, backward, before it.
+func after(step *plan.Step, live *unstructured.Unstructured, to direction) (*unstructured.Unstructured, error) {
+	wanted := live.DeepCopy()
+	for i := range step.Fields {
+		field := &step.Fields[i]
+		state, err := field.State(live.Object)
+		switch {
+		case err != nil:
+		case to == forward && state == plan.Pending:
+			err = field.Set(wanted.Object)
+		case to == backward && state == plan.Applied:
+			err = field.Revert(wanted.Object)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", step.Object, err)
+		}
+	}
+	return wanted, nil
 }
 
 // create makes a new object. A rollback leaves it: captctl deletes nothing.
@@ -168,7 +176,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live, wanted *unstruct
 		err = r.writes.SubResource(step.Subresource).Patch(ctx, object, patch, owner)
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.moved(ctx, live):
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, live):
 		return retry.Again(err)
 	case err == nil:
 		result.Writes++
@@ -176,8 +184,8 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live, wanted *unstruct
 	return err
 }
 
-// moved reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
-func (r *run) moved(ctx context.Context, live *unstructured.Unstructured) bool {
+// changed reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
+func (r *run) changed(ctx context.Context, live *unstructured.Unstructured) bool {
 	now := &unstructured.Unstructured{}
 	now.SetGroupVersionKind(live.GroupVersionKind())
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(live), now)

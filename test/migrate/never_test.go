@@ -53,7 +53,7 @@ func TestBeforeAdoptionNothingIsBuilt(t *testing.T) {
 	}
 	// What is being deleted reports that, and an owner without a status has none to keep.
 	kept := func(objects map[string]*unstructured.Unstructured) map[string]*unstructured.Unstructured {
-		maps.DeleteFunc(objects, func(name string, object *unstructured.Unstructured) bool {
+		maps.DeleteFunc(objects, func(_ string, object *unstructured.Unstructured) bool {
 			return object.GetDeletionTimestamp() != nil || strings.HasPrefix(object.GetNamespace(), "status-wiped")
 		})
 		return objects
