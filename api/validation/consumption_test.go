@@ -115,7 +115,9 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 	for title, options := range map[string][]builder.Option{"with an endpoint": {running}, "with a Workspace": {recorded}} {
 		t.Run(title, func(t *testing.T) {
 			old := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"))...)
-			world := newWorld(passing(), apply, old)
+			second := passing()
+			second.Name = "eks-2"
+			world := newWorld(passing(), second, apply, old)
 			found, err := validation.CAPTControlPlane(t.Context(), world, old)
 			require.NoError(t, err)
 			assertRefused(t, found.Errors)
@@ -125,10 +127,11 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 				option  builder.Option
 				refused []finding
 			}{
-				"nothing":  {restricted("203.0.113.0/24"), nil},
-				"less":     {restricted("203.0.113.0/24", "198.51.100.0/24"), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
-				"unset":    {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
-				"a closed": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess.Public = ptr.To(false) }), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
+				"nothing":                               {restricted("203.0.113.0/24"), nil},
+				"less":                                  {restricted("203.0.113.0/24", "198.51.100.0/24"), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
+				"unset":                                 {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
+				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), nil},
+				"a closed":                              {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess.Public = ptr.To(false) }), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)

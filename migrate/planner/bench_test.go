@@ -36,7 +36,6 @@ func BenchmarkPlanner(b *testing.B) {
 		scenes[i] = newScene(fmt.Sprintf("cluster-%d", i), "default").withWorkspaces(t)
 	}
 	fleet := snapshot(t, scenes...)
-	scenes = nil
 	b.ReportAllocs()
 	for b.Loop() {
 		began := time.Now()
