@@ -40,10 +40,7 @@ func (e *changedError) Error() string {
 // examine compares a live object, nil if it does not exist, with a step. The state is Pending if at least one field is.
 func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (plan.FieldState, error, error) {
 	if step.Create != nil {
-		if live == nil {
-			return plan.Pending, nil, nil
-		}
-		return plan.Applied, nil, nil
+		return examineCreated(step, live)
 	}
 	switch {
 	case live == nil:
@@ -68,6 +65,22 @@ func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (pl
 		}
 	}
 	return result, nil, nil
+}
+
+// examineCreated compares the spec of a live object with the object that a step creates.
+func examineCreated(step *plan.Step, live *unstructured.Unstructured) (plan.FieldState, error, error) {
+	if live == nil {
+		return plan.Pending, nil, nil
+	}
+	spec, err := json.Marshal(step.Create["spec"])
+	if err != nil {
+		return "", nil, err
+	}
+	state, err := (&plan.Field{Path: "/spec", After: spec}).State(live.Object)
+	if err == nil && state != plan.Applied {
+		return plan.Changed, &changedError{step.Object, "its spec was changed"}, nil
+	}
+	return state, nil, err
 }
 
 // write makes a step, or reverts it, unless that is done already. The object is read before each try, so that a conflict or a lost answer ends
@@ -122,25 +135,30 @@ func (r *run) create(ctx context.Context, step *plan.Step, to direction, result 
 	if to == backward {
 		return nil
 	}
+	var changed error
 	err := retry.Do(ctx, func(ctx context.Context) error {
+		live, err := r.read(ctx, step.Object)
+		if err != nil {
+			return err
+		}
+		var state plan.FieldState
+		if state, changed, err = examine(step, live, to); err != nil || state != plan.Pending {
+			return err
+		}
 		object := &unstructured.Unstructured{Object: step.Create}
-		err := r.writes.Create(ctx, object.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		err = r.writes.Create(ctx, object.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		if apierrors.IsAlreadyExists(err) {
+			return retry.Again(err)
+		}
 		if err == nil {
 			result.Writes++
 		}
-		return ignoreExists(err)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("creating %s: %w", step.Object, err)
 	}
-	return nil
-}
-
-func ignoreExists(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	return changed
 }
 
 // patch sends the difference between two states of an object as a JSON patch that applies only to the object that was read.

@@ -28,14 +28,19 @@ import (
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
-// BenchmarkPlanner plans for 1,000 clusters in one namespace, which is the worst case for the search of evidence.
-func BenchmarkPlanner(b *testing.B) {
-	t := &testing.T{}
-	scenes := make([]*scene, 1000)
+// largeFleet is the snapshot of a number of clusters; the scenes that it is made of are not kept in memory.
+func largeFleet(t *testing.T, clusters int) *migrate.Snapshot {
+	scenes := make([]*scene, clusters)
 	for i := range scenes {
 		scenes[i] = newScene(fmt.Sprintf("cluster-%d", i), "default").withWorkspaces(t)
 	}
-	fleet := snapshot(t, scenes...)
+	return snapshot(t, scenes...)
+}
+
+// BenchmarkPlanner plans for 1,000 clusters in one namespace, which is the worst case for the search of evidence.
+func BenchmarkPlanner(b *testing.B) {
+	t := &testing.T{}
+	fleet := largeFleet(t, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
 		began := time.Now()
