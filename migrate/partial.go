@@ -94,6 +94,16 @@ func (p *partial) applies() (refs []ObjectRef) {
 
 // surroundings are the templates and recorded Workspaces of WorkspaceTemplateApplies.
 func (p *partial) surroundings() (refs []ObjectRef) {
+	for i := range p.CAPTClusters {
+		if template := p.CAPTClusters[i].Spec.VPC.Template; template != nil {
+			key := template.Ref.Key(p.CAPTClusters[i].Namespace)
+			refs = append(refs, infrastructure("WorkspaceTemplate", key.Namespace, key.Name))
+		}
+	}
+	for i := range p.ControlPlanes {
+		key := p.ControlPlanes[i].Spec.WorkspaceTemplateRef.Key(p.ControlPlanes[i].Namespace)
+		refs = append(refs, infrastructure("WorkspaceTemplate", key.Namespace, key.Name))
+	}
 	for i := range p.Applies {
 		apply := &p.Applies[i]
 		template := apply.TemplateKey()

@@ -12,19 +12,26 @@ import (
 )
 
 // Awaited reports whether an object still has to be adopted: a WorkspaceTemplateApply of CAPT v0.3, or an owner that must refer to
-// its WorkspaceTemplateApply first. Helpers with deletionPolicy Retain are not counted: a migration that leaves a helper alone
-// sets that, and such a helper stays unadopted for as long as its cluster exists.
+// its WorkspaceTemplateApply first. An owner counts until this version has written its status, since nothing else shows whether
+// what it refers to is right. Helpers with deletionPolicy Retain are not counted: a migration that leaves a helper alone sets
+// that, and such a helper stays unadopted for as long as its cluster exists.
 func Awaited(object metav1.Object) bool {
 	switch object := object.(type) {
 	case *infrav1.WorkspaceTemplateApply:
 		leftAlone := Helper(object) != "" && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
-		return Unadopted(object) != "" && !leftAlone
+		return !leftAlone && (Unadopted(object) != "" || required(object.Status.Conditions))
 	case *infrav1.CAPTCluster:
-		return meta.IsStatusConditionTrue(object.Status.Conditions, infrav1.AdoptionRequiredCondition) ||
+		return required(object.Status.Conditions) || LegacyStatus(object.Status.ObservedGeneration, object.Status.Conditions) ||
 			object.Spec.WorkspaceTemplateApplyRef == nil && OfCAPTCluster(object, "").Built != ""
 	case *controlplanev1.CAPTControlPlane:
-		return meta.IsStatusConditionTrue(object.Status.Conditions, controlplanev1.AdoptionRequiredCondition) ||
+		return required(object.Status.Conditions) || LegacyStatus(object.Status.ObservedGeneration, object.Status.Conditions) ||
 			object.Spec.WorkspaceTemplateApplyRef == nil && OfControlPlane(object, "").Built != ""
 	}
 	return false
+}
+
+// required reports whether the condition AdoptionRequired is True, or Unknown because a request was refused.
+func required(conditions []metav1.Condition) bool {
+	condition := meta.FindStatusCondition(conditions, infrav1.AdoptionRequiredCondition)
+	return condition != nil && condition.Status != metav1.ConditionFalse
 }

@@ -20,7 +20,9 @@ func TestAwaited(t *testing.T) {
 	ofOlder := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	required := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionTrue}}
-	notRequired := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionFalse}}
+	notRequired := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionFalse, ObservedGeneration: 1}}
+	refused := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionUnknown, ObservedGeneration: 1}}
+	legacy := []metav1.Condition{{Type: "VPCReady", Status: metav1.ConditionTrue}}
 	network := func(change func(*infrav1.CAPTCluster), options ...builder.Option) metav1.Object {
 		return builder.CAPTCluster("demo", append(options, builder.With(change))...)
 	}
@@ -43,6 +45,9 @@ func TestAwaited(t *testing.T) {
 		"a new CAPTCluster":                            {builder.CAPTCluster("demo"), false},
 		"a CAPTCluster that asks":                      {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = required }), true},
 		"a CAPTCluster that does not ask":              {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = notRequired }), false},
+		"a CAPTCluster whose request was refused":      {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = refused }), true},
+		"a CAPTCluster that was not looked at yet":     {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = legacy }, builder.WithApplyRef("x")), true},
+		"one from Git beside a Workspace of CAPT v0.3": {builder.WorkspaceTemplateApply("x", builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Conditions = required })), true},
 		"a built CAPTCluster without a reference":      {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }), true},
 		"a built CAPTCluster with a reference":         {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }, builder.WithApplyRef("x")), false},
 		"a CAPTCluster with an existing VPC":           {network(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" }, builder.WithExistingVPC("vpc-1")), false},

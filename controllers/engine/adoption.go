@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
@@ -31,9 +32,11 @@ func SetOnce(obj Object, condition Condition) {
 // keepsStatus reports whether a refused request must not change the summary of an object, because the object has not been adopted
 // and nothing would restore the summary. The first reconcile of an object has no condition about adoption yet.
 func keepsStatus(obj Object, summary string) bool {
-	if adoption := conditions.Get(obj, infrav1.AdoptionRequiredCondition); adoption != nil {
-		return adoption.Status != metav1.ConditionFalse
+	if required := conditions.Get(obj, infrav1.AdoptionRequiredCondition); required != nil {
+		return required.Status != metav1.ConditionFalse
 	}
-	known := conditions.Get(obj, summary)
-	return known != nil && known.ObservedGeneration == 0
+	if known := conditions.Get(obj, summary); known != nil {
+		return known.ObservedGeneration == 0
+	}
+	return adoption.LegacyStatus(0, obj.GetConditions()) // CAPT v0.3 wrote no Ready on a CAPTCluster.
 }

@@ -52,7 +52,7 @@ func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	}
 	err = r.carryOut(ctx, apply, f, action)
 	r.acted(apply, f, action, err)
-	if err == nil && f.Unreadable != nil && action == Observe {
+	if err == nil && f.Unreadable != nil && action == Observe && f.Unadopted == "" {
 		return f.Unreadable // Status tells what is known, and the look is taken again.
 	}
 	return err

@@ -65,12 +65,11 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 		options []builder.Option
 		noted   string
 	}{
-		"as it was left":                     {[]builder.Option{finalizer, legacyStatus("demo"), ready}, "demo"},
-		"as it was left, failed":             {[]builder.Option{finalizer, legacyStatus("demo"), failed}, "demo"},
-		"ready, but never observed":          {[]builder.Option{finalizer, ready}, ""},
-		"status lost":                        {[]builder.Option{finalizer}, ""},
-		"finalizer lost":                     {[]builder.Option{legacyStatus("demo")}, "demo"},
-		"both lost, as it comes back by Git": {nil, ""},
+		"as it was left":            {[]builder.Option{finalizer, legacyStatus("demo"), ready}, "demo"},
+		"as it was left, failed":    {[]builder.Option{finalizer, legacyStatus("demo"), failed}, "demo"},
+		"ready, but never observed": {[]builder.Option{finalizer, ready}, ""},
+		"status lost":               {[]builder.Option{finalizer}, ""},
+		"finalizer lost":            {[]builder.Option{legacyStatus("demo")}, "demo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", row.options...))
@@ -92,6 +91,20 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 			assert.Empty(t, w.writes)
 		})
 	}
+}
+
+// An object from Git has no status of CAPT v0.3 to keep. Its owner, and the user, must see why it waits.
+func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T) {
+	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply"))
+	w.mustReconcile("demo-apply")
+	assert.Equal(t, []string{"patch status"}, w.writes)
+	after := w.get("demo-apply")
+	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
+	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
+	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
+		"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", w.ready("demo-apply"))
+	w.mustReconcile("demo-apply")
+	assert.Empty(t, w.writes)
 }
 
 func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
@@ -36,8 +37,9 @@ import (
 // stays as it was.
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s := &apply.Status
-	if f.Unadopted != "" && apply.DeletionTimestamp.IsZero() {
-		engine.KeepStatus(apply, f.whyPaused(apply), engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f)))
+	// An object that CAPT v0.3 did not write, such as one from Git beside a Workspace of CAPT v0.3, has no status to keep.
+	if adoption.Unadopted(apply) != "" && apply.DeletionTimestamp.IsZero() {
+		engine.KeepStatus(apply, f.whyPaused(apply), f.adoptionRequired())
 		return
 	}
 	s.ObservedGeneration = apply.Generation
@@ -74,7 +76,14 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		ready(apply, f, observation),
 		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
 	)
-	engine.SetOnce(apply, engine.False(infrav1.AdoptionRequiredCondition, infrav1.AdoptionNotRequiredReason, ""))
+	engine.SetOnce(apply, f.adoptionRequired())
+}
+
+func (f *Facts) adoptionRequired() engine.Condition {
+	if f.Unadopted == "" {
+		return engine.False(infrav1.AdoptionRequiredCondition, infrav1.AdoptionNotRequiredReason, "")
+	}
+	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 }
 
 // started is when the work began that Terraform has not ended yet. What is not written has not begun, whatever it waits for. When
@@ -194,6 +203,9 @@ func (f *Facts) kindMissingMessage() string {
 
 // ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
 func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
+	if f.Unadopted != "" {
+		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
+	}
 	for _, condition := range gates(f) {
 		if condition.Status != metav1.ConditionTrue {
 			return engine.False(infrav1.ReadyCondition, condition.Reason, condition.Message)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,12 +25,13 @@ import (
 // pollInterval is how often objects are read while the manager is waited for.
 const pollInterval = time.Second
 
-// pausedBy is the value of the annotation cluster.x-k8s.io/paused of a run. An object with another value was paused by the user, and stays paused.
-func (r *run) pausedBy() string { return "captctl-migrate-" + r.plan.ID }
+// pausedBy is the value of the annotation cluster.x-k8s.io/paused that captctl sets. An object with another value was paused by the user, and
+// stays paused. The Lease lets one run write at a time, so that what an earlier plan left paused is this run's, too.
+const pausedBy = "captctl-migrate"
 
 // pauseStep sets the annotation that pauses an object.
-func (r *run) pauseStep(object migrate.ObjectRef) *plan.Step {
-	value, _ := json.Marshal(r.pausedBy()) // A string can always be encoded.
+func pauseStep(object migrate.ObjectRef) *plan.Step {
+	value, _ := json.Marshal(pausedBy) // A string can always be encoded.
 	path := "/metadata/annotations/" + strings.ReplaceAll(clusterv1.PausedAnnotation, "/", "~1")
 	return &plan.Step{Object: object, Why: "paused while captctl writes its Cluster", Fields: []plan.Field{{Path: path, After: value}}}
 }
@@ -37,13 +39,13 @@ func (r *run) pauseStep(object migrate.ObjectRef) *plan.Step {
 // pause stops the manager from looking at a unit that is only half written.
 func (r *run) pause(ctx context.Context, unit *plan.Unit) error {
 	return r.eachObject(unit, func(object migrate.ObjectRef) error {
-		return ignoreChanged(r.write(ctx, r.pauseStep(object), forward, &UnitResult{}))
+		return ignoreChanged(r.write(ctx, pauseStep(object), forward, &UnitResult{}))
 	})
 }
 
 func (r *run) unpause(ctx context.Context, unit *plan.Unit) error {
 	return r.eachObject(unit, func(object migrate.ObjectRef) error {
-		return ignoreChanged(r.write(ctx, r.pauseStep(object), backward, &UnitResult{}))
+		return ignoreChanged(r.write(ctx, pauseStep(object), backward, &UnitResult{}))
 	})
 }
 
@@ -56,8 +58,12 @@ func ignoreChanged(err error) error {
 
 // eachObject calls do for the owners and WorkspaceTemplateApplies of a unit.
 func (r *run) eachObject(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
+	return each(unit.Members, do)
+}
+
+func each(members []plan.Member, do func(migrate.ObjectRef) error) error {
 	done := map[migrate.ObjectRef]bool{}
-	for _, member := range unit.Members {
+	for _, member := range members {
 		objects := []migrate.ObjectRef{member.Object}
 		if member.WorkspaceTemplateApply != nil {
 			objects = append(objects, *member.WorkspaceTemplateApply)
@@ -77,10 +83,12 @@ func (r *run) eachObject(unit *plan.Unit, do func(migrate.ObjectRef) error) erro
 
 // await waits until the manager has reported every object of a unit as it is now. What the user paused is not waited for.
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) error {
+	// A helper that is left alone has no Workspace in the plan, and stays unadopted.
+	members := slices.DeleteFunc(slices.Clone(unit.Members), func(member plan.Member) bool { return member.Workspace == nil })
 	var unsettled string
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
 		unsettled = ""
-		err := r.eachObject(unit, func(ref migrate.ObjectRef) error {
+		err := each(members, func(ref migrate.ObjectRef) error {
 			live, err := r.read(ctx, ref)
 			if err != nil || live == nil || unsettled != "" {
 				return err

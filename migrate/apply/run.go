@@ -34,6 +34,8 @@ type run struct {
 	journal *journal
 	mutex   sync.Mutex
 	results map[string]*UnitResult
+	// rollback is the direction of the run.
+	rollback bool
 }
 
 // work does one unit and returns what it did. An error means that the unit failed.
@@ -54,6 +56,7 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.rollback = true
 	return r.do(ctx, "Rolling back", r.rollBack)
 }
 
@@ -91,6 +94,11 @@ func (r *run) do(ctx context.Context, phase string, work work) (*Result, error) 
 	}
 	if r.DryRun {
 		r.writes = client.NewDryRunClient(r.Client)
+		if recorded, err := Recorded(ctx, r.Reader, r.Namespace, r.plan.ID); err != nil {
+			return nil, err
+		} else if recorded != nil {
+			r.journal.state = *recorded
+		}
 		return r.each(ctx, phase, work)
 	}
 	identity := lock.Identity()

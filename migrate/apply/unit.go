@@ -27,10 +27,6 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if !pending && r.journal.phase(unit.Name()) == PhaseApplied {
 		return nil
 	}
-	before, err := r.workspaces(ctx, unit)
-	if err != nil {
-		return err
-	}
 	if pending {
 		if err := r.Gate(ctx, unit); err != nil {
 			return err
@@ -45,7 +41,9 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		}
 		return nil
 	}
-	return r.carryOut(ctx, unit, before, PhaseApplying, PhaseApplied, write)
+	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
+	done := PhaseApplied
+	return r.carryOut(ctx, unit, unit.Workspaces, PhaseApplying, &done, write)
 }
 
 // rollBack reverts a unit in the reverse order.
@@ -59,16 +57,17 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 		return err
 	}
 	result.Outcome = RolledBack
-	var kept []string
+	done, kept := PhaseRolledBack, []string(nil)
 	write := func(ctx context.Context) (err error) {
-		kept, err = r.revert(ctx, unit, result)
+		if kept, err = r.revert(ctx, unit, result); len(kept) > 0 {
+			done = PhaseRollingBack
+		}
 		return err
 	}
-	if err := r.carryOut(ctx, unit, before, PhaseRollingBack, PhaseRolledBack, write); err != nil {
+	if err := r.carryOut(ctx, unit, before, PhaseRollingBack, &done, write); err != nil || len(kept) == 0 {
 		return err
 	}
-	result.Message = strings.Join(kept, "; ")
-	return nil
+	return fmt.Errorf("rolled back, but for what was changed since: %s", strings.Join(kept, "; "))
 }
 
 // revert writes the steps of a unit backward until none is applied any more, and returns what it left because it was changed since. A
@@ -76,14 +75,15 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 func (r *run) revert(ctx context.Context, unit *plan.Unit, result *UnitResult) (kept []string, err error) {
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
 		kept = nil
-		before := result.Writes
+		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
 		for _, step := range backwards(r.steps(unit)) {
-			if r.shared(unit, step) {
+			// Status follows from spec: it stays while a field of spec does.
+			if r.shared(unit, step) || incomplete[step.Object] {
 				continue
 			}
 			err := r.write(ctx, step, backward, result)
 			if changed, ok := err.(*changedError); ok { //nolint:errorlint // write returns it unwrapped.
-				kept = append(kept, changed.Error())
+				kept, incomplete[step.Object] = append(kept, changed.Error()), true
 			} else if err != nil {
 				return false, err
 			}
@@ -107,8 +107,8 @@ func backwards(steps []plan.Step) (reverse []*plan.Step) {
 	return reverse
 }
 
-// carryOut writes a unit while it is paused.
-func (r *run) carryOut(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, started, done Phase, write func(context.Context) error) error {
+// carryOut writes a unit while it is paused. done is the phase after it, known once it is written.
+func (r *run) carryOut(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, started Phase, done *Phase, write func(context.Context) error) error {
 	if r.DryRun {
 		return write(ctx)
 	}
@@ -124,18 +124,18 @@ func (r *run) carryOut(ctx context.Context, unit *plan.Unit, before []migrate.Ba
 	if err := r.unpause(ctx, unit); err != nil {
 		return err
 	}
-	if err := r.await(ctx, unit, done == PhaseApplied); err != nil {
+	if err := r.await(ctx, unit, *done == PhaseApplied); err != nil {
 		return err
 	}
 	if err := r.prove(ctx, unit, before); err != nil {
 		return err
 	}
-	return r.journal.set(ctx, unit.Name(), done, "")
+	return r.journal.set(ctx, unit.Name(), *done, "")
 }
 
 // steps of a unit, with the repair of the Cluster's endpoint last if it is asked for.
 func (r *run) steps(unit *plan.Unit) []plan.Step {
-	if unit.Endpoint == nil || !r.FixClusterEndpoints {
+	if unit.Endpoint == nil || !r.FixClusterEndpoints && !r.rollback {
 		return unit.Steps
 	}
 	return append(slices.Clone(unit.Steps), *unit.Endpoint)
@@ -187,38 +187,37 @@ func sameElements(one, other *plan.Step) bool {
 		})
 }
 
-// workspaces reads the Workspaces of a unit, and fails if one is not the one that was planned, or is being deleted.
+// workspaces reads the Workspaces of a unit. One that is gone is left out.
 func (r *run) workspaces(ctx context.Context, unit *plan.Unit) (items []migrate.BaselineItem, err error) {
 	for _, planned := range unit.Workspaces {
 		live, err := r.read(ctx, planned.ObjectRef)
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case live == nil || live.GetUID() != planned.UID:
-			return nil, fmt.Errorf("%s was deleted or recreated since the plan was made. Create a new plan", planned.ObjectRef)
-		case live.GetDeletionTimestamp() != nil:
-			return nil, fmt.Errorf("%s is being deleted", planned.ObjectRef)
+		if live == nil {
+			continue
 		}
 		hash, err := migrate.WorkspaceHash(live)
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, migrate.BaselineItem{ObjectRef: planned.ObjectRef, Generation: live.GetGeneration(), Hash: hash})
+		item := migrate.BaselineItem{ObjectRef: planned.ObjectRef, Generation: live.GetGeneration(), Hash: hash}
+		item.UID = live.GetUID()
+		items = append(items, item)
 	}
 	return items, nil
 }
 
-// prove fails if a Workspace is not what it was before the first write.
+// prove fails if a Workspace is not what it was before.
 func (r *run) prove(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem) error {
 	after, err := r.workspaces(ctx, unit)
 	if err != nil {
 		return err
 	}
-	for i := range after {
-		if after[i] != before[i] {
-			return fmt.Errorf("%s changed while its owner was written (generation %d, now %d). Pause the Cluster, look at what changed, and roll back",
-				after[i].ObjectRef, before[i].Generation, after[i].Generation)
+	for _, item := range before {
+		if !slices.Contains(after, item) {
+			return fmt.Errorf("%s is not what it was: its UID, generation (%d before), spec, labels, annotations or finalizers changed. Pause the Cluster, look at what changed it, and roll back",
+				item.ObjectRef, item.Generation)
 		}
 	}
 	return nil

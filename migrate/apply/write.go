@@ -50,21 +50,20 @@ func examine(step *plan.Step, live *unstructured.Unstructured, to direction) (pl
 	case live.GetDeletionTimestamp() != nil && to == forward:
 		return plan.Changed, &changedError{step.Object, "it is being deleted"}, nil
 	}
-	result := plan.Applied
+	result, changed := plan.Applied, error(nil)
 	for i := range step.Fields {
 		state, err := step.Fields[i].State(live.Object)
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", step.Object, err)
 		}
-		switch state {
-		case plan.Changed:
-			return state, &changedError{step.Object, "its field " + step.Fields[i].Path + " was changed"}, nil
-		case plan.Pending:
+		switch {
+		case state == plan.Changed && changed == nil:
+			result, changed = state, &changedError{step.Object, "its field " + step.Fields[i].Path + " was changed"}
+		case state == plan.Pending && changed == nil:
 			result = state
-		case plan.Applied:
 		}
 	}
-	return result, nil, nil
+	return result, changed, nil
 }
 
 // examineCreated compares the spec of a live object with the object that a step creates.
@@ -95,7 +94,8 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		if err != nil {
 			return err
 		}
-		if _, kept, err = examine(step, live, to); kept != nil || err != nil {
+		// Forward nothing of an object is written that was changed; backward each field is judged alone.
+		if _, kept, err = examine(step, live, to); err != nil || kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID) {
 			return err
 		}
 		wanted, err := after(step, live, to)

@@ -60,8 +60,14 @@ type Unit struct {
 	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"`
 }
 
-// Name is NAMESPACE/NAME of the Cluster or the WorkspaceTemplateApply.
-func (u *Unit) Name() string { return u.Object.Namespace + "/" + u.Object.Name }
+// Name is NAMESPACE/NAME of the Cluster, or KIND/NAMESPACE/NAME of another object. It is unique in a plan.
+func (u *Unit) Name() string {
+	name := u.Object.Namespace + "/" + u.Object.Name
+	if u.Object.Kind != "Cluster" {
+		name = u.Object.Kind + "/" + name
+	}
+	return name
+}
 
 // Objects are all that the unit is about, each once.
 func (u *Unit) Objects() (objects []migrate.ObjectRef) {

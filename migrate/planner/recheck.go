@@ -16,7 +16,7 @@ import (
 // Recheck plans one unit again from a fresh snapshot of its objects, right before it is written. The error says what changed since the plan was
 // made: the manager would now change a Workspace, or something else would be written than planned.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
-	now, err := Units(s, Options{Decisions: decisionsAbout(s, decisions), Now: s.Taken})
+	now, err := Units(s, Options{Decisions: decisionsAbout(s, decisions, unit), Now: s.Taken})
 	if err != nil {
 		return err
 	}
@@ -24,15 +24,17 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	for _, member := range unit.Members {
 		members[member.Object.UID] = true
 	}
-	for _, finding := range now.Findings {
-		if members[finding.Object.UID] && (finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked) {
+	for i := range now.Findings {
+		finding := &now.Findings[i]
+		ours := slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return members[object.UID] })
+		if ours && (finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked) {
 			return fmt.Errorf("%s changed since the plan was made (%s): %s", finding.Object, finding.Reason, finding.Message)
 		}
 	}
 	for i := range now.Units {
 		for _, step := range now.Units[i].Steps {
 			if !slices.ContainsFunc(unit.Steps, func(planned plan.Step) bool { return contains(planned, step) }) {
-				return fmt.Errorf("%s changed since the plan was made: its adoption would now write %s. Create a new plan", step.Object, step.Fields[0].Path)
+				return fmt.Errorf("%s changed since the plan was made: its adoption would now write something else (%s). Create a new plan", step.Object, step.Why)
 			}
 		}
 	}
@@ -48,10 +50,17 @@ func contains(planned, step plan.Step) bool {
 	})
 }
 
-// decisionsAbout returns the decisions about objects of a snapshot.
-func decisionsAbout(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisions {
+// decisionsAbout returns the decisions about objects of a snapshot. What a unit was planned with is decided: an owner that is written in part
+// may no longer match by evidence.
+func decisionsAbout(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) *migrate.Decisions {
+	some := &migrate.Decisions{}
+	for _, member := range unit.Members {
+		if apply := member.WorkspaceTemplateApply; apply != nil && apply.UID != member.Object.UID {
+			some.Owners = append(some.Owners, migrate.OwnerDecision{UID: member.Object.UID, Take: apply.UID})
+		}
+	}
 	if decisions == nil {
-		return nil
+		return some
 	}
 	known := map[types.UID]bool{}
 	for uid := range s.Raw {
@@ -60,13 +69,19 @@ func decisionsAbout(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.
 	for i := range s.ClusterWideWorkspaces {
 		known[s.ClusterWideWorkspaces[i].GetUID()] = true
 	}
-	for i := range s.NamespacedWorkspaces {
-		known[s.NamespacedWorkspaces[i].GetUID()] = true
+	for _, decision := range decisions.Owners {
+		i := slices.IndexFunc(some.Owners, func(d migrate.OwnerDecision) bool { return d.UID == decision.UID })
+		switch {
+		case i >= 0:
+			some.Owners[i].Pin = decision.Pin
+		case known[decision.UID] && (decision.Take == "" || known[decision.Take]):
+			some.Owners = append(some.Owners, decision)
+		}
 	}
-	some := *decisions
-	some.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool {
-		return !known[d.UID] || d.Take != "" && !known[d.Take]
-	})
-	some.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool { return !known[d.UID] || !known[d.BelongsTo] })
-	return &some
+	for _, decision := range decisions.Workspaces {
+		if known[decision.UID] && known[decision.BelongsTo] {
+			some.Workspaces = append(some.Workspaces, decision)
+		}
+	}
+	return some
 }

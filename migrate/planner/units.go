@@ -37,7 +37,7 @@ func Units(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	for _, unit := range g.units {
 		p.Units = append(p.Units, *unit)
 	}
-	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name()+a.Object.Kind, b.Name()+b.Object.Kind) })
+	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
 	return p, p.Seal()
 }
 
@@ -125,6 +125,9 @@ func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) (*pla
 		if err != nil {
 			return nil, err
 		}
+		if field.before == int32(0) {
+			before = nil // The API server does not store it.
+		}
 		after, err := json.Marshal(field.after)
 		if err != nil {
 			return nil, err
@@ -140,7 +143,7 @@ func (g *grouping) permissions(unit *plan.Unit, owner *migrate.Unit) error {
 	for i := range g.byOwner.Grants {
 		grant := &g.byOwner.Grants[i]
 		known := slices.ContainsFunc(unit.Steps, func(step plan.Step) bool { return step.Object == grant.Object })
-		if known || grant.Object.Namespace != template.Namespace || grant.Object.Name != template.Name {
+		if known || grant.Object.Namespace != template.Namespace || grant.Object.Name != template.Name || !grants(grant, owner.Owner.Namespace) {
 			continue
 		}
 		after, err := json.Marshal(owner.Owner.Namespace)
@@ -153,6 +156,22 @@ func (g *grouping) permissions(unit *plan.Unit, owner *migrate.Unit) error {
 		})
 	}
 	return nil
+}
+
+// grants reports whether a step adds a namespace to those that may use a template.
+func grants(step *migrate.Step, namespace string) bool {
+	for _, operation := range step.Patch {
+		var allowed struct {
+			Names []string `json:"names"`
+		}
+		if json.Unmarshal(operation.Value, &allowed) != nil {
+			_ = json.Unmarshal(operation.Value, &allowed.Names) // It is the list, or another field.
+		}
+		if slices.Contains(allowed.Names, namespace) {
+			return operation.Op != "test" // What is tested was there before.
+		}
+	}
+	return false
 }
 
 func (g *grouping) templateOf(owner *migrate.Unit) types.NamespacedName {
