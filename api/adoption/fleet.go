@@ -198,10 +198,17 @@ func (x *index) match(claimant *Claimant) Match {
 	match := Match{Claimant: claimant, Candidates: x.candidates(claimant)}
 	if claimant.Decided != "" {
 		match.decided()
-		return match
+	} else {
+		match.Candidates = x.withoutNeverBuilt(withoutShared(match.Candidates))
+		match.choose()
 	}
-	match.Candidates = x.withoutNeverBuilt(withoutShared(match.Candidates))
-	match.choose()
+	if match.Apply != nil && claimant.Reference != "" && match.Apply.Name != claimant.Reference {
+		// The manager follows the reference, and cannot change it: it would use, or create, the other one.
+		match.Problem = fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, and the match is %s. The reference cannot be changed in v1beta2: "+
+			"set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped",
+			claimant.Reference, match.Apply.Name, match.Apply.Name)
+		match.Apply = nil
+	}
 	return match
 }
 
@@ -220,7 +227,7 @@ func (x *index) withoutNeverBuilt(candidates []MatchCandidate) []MatchCandidate 
 		return candidates
 	}
 	return slices.DeleteFunc(candidates, func(c MatchCandidate) bool {
-		return Unadopted(c.Apply) != "" && c.Apply.Status.WorkspaceName == "" && !x.exists(c.Apply)
+		return !c.has(Referred) && Unadopted(c.Apply) != "" && c.Apply.Status.WorkspaceName == "" && !x.exists(c.Apply)
 	})
 }
 
