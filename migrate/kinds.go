@@ -43,6 +43,11 @@ type Kind struct {
 // Definition is the name of its CustomResourceDefinition.
 func (k Kind) Definition() string { return k.Resource + "." + k.Group }
 
+// InLegacy reports whether CAPT v0.3 had the kind. It spelled CAPTControlPlaneTemplate differently, which is another kind.
+func (k Kind) InLegacy() bool {
+	return k.Kind != "CAPTClusterTemplate" && k.Kind != "CAPTControlPlaneTemplate"
+}
+
 // Kinds of CAPT, in the order in which their objects are written: what others refer to comes first.
 func Kinds() []Kind {
 	return []Kind{

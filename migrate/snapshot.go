@@ -18,11 +18,13 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,8 +58,8 @@ type Snapshot struct {
 	ClusterWideWorkspaces []unstructured.Unstructured
 	NamespacedWorkspaces  []unstructured.Unstructured
 	Namespaces            []corev1.Namespace
-	// Raw are CAPT's objects as the API server has them, without status and managedFields, by UID. The status of one that has any
-	// is an empty map.
+	// Raw are CAPT's objects as the API server has them in v1beta2, without status and managedFields, by UID. The status of one that
+	// has any is an empty map.
 	Raw map[types.UID]Document
 	// Older are CAPT's objects that have an entry of managedFields, or an owner reference, of an older version, by UID; and those
 	// without managedFields, which do not tell who wrote them.
@@ -76,45 +78,59 @@ func (d Document) Object() (*unstructured.Unstructured, error) {
 	return object, nil
 }
 
-// pageSize bounds what is held in memory beside the snapshot.
-const pageSize = 500
-
-// Read takes a snapshot. It writes nothing.
+// Read takes a snapshot. It writes nothing. CAPT's and Cluster API's objects are read in v1beta2 or v1beta1, whichever is served.
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Snapshot, error) {
 	s := &Snapshot{Namespace: namespace, Taken: now, Raw: map[types.UID]Document{}, Older: map[types.UID]bool{}}
-	var system corev1.Namespace
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-		return nil, fmt.Errorf("reading namespace %s, by which the cluster is known: %w", metav1.NamespaceSystem, err)
+	reads := []func(context.Context, client.Reader) error{s.readIdentity}
+	for _, kind := range Kinds() {
+		reads = append(reads, func(ctx context.Context, reader client.Reader) error { return s.readOurs(ctx, reader, kind) })
 	}
-	s.ClusterUID = system.UID
-	for _, read := range []func(context.Context, client.Reader) error{s.readOurs, s.readOthers} {
-		if err := read(ctx, reader); err != nil {
+	reads = append(reads, s.readClusters, s.readNamespaces)
+	for _, scope := range terraform.Scopes() {
+		reads = append(reads, func(ctx context.Context, reader client.Reader) error { return s.readWorkspaces(ctx, reader, scope) })
+	}
+	var missing []error // Every right that is missing is reported at once.
+	for _, read := range reads {
+		switch err := read(ctx, reader); {
+		case apierrors.IsForbidden(err):
+			missing = append(missing, err)
+		case err != nil:
 			return nil, err
 		}
+	}
+	if len(missing) > 0 {
+		return nil, errors.Join(missing...)
 	}
 	return s, nil
 }
 
-func (s *Snapshot) readOurs(ctx context.Context, reader client.Reader) error {
-	for _, kind := range Kinds() {
-		err := Each(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
-			s.Older[object.GetUID()] = hasOlder(object)
-			object.SetManagedFields(nil)
-			if err := s.add(object); err != nil {
-				return err
-			}
-			if _, has := object.Object["status"]; has {
-				object.Object["status"] = map[string]any{}
-			}
-			document, err := object.MarshalJSON()
-			s.Raw[object.GetUID()] = document
-			return err
-		})
-		if err != nil {
+func (s *Snapshot) readIdentity(ctx context.Context, reader client.Reader) error {
+	var system corev1.Namespace
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
+		return fmt.Errorf("reading namespace %s, by which the cluster is known: %w", metav1.NamespaceSystem, err)
+	}
+	s.ClusterUID = system.UID
+	return nil
+}
+
+func (s *Snapshot) readOurs(ctx context.Context, reader client.Reader, kind Kind) error {
+	err := Served(ctx, reader, kind.GroupVersionKind, "", func(object *unstructured.Unstructured) error {
+		s.Older[object.GetUID()] = hasOlder(object)
+		object.SetManagedFields(nil)
+		if err := s.add(object); err != nil {
 			return err
 		}
+		if _, has := object.Object["status"]; has {
+			object.Object["status"] = map[string]any{}
+		}
+		document, err := object.MarshalJSON()
+		s.Raw[object.GetUID()] = document
+		return err
+	})
+	if meta.IsNoMatchError(err) && !kind.InLegacy() {
+		return nil // v0.3 has no objects of the kind.
 	}
-	return nil
+	return err
 }
 
 func (s *Snapshot) add(object *unstructured.Unstructured) error {
@@ -135,55 +151,33 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 	return fmt.Errorf("%s is none of CAPT's kinds", object.GetKind())
 }
 
-func (s *Snapshot) readOthers(ctx context.Context, reader client.Reader) error {
-	err := Each(ctx, reader, clusterv1.GroupVersion.WithKind("Cluster"), s.Namespace, func(object *unstructured.Unstructured) error {
+func (s *Snapshot) readClusters(ctx context.Context, reader client.Reader) error {
+	return Served(ctx, reader, clusterv1.GroupVersion.WithKind("Cluster"), s.Namespace, func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
 		return appendTyped(&s.Clusters, object)
 	})
-	if err != nil {
-		return err
-	}
-	var namespaces corev1.NamespaceList
-	if err := reader.List(ctx, &namespaces); err != nil {
-		return fmt.Errorf("listing namespaces: %w", err)
-	}
-	s.Namespaces = namespaces.Items
-	for _, scope := range terraform.Scopes() {
-		into := &s.NamespacedWorkspaces
-		if scope == terraform.ScopeCluster {
-			into = &s.ClusterWideWorkspaces
-		}
-		err := Each(ctx, reader, scope.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
-			object.SetManagedFields(nil)
-			*into = append(*into, *object)
-			return nil
-		})
-		if err != nil && !meta.IsNoMatchError(err) { // A kind that is not installed has no objects.
-			return err
-		}
-	}
-	return nil
 }
 
-// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
-func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	for {
-		more := client.Continue(list.GetContinue())
-		list.Object, list.Items = nil, nil
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := reader.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), more); err != nil {
-			return fmt.Errorf("listing %s: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			if err := take(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if list.GetContinue() == "" {
-			return nil
-		}
+func (s *Snapshot) readNamespaces(ctx context.Context, reader client.Reader) error {
+	return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", func(object *unstructured.Unstructured) error {
+		return appendTyped(&s.Namespaces, object)
+	})
+}
+
+func (s *Snapshot) readWorkspaces(ctx context.Context, reader client.Reader, scope terraform.Scope) error {
+	into := &s.NamespacedWorkspaces
+	if scope == terraform.ScopeCluster {
+		into = &s.ClusterWideWorkspaces
 	}
+	err := Each(ctx, reader, scope.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
+		*into = append(*into, *object)
+		return nil
+	})
+	if meta.IsNoMatchError(err) { // A kind that is not installed has no objects.
+		return nil
+	}
+	return err
 }
 
 func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/retriable"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -44,10 +45,10 @@ func firstRefusal(err error) (apierrors.APIStatus, error) {
 	return nil, nil
 }
 
-// passing recognizes refusals that end by themselves: nothing is created in a namespace that is being deleted, and the admission
-// of owner references (OwnerReferencesPermissionEnforcement) learns of a new version of a kind up to 30 seconds later.
+// passing recognizes refusals that end by themselves: nothing is created in a namespace that is being deleted, and admission may
+// not know a new version of a kind yet.
 func passing(err error) bool {
-	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || strings.Contains(err.Error(), "cannot find RESTMapping")
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || retriable.IsUnknownOwnerVersion(err)
 }
 
 // reportRefusal makes a refused write visible: in the condition Deleting of an object that is being deleted, otherwise in the

@@ -19,19 +19,18 @@ package backup
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
 )
 
 // stateLabel is what OpenTofu's and Terraform's backend "kubernetes" puts on the Secrets that hold state.
 const stateLabel = "tfstate"
-
-const pageSize = 500
 
 // StateSecret is the version of a Secret that holds Terraform state. As long as it is the same, no Terraform has written.
 type StateSecret struct {
@@ -44,29 +43,14 @@ type StateSecret struct {
 // secrets asks for metadata only. Of that, annotations are left out as well: kubectl puts what it applied into one.
 func (w *writer) secrets(ctx context.Context) error {
 	return w.file(secretsFile, func(encoder *json.Encoder) (count int, err error) {
-		list := &metav1.PartialObjectMetadataList{}
-		for {
-			more := client.Continue(list.Continue)
-			list = &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-			err := w.reader.List(ctx, list, client.MatchingLabels{stateLabel: "true"}, client.Limit(pageSize), more)
-			switch {
-			case apierrors.IsForbidden(err): // Preflight has said so. Nothing but a comparison depends on it.
-				w.about.StateUnknown = err.Error()
-				return 0, nil
-			case err != nil:
-				return 0, fmt.Errorf("listing the metadata of Secrets: %w", err)
-			}
-			for _, secret := range list.Items {
-				version := StateSecret{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
-				if err := encoder.Encode(version); err != nil {
-					return 0, err
-				}
-				count++
-			}
-			if list.Continue == "" {
-				return count, nil
-			}
+		err = migrate.EachMetadata(ctx, w.reader, corev1.SchemeGroupVersion.WithKind("Secret"), func(secret *metav1.PartialObjectMetadata) error {
+			count++
+			return encoder.Encode(StateSecret{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion})
+		}, client.MatchingLabels{stateLabel: "true"})
+		if apierrors.IsForbidden(err) { // Preflight reports it. Only a comparison depends on it.
+			w.about.StateUnknown = err.Error()
+			return 0, nil
 		}
+		return count, err
 	})
 }

@@ -26,17 +26,17 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 )
-
-const pageSize = 500
 
 // errChanged says that the objects are no longer as they were exported.
 var errChanged = errors.New("objects were created, changed or deleted meanwhile")
@@ -152,19 +152,23 @@ func (r *run) removeOnce(ctx context.Context) error {
 
 // live lists the objects of the definition, in every namespace, as they are stored, with the resource version of the list.
 func (r *run) live(ctx context.Context) (*unstructured.UnstructuredList, error) {
-	all := &unstructured.UnstructuredList{}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := r.templates.List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
-		}
-		all.Items = append(all.Items, page.Items...)
-		all.SetResourceVersion(page.GetResourceVersion())
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return all, nil
-		}
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return r.templates.List(ctx, options)
+	})
+	found, _, err := pages.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
 	}
+	list, err := meta.ListAccessor(found)
+	if err != nil {
+		return nil, err
+	}
+	all := &unstructured.UnstructuredList{}
+	all.SetResourceVersion(list.GetResourceVersion())
+	return all, meta.EachListItem(found, func(object runtime.Object) error {
+		all.Items = append(all.Items, *object.(*unstructured.Unstructured))
+		return nil
+	})
 }
 
 // exportVerified exports what is there, reads the files again and compares them with what is there then.

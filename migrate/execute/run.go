@@ -93,7 +93,7 @@ func (r *run) locked(ctx context.Context, work func(context.Context) error) (err
 		}
 	}
 	held, ctx, err := lock.Acquire(ctx, lock.Options{
-		Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: r.identity, Duration: r.LeaseDuration, Clock: r.Clock,
+		Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: r.identity, Duration: r.LeaseDuration,
 	})
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (r *run) locked(ctx context.Context, work func(context.Context) error) (err
 	defer func() {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
-		_ = held.Release(leaving) // It runs out by itself.
+		held.Release(leaving)
 	}()
 	r.writes = lock.Fence(r.Client, held.Check)
 	if r.record.file, err = journal.Open(r.JournalDir, r.plan.ID, r.identity); err != nil {

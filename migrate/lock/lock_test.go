@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package lock_test
 
@@ -22,14 +9,16 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -40,224 +29,329 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// bench is an API server that can fail, and a clock that the test moves.
+const (
+	namespace = "capt-system"
+	duration  = 3 * time.Second
+)
+
+// bench is an API server that can fail. The tests run in the time of a synctest bubble, which passes when all wait.
 type bench struct {
 	*testing.T
-	clock   *clocktesting.FakeClock
-	options lock.Options
+	client client.WithWatch
 
 	mutex sync.Mutex
-	fail  error
-	// lossy loses the answers of two writes in three.
-	lossy    bool
-	answered int
+	// refuse fails a request before it is carried out, and lose fails it afterwards.
+	refuse, lose func(verb string) error
 }
 
-func newBench(t *testing.T) *bench {
+// inTime runs a test with an API server of its own.
+func inTime(t *testing.T, test func(b *bench)) {
 	t.Helper()
-	b := &bench{T: t, clock: clocktesting.NewFakeClock(builder.Created)}
-	base := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
-	c := interceptor.NewClient(base, interceptor.Funcs{
-		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			b.mutex.Lock()
-			defer b.mutex.Unlock()
-			if b.fail != nil {
-				return b.fail
-			}
-			if err := c.Update(ctx, object, options...); err != nil || !b.lossy {
-				return err
-			}
-			if b.answered++; b.answered%3 != 0 {
-				return io.ErrUnexpectedEOF
-			}
-			return nil
-		},
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t}
+		base := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
+		b.client = interceptor.NewClient(base, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				return b.answer("get", func() error { return c.Get(ctx, key, object, options...) })
+			},
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				return b.answer("create", func() error { return c.Create(ctx, object, options...) })
+			},
+			Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+				return b.answer("update", func() error { return c.Update(ctx, object, options...) })
+			},
+		})
+		test(b)
 	})
-	b.options = lock.Options{Client: c, Reader: c, Namespace: "capt-system", Duration: 3 * time.Second, Clock: b.clock}
-	return b
 }
 
-func (b *bench) failing(err error) {
+func (b *bench) answer(verb string, do func() error) error {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.fail = err
-}
-
-func (b *bench) acquire(identity string) (*lock.Lock, context.Context, error) {
-	options := b.options
-	options.Identity = identity
-	return lock.Acquire(b.Context(), options)
-}
-
-// attempt is an Acquire under way.
-type attempt struct {
-	lock *lock.Lock
-	err  error
-}
-
-func (b *bench) begin(identity string) <-chan attempt {
-	done := make(chan attempt, 1)
-	go func() {
-		held, _, err := b.acquire(identity)
-		done <- attempt{held, err}
-	}()
-	return done
-}
-
-// pass lets time go by in small steps, so that each waiter sees each of them, until done or the limit.
-func pass[T any](b *bench, done <-chan T, limit time.Duration) (T, bool) {
-	b.Helper()
-	deadline := time.After(30 * time.Second)
-	for end := b.clock.Now().Add(limit); b.clock.Now().Before(end); {
-		select {
-		case result := <-done:
-			return result, true
-		case <-deadline:
-			require.Fail(b, "nobody waits for the clock")
-		case <-time.After(5 * time.Millisecond): // Whoever is at work gets to its next wait.
-			b.clock.Step(100 * time.Millisecond)
+	if b.refuse != nil {
+		if err := b.refuse(verb); err != nil {
+			return err
 		}
 	}
-	var none T
-	return none, false
+	err := do()
+	if err == nil && b.lose != nil {
+		return b.lose(verb)
+	}
+	return err
+}
+
+func (b *bench) failing(refuse, lose func(verb string) error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.refuse, b.lose = refuse, lose
+}
+
+func unreachable(string) error { return errors.New("no route to host") }
+
+func (b *bench) acquire(identity string) (*lock.Lock, context.Context, error) {
+	return lock.Acquire(b.Context(), lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: identity, Duration: duration})
 }
 
 func (b *bench) lease() *coordinationv1.Lease {
 	b.Helper()
 	lease := &coordinationv1.Lease{}
-	require.NoError(b, b.options.Reader.Get(b.Context(), client.ObjectKey{Namespace: "capt-system", Name: lock.Name}, lease))
+	require.NoError(b, b.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease))
 	return lease
 }
 
-func TestALockThatWasReleasedIsFree(t *testing.T) {
-	b := newBench(t)
-	first, ctx, err := b.acquire("first")
-	require.NoError(t, err)
-	require.NoError(t, first.Check())
-	holder, err := lock.Held(t.Context(), b.options.Reader, "capt-system", b.clock.Now())
-	require.NoError(t, err)
-	assert.Equal(t, "first", holder.Identity)
+// steal gives the Lease to another run, or to none.
+func (b *bench) steal(identity string) {
+	b.Helper()
+	lease := b.lease()
+	lease.Spec.HolderIdentity = ptr.To(identity)
+	require.NoError(b, b.client.Update(b.Context(), lease))
+}
 
-	require.NoError(t, first.Release(t.Context()))
-	require.Error(t, ctx.Err())
-	assert.Nil(t, b.lease().Spec.HolderIdentity, "it is updated, not deleted")
-	holder, err = lock.Held(t.Context(), b.options.Reader, "capt-system", b.clock.Now())
-	require.NoError(t, err)
-	assert.Nil(t, holder)
-	second, _, err := b.acquire("second")
-	require.NoError(t, err)
-	assert.Equal(t, "second", *b.lease().Spec.HolderIdentity)
-	require.NoError(t, second.Release(t.Context()))
+// dead creates the Lease of a run that died, with a clock that was wrong.
+func (b *bench) dead(skew time.Duration) {
+	b.Helper()
+	renewed := metav1.NewMicroTime(time.Now().Add(skew))
+	require.NoError(b, b.client.Create(b.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lock.Name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("dead"), LeaseDurationSeconds: ptr.To(int32(3)), RenewTime: &renewed},
+	}))
+}
+
+func TestALockThatWasReleasedIsFree(t *testing.T) {
+	inTime(t, func(b *bench) {
+		first, ctx, err := b.acquire("first")
+		require.NoError(b, err)
+		require.NoError(b, first.Check())
+		holder, err := lock.Held(b.Context(), b.client, namespace, time.Now())
+		require.NoError(b, err)
+		assert.Equal(b, "first", holder.Identity)
+
+		first.Release(b.Context())
+		require.ErrorIs(b, context.Cause(ctx), context.Canceled)
+		require.Error(b, first.Check(), "it writes no more")
+		assert.Empty(b, b.lease().Spec.HolderIdentity, "it is updated, not deleted")
+		holder, err = lock.Held(b.Context(), b.client, namespace, time.Now())
+		require.NoError(b, err)
+		assert.Nil(b, holder)
+		began := time.Now()
+		second, _, err := b.acquire("second")
+		require.NoError(b, err)
+		assert.Zero(b, time.Since(began), "nothing is waited for")
+		assert.Equal(b, "second", *b.lease().Spec.HolderIdentity)
+		second.Release(b.Context())
+	})
 }
 
 func TestARunThatLivesKeepsItsLock(t *testing.T) {
-	b := newBench(t)
-	first, ctx, err := b.acquire("first")
-	require.NoError(t, err)
-	result, ended := pass(b, b.begin("second"), time.Minute)
-	require.True(t, ended)
-	assert.Equal(t, migrate.Locked, migrate.OutcomeOf(result.err))
-	require.ErrorContains(t, result.err, "first, since 2026-01-02T03:04:05Z, until 2026-01-02T03:04:")
-	require.NoError(t, ctx.Err())
-	require.NoError(t, first.Release(t.Context()))
+	inTime(t, func(b *bench) {
+		first, ctx, err := b.acquire("first")
+		require.NoError(b, err)
+		_, _, err = b.acquire("second")
+		assert.Equal(b, migrate.Locked, migrate.OutcomeOf(err))
+		require.ErrorContains(b, err, "another run is under way: first, since 2000-01-01T")
+		time.Sleep(3 * duration)
+		require.NoError(b, ctx.Err())
+		require.NoError(b, first.Check())
+		first.Release(b.Context())
+	})
 }
 
 // A clock that is wrong by an hour, either way, changes nothing.
 func TestTheLockOfADeadRunIsTakenOverWhenItsLeaseRanOut(t *testing.T) {
-	for name, said := range map[string]time.Duration{"its clock was right": 0, "it was ahead": time.Hour, "it was behind": -time.Hour} {
+	for name, skew := range map[string]time.Duration{"its clock was right": 0, "it was ahead": time.Hour, "it was behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			renewed := metav1.NewMicroTime(b.clock.Now().Add(said))
-			require.NoError(t, b.options.Client.Create(t.Context(), &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "capt-system", Name: lock.Name},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("dead"), LeaseDurationSeconds: ptr.To(int32(3)), RenewTime: &renewed},
-			}))
-			began := b.clock.Now()
-			result, ended := pass(b, b.begin("heir"), 10*time.Second)
-			require.True(t, ended)
-			require.NoError(t, result.err)
-			assert.GreaterOrEqual(t, b.clock.Since(began), 3*time.Second)
-			assert.Equal(t, "heir", *b.lease().Spec.HolderIdentity)
-			require.NoError(t, result.lock.Release(t.Context()))
+			inTime(t, func(b *bench) {
+				b.dead(skew)
+				began := time.Now()
+				heir, _, err := b.acquire("heir")
+				require.NoError(b, err)
+				assert.GreaterOrEqual(b, time.Since(began), duration)
+				assert.Less(b, time.Since(began), duration+time.Second)
+				assert.Equal(b, "heir", *b.lease().Spec.HolderIdentity)
+				heir.Release(b.Context())
+			})
 		})
 	}
 }
 
 func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
-	b := newBench(t)
-	one, other := b.begin("one"), b.begin("other")
-	results := make(chan []attempt, 1)
-	go func() { results <- []attempt{<-one, <-other} }()
-	both, ended := pass(b, results, time.Minute)
-	require.True(t, ended)
-	winners := 0
-	for _, result := range both {
-		if result.err == nil {
-			winners++
-			require.NoError(t, result.lock.Release(t.Context()))
-			continue
-		}
-		assert.Equal(t, migrate.Locked, migrate.OutcomeOf(result.err))
+	for name, before := range map[string]func(*bench){"at first": func(*bench) {}, "after one that died": func(b *bench) { b.dead(0) }} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(b *bench) {
+				before(b)
+				results := make(chan error, 2)
+				for _, identity := range []string{"one", "other"} {
+					go func() {
+						held, _, err := b.acquire(identity)
+						results <- err
+						if err == nil {
+							time.Sleep(3 * duration)
+							held.Release(context.Background())
+						}
+					}()
+				}
+				errs := errors.Join(<-results, <-results)
+				assert.Equal(b, migrate.Locked, migrate.OutcomeOf(errs), "%v", errs)
+				assert.Len(b, errs.(interface{ Unwrap() []error }).Unwrap(), 1)
+				time.Sleep(3 * duration) // The one that has it releases it.
+				synctest.Wait()
+			})
+		})
 	}
-	assert.Equal(t, 1, winners)
 }
 
-func TestALockThatCanNotBeRenewedIsLost(t *testing.T) {
-	b := newBench(t)
-	held, ctx, err := b.acquire("first")
-	require.NoError(t, err)
-	b.failing(errors.New("no route to host"))
-	_, ended := pass(b, ctx.Done(), 10*time.Second)
-	require.True(t, ended)
-	require.ErrorContains(t, context.Cause(ctx), "the lock is lost")
-	require.ErrorContains(t, context.Cause(ctx), "no route to host")
-	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(context.Cause(ctx)))
-	require.Error(t, held.Check())
-	b.failing(nil)
-	require.NoError(t, held.Release(t.Context()))
-	assert.Equal(t, "first", *b.lease().Spec.HolderIdentity, "it may be somebody else's by now")
+func TestALockThatCannotBeRenewedIsLost(t *testing.T) {
+	inTime(t, func(b *bench) {
+		held, ctx, err := b.acquire("first")
+		require.NoError(b, err)
+		b.failing(unreachable, nil)
+		began := time.Now()
+		<-ctx.Done()
+		assert.Less(b, time.Since(began), duration, "before another run can take it")
+		require.ErrorContains(b, context.Cause(ctx), "the lock is lost: it could not be renewed for 2.4s")
+		require.ErrorContains(b, context.Cause(ctx), "no route to host")
+		assert.Equal(b, migrate.Partly, migrate.OutcomeOf(context.Cause(ctx)))
+		b.failing(nil, nil)
+		held.Release(b.Context())
+		require.Error(b, held.Check())
+		assert.Equal(b, "first", *b.lease().Spec.HolderIdentity, "another run may have it by now")
+	})
 }
 
 func TestALockIsKeptAlthoughAnswersAreLost(t *testing.T) {
-	b := newBench(t)
-	held, ctx, err := b.acquire("first")
-	require.NoError(t, err)
-	b.mutex.Lock()
-	b.lossy = true
-	b.mutex.Unlock()
-	for range 100 {
-		_, ended := pass(b, ctx.Done(), 100*time.Millisecond)
-		require.False(t, ended, "%v", context.Cause(ctx))
-		require.NoError(t, held.Check())
-	}
+	inTime(t, func(b *bench) {
+		held, ctx, err := b.acquire("first")
+		require.NoError(b, err)
+		answered := 0
+		b.failing(nil, func(verb string) error {
+			if verb != "update" {
+				return nil
+			}
+			if answered++; answered%3 != 0 {
+				return io.ErrUnexpectedEOF
+			}
+			return nil
+		})
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(b, ctx.Err(), "%v", context.Cause(ctx))
+			require.NoError(b, held.Check())
+		}
+		b.failing(nil, nil)
+		held.Release(b.Context())
+	})
 }
 
+// client-go's elector would take a Lease again that is free, and not notice that another run had it meanwhile.
 func TestALockThatIsTakenAwayIsLost(t *testing.T) {
-	b := newBench(t)
-	_, ctx, err := b.acquire("first")
-	require.NoError(t, err)
-	lease := b.lease()
-	lease.Spec.HolderIdentity = ptr.To("thief")
-	require.NoError(t, b.options.Client.Update(t.Context(), lease))
-	_, ended := pass(b, ctx.Done(), 10*time.Second)
-	require.True(t, ended)
-	require.ErrorContains(t, context.Cause(ctx), "another run has taken the lock")
+	for name, holder := range map[string]string{"by another run": "thief", "by one that has released it": ""} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(b *bench) {
+				_, ctx, err := b.acquire("first")
+				require.NoError(b, err)
+				b.steal(holder)
+				<-ctx.Done()
+				require.ErrorContains(b, context.Cause(ctx), "the lock is lost: another run has taken the lock")
+				synctest.Wait()
+				assert.Equal(b, holder, *b.lease().Spec.HolderIdentity)
+			})
+		})
+	}
 }
 
-// The clock decides, even if the renewal hangs and nobody has noticed yet.
-func TestNothingIsWrittenWhenTheLeaseRanOut(t *testing.T) {
-	b := newBench(t)
-	held, _, err := b.acquire("first")
-	require.NoError(t, err)
-	b.failing(errors.New("no route to host"))
-	fenced := lock.Fence(b.options.Client, held.Check)
-	configMap := func(name string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "capt-system", Name: name}}
+// A machine or process that was suspended learns nothing before it writes: only the clock shows it.
+func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
+	inTime(t, func(b *bench) {
+		resume := make(chan struct{})
+		held, ctx, err := b.acquire("first")
+		require.NoError(b, err)
+		b.failing(func(string) error {
+			<-resume // Its requests come nowhere.
+			return errors.New("no route to host")
+		}, nil)
+		fenced := lock.Fence(b.client, held.Check)
+		time.Sleep(duration)
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))
+		require.ErrorContains(b, fenced.Create(b.Context(), configMap("late")), "the lock is lost")
+		require.ErrorContains(b, fenced.Patch(b.Context(), configMap("late"), patch), "the lock is lost")
+		require.ErrorContains(b, fenced.Status().Patch(b.Context(), configMap("late"), patch), "the lock is lost")
+		require.Error(b, ctx.Err(), "the first write that is refused ends the work")
+		close(resume)
+		synctest.Wait()
+	})
+}
+
+func TestAFenceLetsWritesPassInTime(t *testing.T) {
+	inTime(t, func(b *bench) {
+		held, _, err := b.acquire("first")
+		require.NoError(b, err)
+		fenced := lock.Fence(b.client, held.Check)
+		require.NoError(b, fenced.Create(b.Context(), configMap("in-time")))
+		require.ErrorContains(b, fenced.Delete(b.Context(), configMap("in-time")), "deletes nothing")
+		held.Release(b.Context())
+	})
+}
+
+// A run that is interrupted writes its journal before it releases the lock.
+func TestTheLockIsKeptUntilARunThatIsInterruptedHasEnded(t *testing.T) {
+	inTime(t, func(b *bench) {
+		ctx, interrupt := context.WithCancel(b.Context())
+		held, working, err := lock.Acquire(ctx, lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: "first", Duration: duration})
+		require.NoError(b, err)
+		interrupt()
+		require.Error(b, working.Err())
+		time.Sleep(3 * duration)
+		require.NoError(b, held.Check())
+		held.Release(b.Context())
+		assert.Empty(b, b.lease().Spec.HolderIdentity)
+	})
+}
+
+func TestARunThatIsInterruptedWhileItWaitsTakesNothing(t *testing.T) {
+	inTime(t, func(b *bench) {
+		b.dead(0)
+		ctx, interrupt := context.WithTimeout(b.Context(), time.Second)
+		defer interrupt()
+		_, _, err := lock.Acquire(ctx, lock.Options{Client: b.client, Reader: b.client, Namespace: namespace, Identity: "first", Duration: duration})
+		require.ErrorIs(b, err, context.DeadlineExceeded)
+		synctest.Wait()
+		time.Sleep(3 * duration)
+		assert.Equal(b, "dead", *b.lease().Spec.HolderIdentity)
+	})
+}
+
+func TestWhatKeepsALockFromBeingTakenIsReported(t *testing.T) {
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	for name, row := range map[string]struct {
+		verb    string
+		err     error
+		outcome migrate.Outcome
+		message string
+	}{
+		"no right to write": {"create", apierrors.NewForbidden(leases, lock.Name, nil), migrate.NotPermitted, "taking the lock: leases"},
+		"no namespace": {
+			"create", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace), migrate.Failed,
+			"namespace capt-system does not exist; create it, or name another one with --journal-namespace",
+		},
+		"no right to read":           {"get", apierrors.NewForbidden(leases, lock.Name, nil), migrate.Failed, "reading Lease capt-system/captctl-migrate"},
+		"an API server that is away": {"get", apierrors.NewServiceUnavailable("starting"), migrate.Failed, "starting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(b *bench) {
+				b.failing(func(verb string) error {
+					if verb == row.verb {
+						return row.err
+					}
+					return nil
+				}, nil)
+				_, _, err := b.acquire("first")
+				require.ErrorContains(b, err, row.message)
+				assert.Equal(b, row.outcome, migrate.OutcomeOf(err))
+			})
+		})
 	}
-	require.NoError(t, fenced.Create(t.Context(), configMap("in-time")))
-	require.ErrorContains(t, fenced.Delete(t.Context(), configMap("in-time")), "deletes nothing")
-	b.clock.Step(3 * time.Second)
-	require.Error(t, fenced.Create(t.Context(), configMap("late")))
-	require.Error(t, fenced.Patch(t.Context(), configMap("in-time"), client.RawPatch("application/merge-patch+json", []byte(`{}`))))
-	require.Error(t, fenced.Status().Patch(t.Context(), configMap("in-time"), client.RawPatch("application/merge-patch+json", []byte(`{}`))))
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }

@@ -27,16 +27,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 )
 
 // defaultQuiet is for how long nobody may have written as the older CAPT does. While it runs, it writes status all the time.
 const defaultQuiet = time.Minute
-
-// pageSize bounds what is held in memory.
-const pageSize = 500
 
 // knownManagers begin the names of field managers that are not the older CAPT's: people's tools, GitOps tools, Cluster API,
 // Kubernetes, and captctl itself.
@@ -53,20 +49,10 @@ func isKnown(manager string) bool {
 
 // metadata calls take with the metadata of each object of a kind.
 func (l *look) metadata(ctx context.Context, kind schema.GroupVersionKind, take func(*metav1.PartialObjectMetadata)) error {
-	more := ""
-	for {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := l.client.List(ctx, list, client.Limit(pageSize), client.Continue(more)); err != nil {
-			return fmt.Errorf("listing %s: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			take(&list.Items[i])
-		}
-		if more = list.Continue; more == "" {
-			return nil
-		}
-	}
+	return migrate.EachMetadata(ctx, l.client, kind, func(object *metav1.PartialObjectMetadata) error {
+		take(object)
+		return nil
+	})
 }
 
 // recentWrites are those of the older CAPT, by what the API server recorded of who wrote what, and when by its own clock. A

@@ -35,6 +35,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
 )
 
 const providerName = "provider-terraform"
@@ -155,20 +156,10 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 }
 
 func (l *look) pages(ctx context.Context, kind schema.GroupVersionKind, take func(*unstructured.Unstructured)) error {
-	more := ""
-	for {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := l.client.List(ctx, list, client.Limit(pageSize), client.Continue(more)); err != nil {
-			return fmt.Errorf("listing %s: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			take(&list.Items[i])
-		}
-		if more = list.GetContinue(); more == "" {
-			return nil
-		}
-	}
+	return migrate.Each(ctx, l.client, kind, "", func(object *unstructured.Unstructured) error {
+		take(object)
+		return nil
+	})
 }
 
 // unsettledBecause says why a Workspace is not up to date; empty if it is. It quotes reasons only: messages of Terraform may

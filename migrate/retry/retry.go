@@ -23,12 +23,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/capt-provider/capt/api/retriable"
 )
 
 // backoff tries for about a minute: as long as an API server or a webhook takes to come back.
@@ -72,7 +73,7 @@ func Again(err error) error { return again{err} }
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
-		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, isLearning,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsHTTP2ConnectionLost, isTimeout, isGateway, retriable.IsUnknownOwnerVersion,
 	} {
 		if passes(err) {
 			return true
@@ -85,12 +86,6 @@ func Transient(err error) bool {
 func isTimeout(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout() && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// isLearning recognizes the admission of owner references (OwnerReferencesPermissionEnforcement), which learns of a new version of a
-// kind up to 30 seconds after the version is served.
-func isLearning(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot find RESTMapping")
 }
 
 // isGateway tells whether a proxy in front of the API server answered in its place.

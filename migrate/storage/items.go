@@ -18,10 +18,7 @@ package storage
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,46 +26,17 @@ import (
 	"github.com/capt-provider/capt/migrate/storage/ownership"
 )
 
-// pageSize is how many objects are read at a time. What is kept of an object is its name and UID.
-const pageSize = 500
-
 // Items lists all objects of a kind, in a namespace or, with an empty one, in all of them. Metadata is read, in pages; of
 // 5,000 objects less than a megabyte is kept.
 func Items(ctx context.Context, reader client.Reader, kind migrate.Kind, namespace string) ([]migrate.StorageItem, error) {
 	var items []migrate.StorageItem
-	more := ""
-	for {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := reader.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(more))
-		if token, expired := expiredToken(err); expired {
-			// Reading took so long that the API server has forgotten the moment at which it began. It goes on from here, at this
-			// moment: what was made in between, and is missing, was stored in today's version.
-			more = token
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			object := &list.Items[i]
-			items = append(items, migrate.StorageItem{ObjectRef: migrate.ObjectRef{
-				Group: kind.Group, Kind: kind.Kind, Namespace: object.Namespace, Name: object.Name, UID: object.UID,
-			}})
-		}
-		if more = list.Continue; more == "" {
-			return items, nil
-		}
-	}
-}
-
-// expiredToken returns the token with which a list goes on that was interrupted for too long.
-func expiredToken(err error) (string, bool) {
-	var status apierrors.APIStatus
-	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
-		return "", false
-	}
-	return status.Status().Continue, status.Status().Continue != ""
+	err := migrate.EachMetadata(ctx, reader, kind.GroupVersionKind, func(object *metav1.PartialObjectMetadata) error {
+		items = append(items, migrate.StorageItem{ObjectRef: migrate.ObjectRef{
+			Group: kind.Group, Kind: kind.Kind, Namespace: object.Namespace, Name: object.Name, UID: object.UID,
+		}})
+		return nil
+	}, client.InNamespace(namespace))
+	return items, err
 }
 
 // Older tells of which older versions an object still speaks, in words; empty when of none. Metadata is enough.

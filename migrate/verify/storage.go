@@ -26,7 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/storage"
@@ -44,27 +43,20 @@ func storageMoved(ctx context.Context, w *world, c *Check) error {
 		if !kinds[kind.Kind] {
 			continue
 		}
-		list, more := &metav1.PartialObjectMetadataList{}, ""
-		for {
-			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-			list.Items = nil
-			if err := w.reader.List(ctx, list, client.Limit(500), client.Continue(more)); err != nil {
-				return fmt.Errorf("listing %s: %w", kind.Kind, err)
+		err := migrate.EachMetadata(ctx, w.reader, kind.GroupVersionKind, func(object *metav1.PartialObjectMetadata) error {
+			older := storage.Older(object)
+			ref, ours := planned[object.UID]
+			switch {
+			case len(older) == 0:
+			case ours:
+				c.wrong(ref, "it still speaks of the older version: %s", strings.Join(older, "; "))
+			default:
+				c.note(migrate.Ref(kind.Kind, object), "it is not part of the plan, and speaks of the older version: %s", strings.Join(older, "; "))
 			}
-			for i := range list.Items {
-				older := storage.Older(&list.Items[i])
-				ref, ours := planned[list.Items[i].UID]
-				switch {
-				case len(older) == 0:
-				case ours:
-					c.wrong(ref, "it still speaks of the older version: %s", strings.Join(older, "; "))
-				default:
-					c.note(migrate.Ref(kind.Kind, &list.Items[i]), "it is not part of the plan, and speaks of the older version: %s", strings.Join(older, "; "))
-				}
-			}
-			if more = list.Continue; more == "" {
-				break
-			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	c.conclude(len(planned), "objects", "neither owner references nor managed fields speak of an older version",

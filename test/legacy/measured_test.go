@@ -26,9 +26,12 @@ import (
 // requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without asking anybody.
 func requireNoDecision(t *testing.T, w *legacy.World) {
 	t.Helper()
-	require.NoError(t, w.Upgrade(t.Context()))
-	snapshot, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
+	untouched, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
 	require.NoError(t, err)
+	require.NoError(t, w.Upgrade(t.Context()))
+	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
+	require.NoError(t, err)
+	requireSame(t, untouched, snapshot)
 	inspection, err := planner.Inspect(snapshot)
 	require.NoError(t, err)
 	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners and 16 that stand for themselves.

@@ -23,9 +23,11 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 )
@@ -37,6 +39,8 @@ var shared *world
 type world struct {
 	*legacy.World
 	objects map[string]*legacy.Objects
+	// untouched is what captctl read before the upgrade.
+	untouched *migrate.Snapshot
 }
 
 func TestMain(m *testing.M) {
@@ -88,6 +92,13 @@ func (w *world) build(ctx context.Context) error {
 	close(results)
 	for objects := range results {
 		w.objects[objects.Namespace] = objects
+	}
+	captctl, err := w.Client(sandbox.Captctl)
+	if err != nil {
+		return err
+	}
+	if w.untouched, err = migrate.Read(ctx, captctl, "", time.Now()); err != nil {
+		return fmt.Errorf("reading the untouched fleet: %w", err)
 	}
 	if err := w.Upgrade(ctx); err == nil {
 		return fmt.Errorf("objects of %s went with their definition", legacy.OlderTemplate)

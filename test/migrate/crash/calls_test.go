@@ -27,6 +27,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/test/crash/proxy"
 )
@@ -76,7 +77,7 @@ func purpose(r *http.Request) string {
 		return err.Error()
 	}
 	switch {
-	case lease.Spec.HolderIdentity == nil:
+	case ptr.Deref(lease.Spec.HolderIdentity, "") == "":
 		return "releases"
 	case lease.Spec.RenewTime.Equal(lease.Spec.AcquireTime):
 		return "acquires"

@@ -91,7 +91,7 @@ func resultOf(t *testing.T, r *run) *execute.Result {
 	t.Helper()
 	text := r.out.String()
 	result := &execute.Result{}
-	require.NoError(t, json.NewDecoder(strings.NewReader(text[strings.Index(text, "{"):])).Decode(result), text)
+	require.NoError(t, json.NewDecoder(strings.NewReader(text[strings.Index("\n"+text, "\n{"):])).Decode(result), text)
 	return result
 }
 

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pageSize bounds what is held in memory: one page is read while another is looked at.
+const pageSize = 250
+
+// Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
+func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	list := func() client.ObjectList { return &unstructured.UnstructuredList{} }
+	return each(ctx, reader, kind, list, take, client.InNamespace(namespace))
+}
+
+// EachMetadata calls take with the metadata of each object of a kind, a page at a time.
+func EachMetadata(
+	ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, take func(*metav1.PartialObjectMetadata) error, options ...client.ListOption,
+) error {
+	list := func() client.ObjectList { return &metav1.PartialObjectMetadataList{} }
+	return each(ctx, reader, kind, list, take, options...)
+}
+
+func each[T runtime.Object](
+	ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, list func() client.ObjectList, take func(T) error, options ...client.ListOption,
+) error {
+	pages := pager.New(continued(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
+		found := list()
+		found.GetObjectKind().SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := reader.List(ctx, found, append([]client.ListOption{client.Limit(page.Limit), client.Continue(page.Continue)}, options...)...)
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
+		}
+		return found, nil
+	}))
+	pages.PageSize, pages.PageBufferSize = pageSize, 0
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(T)) })
+}
+
+// continued goes on with a list that took so long that the API server no longer has the state at which it began (410): with the
+// token that the error holds, at the state of now. client-go's pager can only read the whole list again, in one page. An object
+// that was created since may be missing, as one that is created after the list.
+func continued(page pager.ListPageFunc) pager.ListPageFunc {
+	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		found, err := page(ctx, options)
+		var status apierrors.APIStatus
+		if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
+			return found, err
+		}
+		options.Continue = status.Status().Continue
+		return page(ctx, options)
+	}
+}

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
+)
+
+// leases is how the elector reads and writes the Lease: with the client of the run, and only while the lock is not lost.
+// client-go's elector would acquire again what it lost, and release what another run has taken meanwhile.
+type leases struct {
+	coordinationv1client.LeaseInterface // Only the methods below are called.
+	*Lock
+	// seen is the version of another run's Lease.
+	seen string
+}
+
+func (l *leases) Leases(string) coordinationv1client.LeaseInterface { return l }
+
+// Get implements LeaseInterface.
+func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	read := func(ctx context.Context) error {
+		return l.Reader.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: name}, lease)
+	}
+	if l.holding() {
+		_, err := l.send(func() error { return read(ctx) })
+		if apierrors.IsNotFound(err) || err == nil && holderOf(lease).Identity != l.Identity {
+			err = l.stop(lostBecause(errTaken))
+		}
+		return lease, err
+	}
+	switch err, holder := retry.Do(ctx, read), holderOf(lease); {
+	case apierrors.IsNotFound(err): // The elector creates it.
+		return nil, err
+	case err != nil:
+		return nil, l.stop(fmt.Errorf("reading Lease %s/%s: %w", l.Namespace, Name, err))
+	case holder.Identity == "" || holder.Identity == l.Identity:
+	case l.seen != "" && l.seen != lease.ResourceVersion:
+		return nil, l.stop(migrate.Locked.Errorf("another run is under way: %s", holder))
+	default:
+		l.seen = lease.ResourceVersion
+	}
+	return lease, nil
+}
+
+// Create implements LeaseInterface.
+func (l *leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return lease, l.write(func() error { return l.Client.Create(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
+}
+
+// Update implements LeaseInterface.
+func (l *leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return lease, l.write(func() error { return l.Client.Update(ctx, lease, client.FieldOwner(migrate.FieldManager)) })
+}
+
+// write acquires, renews or releases the Lease.
+func (l *leases) write(request func() error) error {
+	sent, err := l.send(request)
+	switch {
+	case err == nil:
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		l.renewed = sent
+		return nil
+	case l.holding(), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), retry.Transient(err): // The elector tries again.
+		return err
+	case apierrors.IsNotFound(err):
+		return l.stop(fmt.Errorf("taking the lock: namespace %s does not exist; create it, or name another one with --journal-namespace", l.Namespace))
+	case apierrors.IsForbidden(err):
+		return l.stop(migrate.NotPermitted.Errorf("taking the lock: %w", err))
+	}
+	return l.stop(fmt.Errorf("taking the lock: %w", err))
+}
+
+// send sends a request unless the lock is lost, and keeps its error, which the elector only logs.
+func (l *Lock) send(request func() error) (sent time.Time, err error) {
+	if err := l.Check(); err != nil {
+		return sent, err
+	}
+	sent, err = time.Now(), request()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.failure = err
+	return sent, err
+}
+
+// holding reports whether the Lease was acquired.
+func (l *Lock) holding() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return !l.renewed.IsZero()
+}

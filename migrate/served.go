@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API before v1.11 serves nothing else.
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/webhooks/conversion"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// Served calls take for each object of a kind of CAPT or Cluster API, in v1beta2. If the API server serves v1beta1 only, objects are
+// converted here, to what it will serve when v1beta2 is installed.
+func Served(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	err := Each(ctx, reader, kind, namespace, take)
+	if !meta.IsNoMatchError(err) {
+		return err
+	}
+	convert := toHub
+	if kind.Group == clusterv1.GroupVersion.Group {
+		convert = clusterToHub
+	}
+	older := kind.GroupKind().WithVersion(LegacyVersion)
+	olderErr := Each(ctx, reader, older, namespace, func(object *unstructured.Unstructured) error {
+		hub, err := convert(object)
+		if err != nil {
+			return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
+		}
+		return take(hub)
+	})
+	if meta.IsNoMatchError(olderErr) {
+		return err
+	}
+	return olderErr
+}
+
+// converters are those of the webhook. They learn what the types look like, which takes a moment.
+var converters = sync.OnceValues(conversion.NewRegistry)
+
+// toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
+// no other metadata. Neither applies defaults of v1beta2 to a stored object.
+func toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	scheme, registry := converters()
+	gvk := object.GroupVersionKind()
+	converter, found := registry.GetConverter(gvk.GroupKind())
+	if !found {
+		return nil, fmt.Errorf("%s has no other version", gvk.Kind)
+	}
+	older, err := scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	hub, err := scheme.New(gvk.GroupKind().WithVersion(Version))
+	if err != nil {
+		return nil, err
+	}
+	if err := transcode(withoutManagedFields(object), older); err != nil {
+		return nil, err
+	}
+	hub.GetObjectKind().SetGroupVersionKind(gvk.GroupKind().WithVersion(Version))
+	if err := converter.ConvertObject(context.Background(), older, hub); err != nil {
+		return nil, err
+	}
+	converted := &unstructured.Unstructured{}
+	if err := transcode(hub, converted); err != nil {
+		return nil, err
+	}
+	labels, annotations := converted.GetLabels(), converted.GetAnnotations()
+	converted.Object["metadata"] = object.Object["metadata"]
+	converted.SetLabels(labels)
+	converted.SetAnnotations(annotations)
+	return converted, nil
+}
+
+// withoutManagedFields is all that a conversion reads. Managed fields are more than half of many objects.
+func withoutManagedFields(object *unstructured.Unstructured) *unstructured.Unstructured {
+	content := maps.Clone(object.Object)
+	metadata, _ := content["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	content["metadata"] = metadata
+	return &unstructured.Unstructured{Object: content}
+}
+
+// transcode goes through JSON, as a webhook does: only that treats all fields as it does.
+func transcode(from, to runtime.Object) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	if object, ok := to.(*unstructured.Unstructured); ok {
+		return object.UnmarshalJSON(data)
+	}
+	return utiljson.Unmarshal(data, to)
+}
+
+// clusterToHub converts a Cluster with Cluster API's functions. The rest of its webhook's conversion can only be imported together
+// with a test framework: the references, and status fields that no one reads here.
+func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
+	if err := transcode(withoutManagedFields(object), older); err != nil {
+		return nil, err
+	}
+	if err := clusterv1beta1.Convert_v1beta1_Cluster_To_v1beta2_Cluster(older, hub, nil); err != nil {
+		return nil, err
+	}
+	for ref, into := range map[*corev1.ObjectReference]*clusterv1.ContractVersionedObjectReference{
+		older.Spec.InfrastructureRef: &hub.Spec.InfrastructureRef, older.Spec.ControlPlaneRef: &hub.Spec.ControlPlaneRef,
+	} {
+		if ref != nil {
+			*into = clusterv1.ContractVersionedObjectReference{APIGroup: ref.GroupVersionKind().Group, Kind: ref.Kind, Name: ref.Name}
+		}
+	}
+	clusterv1.Convert_bool_To_Pointer_bool(older.Spec.Paused, false, nil, &hub.Spec.Paused)
+	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
+	delete(hub.Annotations, carry.Annotation)
+	converted := &unstructured.Unstructured{}
+	return converted, transcode(hub, converted)
+}
