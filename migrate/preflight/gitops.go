@@ -90,6 +90,6 @@ func (l *look) gitOps(ctx context.Context) (Check, error) {
 		return Check{Status: OK, Message: "no object is known to be applied by Flux, Argo CD or Helm"}, nil
 	}
 	return Check{Status: Warning, Objects: applied, Message: fmt.Sprintf(
-		"the manifests of %d objects are kept elsewhere (%s): suspend that for the time of the migration, and change the manifests with captctl migrate manifests before it goes on",
+		"the manifests of %d objects are kept elsewhere (%s): suspend that for the time of the migration, and convert the manifests with captctl convert before it goes on",
 		len(applied), strings.Join(sorted(tools), ", "))}, nil
 }

@@ -60,7 +60,7 @@ func storageMoved(ctx context.Context, w *world, c *Check) error {
 		}
 	}
 	c.conclude(len(planned), "objects", "neither owner references nor managed fields speak of an older version",
-		"were not rewritten, or somebody has written them in v1beta1 since. \"captctl migrate manifests\" rewrites what is in Git; then make a plan with --scope storage")
+		"were not rewritten, or somebody has written them in v1beta1 since. \"captctl convert\" converts what is in Git; then make a plan with --scope storage")
 	return nil
 }
 

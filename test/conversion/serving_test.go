@@ -33,7 +33,7 @@ func TestARequestInV1Beta1IsAnsweredWithAWarningThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
 		require.Empty(t, get(t, k, hub, "", "application/json").Header.Values("Warning"))
-		want := fmt.Sprintf("299 - \"%[1]s/v1beta1 %[2]s is deprecated; use %[1]s/v1beta2, to which captctl migrate manifests rewrites manifests\"",
+		want := fmt.Sprintf("299 - \"%[1]s/v1beta1 %[2]s is deprecated; use %[1]s/v1beta2, to which captctl convert converts manifests\"",
 			k.group, k.name)
 		require.Equal(t, []string{want}, get(t, k, spoke, "", "application/json").Header.Values("Warning"))
 	}

@@ -256,7 +256,7 @@ func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
 		"a variable that is not given":    {nil, terraformed(`{source: Inline, module: "variable \"a\" {}\n"}`), "spec.template.spec.forProvider.module: "},
 		"an output that is not declared":  {nil, document("WorkspaceTemplate", "vpc", `{publishOutputs: [a], template: {spec: {forProvider: {source: Inline, module: ""}}}}`), "spec.publishOutputs[0]: "},
 		"an apply without its template":   {nil, applied("a", ``), "spec.templateRef: WorkspaceTemplate vpc does not exist"},
-		"a version that is deprecated":    {nil, legacyNetwork(`{region: eu-central-1, existingVpcId: vpc-1}`), "captctl migrate manifests"},
+		"a version that is deprecated":    {nil, legacyNetwork(`{region: eu-central-1, existingVpcId: vpc-1}`), "captctl convert"},
 		"a reference to what is not made": {nil, network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}, workspaceTemplateApplyRef: {name: made-by-hand}}`), "spec.workspaceTemplateApplyRef"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -157,7 +157,7 @@ type FargateSelector struct {
 // CAPTControlPlane is an EKS control plane made with Terraform: the ControlPlane of Cluster API.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlane is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlane is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl convert converts manifests"
 // +kubebuilder:resource:path=captcontrolplanes,scope=Namespaced,shortName=captcp,categories=cluster-api;capt
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`

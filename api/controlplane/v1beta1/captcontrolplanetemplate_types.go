@@ -66,7 +66,7 @@ type TemplateMetadata struct {
 // CaptControlPlaneTemplate, from which Cluster API can not derive the kind of the control plane.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlaneTemplate is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlaneTemplate is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl convert converts manifests"
 // +kubebuilder:resource:path=captcontrolplanetemplates,scope=Namespaced,shortName=captcpt,categories=cluster-api;capt
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CAPTControlPlaneTemplate struct {

@@ -135,7 +135,7 @@ type CAPTClusterWorkspaceTemplateStatus struct {
 // CAPTCluster is the network of an EKS cluster: the InfraCluster of Cluster API.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 CAPTCluster is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2, to which captctl migrate manifests rewrites manifests"
+// +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 CAPTCluster is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2, to which captctl convert converts manifests"
 // +kubebuilder:resource:path=captclusters,scope=Namespaced,shortName=captc,categories=cluster-api;capt
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="VPC-ID",type=string,JSONPath=`.status.vpcId`

@@ -62,7 +62,7 @@ func TestV1Beta1HasTheFieldsOfTheLegacyCRDsAndIsNoStricter(t *testing.T) {
 			assert.True(t, ours.Served)
 			assert.False(t, ours.Storage)
 			assert.True(t, ours.Deprecated)
-			assert.Contains(t, *ours.DeprecationWarning, "captctl migrate manifests")
+			assert.Contains(t, *ours.DeprecationWarning, "captctl convert")
 		})
 	}
 }

@@ -206,9 +206,6 @@ func TestFlagsThatMakeNoSenseAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"--journal-namespace must not be empty":                   {"preflight", "--journal-namespace", ""},
 		`there is no phase "some"; use some of inspect, crds`:     {"preflight", "--phase", "some"},
 		"--backup is required":                                    {"crds"},
-		"--filename is required":                                  {"manifests"},
-		"standard input can not be written":                       {"manifests", "-f", "-", "--write"},
-		"none of the others can be; [check write] were all set":   {"manifests", "-f", "x", "--write", "--check"},
 	} {
 		w := fleet()
 		_, _, err := w.run(t, append([]string{"migrate"}, arguments...)...)
@@ -216,28 +213,4 @@ func TestFlagsThatMakeNoSenseAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
 		assert.Nil(t, w.config, "no cluster was asked")
 	}
-}
-
-func TestManifestsAreRewrittenOrReported(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	const old = "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1 # ours\nkind: CAPTCluster\nmetadata:\n  name: demo\nspec:\n  region: eu-central-1\n  vpcTemplateRef:\n    name: vpc\n"
-	require.NoError(t, os.WriteFile(file, []byte(old), 0o600))
-	out, _, err := run(t, name, "migrate", "manifests", "-f", file, "--check")
-	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err), "%v", err)
-	assert.Contains(t, out, "+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2 # ours")
-	out, _, err = run(t, name, "migrate", "manifests", "-f", file, "-o", "json")
-	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
-	assert.Contains(t, out, `"kind": "ManifestsReport"`)
-	out, _, err = run(t, name, "migrate", "manifests", "-f", file)
-	require.NoError(t, err)
-	assert.Contains(t, out, "v1beta2 # ours")
-	kept, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Equal(t, old, string(kept), "nothing was written so far")
-
-	out, _, err = run(t, name, "migrate", "manifests", "-f", file, "-o", "yaml", "--write")
-	require.NoError(t, err)
-	assert.Contains(t, out, "written: true")
-	_, _, err = run(t, name, "migrate", "manifests", "-f", file, "--check")
-	require.NoError(t, err)
 }

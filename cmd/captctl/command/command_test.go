@@ -171,7 +171,7 @@ func TestWhatIsUnknownIsAnError(t *testing.T) {
 		`unknown command "migrat" for "captctl"; did you mean migrate?`:                               {"migrat"},
 		`unknown command "x" for "captctl"`:                                                           {"x"},
 		`do not fit "captctl migrate apply PLAN_FILE [flags]"; captctl migrate apply --help has exam`: {"migrate", "apply"},
-		`do not fit "captctl migrate manifests -f PATH [flags]"`:                                      {"migrate", "manifests", "a.yaml"},
+		`do not fit "captctl convert -f FILENAME [flags]"`:                                            {"convert", "a.yaml"},
 		"unknown flag: --al; captctl migrate inspect --help shows the flags":                          {"migrate", "inspect", "--al"},
 		`there is no output format "xml"; use one of table, wide, json, yaml`:                         {"version", "-o", "xml"},
 		`there is no scope "some"; use adopt, storage or all`:                                         {"migrate", "plan", "--scope", "some"},

@@ -28,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/convert"
 	"github.com/capt-provider/capt/cmd/captctl/migration"
 )
 
@@ -99,7 +100,7 @@ kubectl-capt it is a plugin: kubectl capt.`,
 		return fmt.Errorf("%w; %s --help shows the flags", err, command.CommandPath())
 	})
 	addFlags(root, environment)
-	root.AddCommand(migration.New(environment), newVersion(environment))
+	root.AddCommand(migration.New(environment), convert.New(environment), newVersion(environment))
 	completeCompletion(root)
 	explainArguments(root)
 	return root

@@ -63,7 +63,7 @@ In a real migration the commands come in this order; docs/migration.md is the ru
      captctl migrate verify     did anything change that must not?
   5. captctl migrate finalize   the point of no return: v1beta1 is given up as a stored version
   6. Start the manager with its controllers.
-captctl migrate manifests rewrites the YAML in Git, before or after.
+captctl convert converts the manifests in Git, before or after.
 
 captctl reads no Secrets, and writes neither Workspaces nor Secrets.
 
@@ -99,7 +99,6 @@ func New(environment *cli.Environment) *cobra.Command {
 		change.NewRollback(environment),
 		look.NewVerify(environment),
 		change.NewFinalize(environment),
-		files.NewManifests(environment),
 		files.NewBackup(environment),
 	)
 	return command

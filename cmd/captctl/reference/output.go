@@ -56,7 +56,6 @@ var kinds = []struct {
 	{"Status", reflect.TypeFor[look.Status](), "`captctl migrate status` prints it."},
 	{"VerifyReport", reflect.TypeFor[verify.Report](), "`captctl migrate verify` prints it."},
 	{"FinalizeReport", reflect.TypeFor[storage.Report](), "`captctl migrate finalize` prints it."},
-	{"ManifestsReport", reflect.TypeFor[files.ManifestsReport](), "`captctl migrate manifests` prints it."},
 	{"BackupReport", reflect.TypeFor[files.BackupReport](), "`captctl migrate backup verify` prints it."},
 	{"Version", reflect.TypeFor[version.Version](), "`captctl version` prints it."},
 }

@@ -120,9 +120,11 @@ func (w *world) commands() []command {
 		{begins: "kubectl apply -f older-captcontrolplanetemplates.yaml"},
 		{begins: "captctl migrate crds --backup backup-crds --restore", then: w.returnAndTryAnew},
 
-		{begins: "captctl migrate manifests", exit: migrate.Pending},
-		{begins: "captctl migrate manifests", then: func() {
-			w.run("captctl migrate manifests -f clusters/ -f templates/ --plan plan.json --check", migrate.Done)
+		{begins: "captctl convert", exit: migrate.Pending},
+		{begins: "captctl convert", then: func() {
+			w.run("captctl convert -f clusters/ -f templates/ -R --from-cluster --detailed-exitcode", migrate.Done)
+			w.run("grep -q workspaceTemplateApplyRef clusters/team-a.yaml && ! grep -E '^apiVersion: (infrastructure|controlplane).cluster.x-k8s.io/v1beta1' clusters/*.yaml templates/*.yaml", migrate.Done)
+			w.run("kubectl apply -f clusters/ -f templates/", migrate.Done)
 		}},
 		{begins: "git diff"},
 		{begins: "captctl migrate finalize plan.json --yes"},

@@ -209,7 +209,7 @@ func TestObjectsThatGitOpsAppliesAreListed(t *testing.T) {
 
 	check := look(t, preflight.CheckGitOps)
 	assert.Equal(t, preflight.Warning, check.Status)
-	assert.Contains(t, check.Message, "captctl migrate manifests")
+	assert.Contains(t, check.Message, "captctl convert")
 	assert.ElementsMatch(t, []string{
 		"CAPTCluster " + place + "/flux: Flux Kustomization flux-system/fleet",
 		"CAPTCluster " + place + "/argo: Argo CD",

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// document is one document of a file.
+type document struct {
+	*Converter
+	result *Result
+	file   string
+	// first is the line of the file on which the document begins.
+	first int
+}
+
+func (d *document) problem(line int, format string, args ...any) {
+	d.result.Problems = append(d.result.Problems, Message{d.file, d.first + line - 1, fmt.Sprintf(format, args...)})
+}
+
+func (d *document) warning(line int, format string, args ...any) {
+	d.result.Warnings = append(d.result.Warnings, Message{d.file, d.first + line - 1, fmt.Sprintf(format, args...)})
+}
+
+// convert one document, given as its text.
+func (d *document) convert(ctx context.Context, text string) (string, error) {
+	if !strings.Contains(text, infrav1.GroupVersion.Group) && !strings.Contains(text, controlplanev1.GroupVersion.Group) {
+		return text, nil
+	}
+	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
+	have, file, err := parse(content)
+	if err != nil {
+		if line := d.mentioned(text); line > 0 {
+			reason, _, _ := strings.Cut(err.Error(), "\n")
+			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it by hand (%s)", reason)
+		}
+		return text, nil
+	}
+	root := file.Content[0]
+	want, err := d.object(ctx, root, have)
+	if err != nil || reflect.DeepEqual(have, want) {
+		return text, err
+	}
+	if line := lineOf(root, isAnchored); line > 0 {
+		d.problem(line, "YAML anchors, aliases and merge keys are not supported; write the values out")
+		return text, nil
+	}
+	out, err := render(content, file, want)
+	if err != nil {
+		d.problem(root.Line, "%v; convert this document by hand", err)
+		return text, nil
+	}
+	if strings.Contains(text, "\r\n") {
+		out = strings.ReplaceAll(out, "\n", "\r\n")
+	}
+	return text[:len(text)-len(strings.TrimPrefix(text, byteOrderMark))] + out, nil
+}
+
+// parse reads an object as kubectl does, which takes "yes" for true, and as nodes.
+func parse(text string) (map[string]any, *yaml.Node, error) {
+	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	object, file := map[string]any{}, &yaml.Node{}
+	if err := errors.Join(utiljson.Unmarshal(data, &object), yaml.Unmarshal([]byte(text), file)); err != nil {
+		return nil, nil, err
+	}
+	if len(file.Content) == 0 {
+		return nil, nil, errors.New("it is empty")
+	}
+	return object, file, nil
+}
+
+func isAnchored(node *yaml.Node) bool {
+	return node.Anchor != "" || node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag
+}
+
+// lineOf is the line of the first node for which a function holds; 0 if there is none. Members with some names are skipped.
+func lineOf(node *yaml.Node, holds func(*yaml.Node) bool, skip ...string) int {
+	if holds(node) {
+		return node.Line
+	}
+	for i, inner := range node.Content {
+		if i%2 == 1 && node.Kind == yaml.MappingNode && slices.Contains(skip, node.Content[i-1].Value) {
+			continue
+		}
+		if line := lineOf(inner, holds, skip...); line > 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+// object converts an object, or each object of a List, in place. It returns what its node says then.
+func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]any) (map[string]any, error) {
+	apiVersion, _ := have["apiVersion"].(string)
+	name, _ := have["kind"].(string)
+	kind := runtimeschema.FromAPIVersionAndKind(apiVersion, name)
+	switch items, isList := have["items"].([]any); {
+	case isList && strings.HasSuffix(kind.Kind, "List"):
+		return d.list(ctx, node, have, items)
+	case d.isLegacy(apiVersion, name):
+		return d.legacy(ctx, node, have, kind)
+	case d.isLegacy(strings.TrimSuffix(apiVersion, migrate.Version)+migrate.LegacyVersion, name):
+		want := runtime.DeepCopyJSON(have)
+		if err := d.adopt(ctx, node, want, false); err != nil {
+			return nil, err
+		}
+		return want, rewrite(node, have, want, nil)
+	case kind.Group == clusterv1.GroupVersion.Group && (kind.Kind == "Cluster" || kind.Kind == "ClusterClass"):
+		return d.referring(node, have)
+	}
+	// What the API server and kubectl write for themselves does not count.
+	if line := lineOf(node, d.isMention, "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration"); line > 0 {
+		d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 by hand")
+	}
+	return have, nil
+}
+
+// list converts the items of a List. A list of a kind of CAPT has a version of its own.
+func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
+	want := maps.Clone(have)
+	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {
+		want["apiVersion"], want["kind"] = today(apiVersion), spelled(kind)
+	}
+	converted := slices.Clone(items)
+	for i, inner := range elements(valueAt(node, "items")) {
+		item, ok := items[i].(map[string]any)
+		if !ok {
+			continue
+		}
+		object, err := d.object(ctx, inner, item)
+		if err != nil {
+			return nil, err
+		}
+		converted[i] = object
+	}
+	if err := rewrite(node, have, want, nil); err != nil {
+		return nil, err
+	}
+	want["items"] = converted
+	return want, nil
+}
+
+// member is a member of a mapping; nil if there is none of that name.
+func member(node *yaml.Node, name string) (key, value *yaml.Node) {
+	for i := 0; node != nil && node.Kind == yaml.MappingNode && i < len(node.Content); i += 2 {
+		if node.Content[i].Value == name {
+			return node.Content[i], node.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// valueAt is the value to which names lead from a mapping; nil if there is none.
+func valueAt(node *yaml.Node, names ...string) *yaml.Node {
+	for _, name := range names {
+		_, node = member(node, name)
+	}
+	return node
+}
+
+func elements(node *yaml.Node) []*yaml.Node {
+	if node == nil || node.Kind != yaml.SequenceNode {
+		return nil
+	}
+	return node.Content
+}

@@ -1,0 +1,330 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
+)
+
+// path of a field, from the object down.
+type path []string
+
+func (p path) String() string        { return strings.Join(p, ".") }
+func (p path) with(name string) path { return append(slices.Clone(p), name) }
+
+// legacy converts an object of CAPT.
+func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
+	kind.Kind = spelled(kind.Kind)
+	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version), moves: map[string]path{}}
+	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
+	name := fmt.Sprintf("%s %s", kind.Kind, text(valueAt(node, "metadata", "name")))
+	if !d.isWhole(ctx, node, name, o) {
+		return have, nil
+	}
+	converted, err := o.convert(o.before, o.after, o.source)
+	if err != nil {
+		d.problem(node.Line, "%s: %v", name, err)
+		return have, nil
+	}
+	o.want = maps.Clone(have)
+	delete(o.want, "status")
+	o.want["apiVersion"], o.want["kind"], o.want["spec"] = converted["apiVersion"], kind.Kind, converted["spec"]
+	if _, found, _ := unstructured.NestedMap(have, "metadata", "annotations"); found {
+		o.want["metadata"] = runtime.DeepCopyJSONValue(have["metadata"])
+		left, _, _ := unstructured.NestedMap(converted, "metadata", "annotations")
+		delete(left, carry.Annotation) // The conversion has read it.
+		unstructured.RemoveNestedField(o.want, "metadata", "annotations")
+		if len(left) > 0 {
+			_ = unstructured.SetNestedMap(o.want, left, "metadata", "annotations")
+		}
+	}
+	back, err := o.convert(o.after, o.before, o.want)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s back: %w", name, err)
+	}
+	d.reportLost(o, node.Line, valueAt(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
+	o.findMoves(path{"spec"}, o.source["spec"])
+	if err := o.leaveOutDefaults(); err != nil {
+		return nil, err
+	}
+	if err := d.adopt(ctx, node, o.want, true); err != nil {
+		return nil, err
+	}
+	return o.want, rewrite(node, have, o.want, o.moves)
+}
+
+// isWhole reports problems of what is not a whole object, or a template of one.
+func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
+	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
+		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
+		return false
+	}
+	// What is forbidden besides other fields is also lost, and reported as such.
+	errs := o.validate(ctx, o.source, func(err *field.Error) bool { return err.Type != field.ErrorTypeForbidden })
+	if len(errs) > 0 {
+		d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, errs[0])
+	}
+	return len(errs) == 0
+}
+
+// validate returns errors of the API server for an object of v1beta1.
+func (o *object) validate(ctx context.Context, source map[string]any, matter func(*field.Error) bool) field.ErrorList {
+	known, err := o.schemas.Of(o.before)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	errs := known.Validate(ctx, &unstructured.Unstructured{Object: source})
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !matter(err) })
+}
+
+// isRequired reports whether an object of v1beta1 cannot be without a field.
+func (o *object) isRequired(at path) bool {
+	without := runtime.DeepCopyJSON(o.source)
+	unstructured.RemoveNestedField(without, at...)
+	return len(o.validate(context.Background(), without, func(err *field.Error) bool {
+		return err.Type == field.ErrorTypeRequired && err.Field == at.String()
+	})) > 0
+}
+
+// isTemplate reports whether a node has braces, also in comments, which Helm does not know.
+func isTemplate(node *yaml.Node) bool {
+	return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
+}
+
+// reportLost reports what does not come back when the object is converted to v1beta1 again.
+func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, have, back any) {
+	table, isTable := have.(map[string]any)
+	list, isList := have.([]any)
+	backTable, _ := back.(map[string]any)
+	backList, _ := back.([]any)
+	switch {
+	case isEmpty(have) || reflect.DeepEqual(have, back):
+	case isTable && back != nil:
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			if key, value := member(node, name); key != nil {
+				d.reportLost(o, key.Line, value, at.with(name), table[name], backTable[name])
+			}
+		}
+	case isList && len(list) == len(backList) && len(elements(node)) == len(list):
+		for i, element := range node.Content {
+			d.reportLost(o, element.Line, element, at.with(fmt.Sprint(i)), list[i], backList[i])
+		}
+	default:
+		d.lost(o, line, at, have, back)
+	}
+}
+
+func (d *document) lost(o *object, line int, at path, have, back any) {
+	switch {
+	case !isEmpty(back):
+		d.problem(line, "%s: v1beta2 does not allow %s, and would have %s; change it", at, abridged(have), abridged(back))
+	case strings.HasPrefix(at[len(at)-1], "$"):
+		d.problem(line, "%s: this is a patch, not an object; convert it by hand", at)
+	case o.isRequired(at):
+		d.warning(line, "%s: left out, v1beta2 has no such field (it is %s)", at, abridged(have))
+	default:
+		d.problem(line, "%s: has no place in v1beta2, since there is no such field, or other fields exclude it; remove it (it is %s)", at, abridged(have))
+	}
+}
+
+// isEmpty reports whether a value says the same as none at all.
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return len(value) == 0
+	case map[string]any:
+		for _, inner := range value {
+			if !isEmpty(inner) {
+				return false
+			}
+		}
+		return true
+	}
+	return value == nil || value == "" || value == false || value == int64(0)
+}
+
+func abridged(value any) string {
+	const most = 100
+	data, _ := json.Marshal(value)
+	if text := []rune(string(data)); len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(data)
+}
+
+// object is an object of v1beta1, and what it becomes.
+type object struct {
+	*Converter
+	before, after runtimeschema.GroupVersionKind
+	source, want  map[string]any
+	// moves are where the fields of want, by their paths, are in source.
+	moves map[string]path
+}
+
+// convert does what the conversion webhook does.
+func (o *object) convert(before, after runtimeschema.GroupVersionKind, object map[string]any) (map[string]any, error) {
+	from, err := o.scheme.New(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := o.scheme.New(after)
+	if err != nil {
+		return nil, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, from); err != nil {
+		return nil, err
+	}
+	to.GetObjectKind().SetGroupVersionKind(after)
+	converter, _ := o.registry.GetConverter(after.GroupKind())
+	if err := converter.ConvertObject(context.Background(), from, to); err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(to)
+}
+
+// findMoves finds out where a field of source, and what is in it, is in want. It returns nil for a field that is in several places, or
+// in none. A scalar is found by changing it: what changes in the result comes from it. A mapping is where all its fields are.
+func (o *object) findMoves(at path, value any) path {
+	if same, found, _ := unstructured.NestedFieldNoCopy(o.want, at...); found && reflect.DeepEqual(same, value) {
+		return at
+	}
+	var to path
+	if table, ok := value.(map[string]any); ok && len(table) > 0 {
+		to = o.findParent(at, table)
+	} else {
+		to = o.probe(at, value)
+	}
+	if to == nil {
+		return nil
+	}
+	if _, taken := o.moves[to.String()]; !taken {
+		o.moves[to.String()] = at
+	}
+	return to
+}
+
+// findParent finds out in which mapping of want all fields of a mapping are.
+func (o *object) findParent(at path, table map[string]any) path {
+	var parent path
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		to := o.findMoves(at.with(name), table[name])
+		switch {
+		case to == nil:
+		case parent == nil:
+			parent = to[:len(to)-1]
+		case !slices.Equal(parent, to[:len(to)-1]):
+			parent = path{}
+		}
+	}
+	if len(parent) <= len(at) && slices.Equal(parent, at[:len(parent)]) {
+		return nil // In several, or where the mapping itself was.
+	}
+	return parent
+}
+
+// probe changes one value of source, and returns what that changes in want.
+func (o *object) probe(at path, value any) path {
+	changed := runtime.DeepCopyJSON(o.source)
+	var err error
+	switch value := value.(type) {
+	case bool:
+		err = unstructured.SetNestedField(changed, !value, at...)
+	case int64:
+		err = unstructured.SetNestedField(changed, value+1, at...)
+	case string:
+		err = unstructured.SetNestedField(changed, value+"x", at...)
+	default:
+		unstructured.RemoveNestedField(changed, at...)
+	}
+	if err != nil {
+		return nil
+	}
+	converted, err := o.convert(o.before, o.after, changed)
+	if err != nil {
+		return nil
+	}
+	found := differences(path{"spec"}, o.want["spec"], converted["spec"])
+	if len(found) == 1 {
+		return found[0]
+	}
+	for _, to := range found {
+		if now, _, _ := unstructured.NestedFieldNoCopy(o.want, to...); reflect.DeepEqual(now, value) {
+			return to
+		}
+	}
+	return nil
+}
+
+// differences are the fields of one value that are not the same in another.
+func differences(at path, one, other any) []path {
+	if reflect.DeepEqual(one, other) {
+		return nil
+	}
+	table, isTable := one.(map[string]any)
+	others, bothTables := other.(map[string]any)
+	if !isTable || !bothTables {
+		if one == nil {
+			return nil
+		}
+		return []path{at}
+	}
+	var found []path
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		found = append(found, differences(at.with(name), table[name], others[name])...)
+	}
+	return found
+}
+
+// leaveOutDefaults removes what the conversion adds and the API server would set.
+func (o *object) leaveOutDefaults() error {
+	known, err := o.schemas.Of(o.after)
+	if err != nil {
+		return err
+	}
+	defaulted := func() any {
+		object := runtime.DeepCopyJSON(o.want)
+		defaulting.Default(object, known.Structural())
+		return object["spec"]
+	}
+	want := defaulted()
+	var visit func(at path, table map[string]any)
+	visit = func(at path, table map[string]any) {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			value, at := table[name], at.with(name)
+			_, moved := o.moves[at.String()]
+			_, stated, _ := unstructured.NestedFieldNoCopy(o.source, at...)
+			inner, isTable := value.(map[string]any)
+			switch {
+			case isTable:
+				visit(at, inner)
+			case moved, stated, len(table) == 1 && len(at) > 2:
+			default:
+				delete(table, name)
+				if !reflect.DeepEqual(defaulted(), want) {
+					table[name] = value
+				}
+			}
+		}
+	}
+	if spec, ok := o.want["spec"].(map[string]any); ok {
+		visit(path{"spec"}, spec)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+var errUnprintable = errors.New("the converted document cannot be written as YAML without losing a value or a comment")
+
+// render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
+// lines that it prints before the change as after it stay as they are in the original.
+func render(original string, file *yaml.Node, want map[string]any) (string, error) {
+	if trimmed := strings.TrimSpace(original); json.Valid([]byte(trimmed)) {
+		return renderJSON(original, want)
+	}
+	_, before, err := parse(original)
+	if err != nil {
+		return "", err
+	}
+	comments := commentsOf(before)
+	base, err := encode(original, before)
+	if err != nil {
+		return "", err
+	}
+	changed, err := encode(original, file)
+	if err != nil {
+		return "", err
+	}
+	for _, candidate := range []string{merge(original, base, changed), changed} {
+		if got, _, err := parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
+			continue
+		}
+		if !slices.ContainsFunc(comments, func(comment string) bool { return !strings.Contains(candidate, comment) }) {
+			return candidate, nil
+		}
+	}
+	return "", errUnprintable
+}
+
+// encode prints with the indentation of the original.
+func encode(original string, file *yaml.Node) (string, error) {
+	var out bytes.Buffer
+	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(original))
+	encoder := yaml.NewEncoderWithOptions(&out, &yaml.EncoderOptions{SeqIndent: style})
+	encoder.SetIndent(indentation(file.Content[0]))
+	h := hidden{}
+	h.hide(file)
+	err := errors.Join(encoder.Encode(file), encoder.Close())
+	return h.show(out.String()), err
+}
+
+// hidden are characters because of which the encoder would put a block of text, such as a whole Terraform module, in double quotes.
+// While it prints, characters of the private use area stand for them.
+type hidden map[string]string
+
+const firstPrivate = '\ue000'
+
+var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
+
+func (h hidden) hide(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
+		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
+			if h[text] == "" {
+				h[text] = string(firstPrivate + rune(len(h))) //nolint:gosec // There are few.
+			}
+			return h[text]
+		})
+	}
+	for _, inner := range node.Content {
+		h.hide(inner)
+	}
+}
+
+func (h hidden) show(text string) string {
+	for original, private := range h {
+		text = strings.ReplaceAll(text, private, original)
+	}
+	return text
+}
+
+func indentation(root *yaml.Node) int {
+	for i := 1; i < len(root.Content) && root.Kind == yaml.MappingNode; i += 2 {
+		key, value := root.Content[i-1], root.Content[i]
+		if value.Kind == yaml.MappingNode && value.Line > key.Line && value.Column > key.Column {
+			return value.Column - key.Column
+		}
+	}
+	return yaml.DefaultIndent
+}
+
+// commentsOf are the lines of all comments that must stay: those of a status go with it.
+func commentsOf(node *yaml.Node) []string {
+	comments := strings.FieldsFunc(node.HeadComment+"\n"+node.LineComment+"\n"+node.FootComment, func(r rune) bool { return r == '\n' })
+	for i, inner := range node.Content {
+		if node.Kind != yaml.MappingNode || node.Content[i-i%2].Value != "status" {
+			comments = append(comments, commentsOf(inner)...)
+		}
+	}
+	return comments
+}
+
+// merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
+func merge(original, base, changed string) string {
+	o, b, c := lines(original), lines(base), lines(changed)
+	inOriginal, inChanged := matches(squeezed(b), squeezed(o)), matches(b, c)
+	var out strings.Builder
+	var i, j, k int
+	for n := 0; n <= len(b); n++ {
+		at, found := inOriginal[n]
+		to, both := inChanged[n]
+		if n == len(b) {
+			at, to, found, both = len(o), len(c), true, true
+		}
+		if !found || !both {
+			continue
+		}
+		// Up to this line, which is in all three.
+		result := c[k:to]
+		if slices.Equal(b[i:n], c[k:to]) {
+			result = o[j:at]
+		} else {
+			for ; j < at && strings.TrimSpace(o[j]) == ""; j++ {
+				out.WriteString(o[j])
+			}
+		}
+		out.WriteString(strings.Join(result, ""))
+		if n < len(b) {
+			out.WriteString(o[at])
+		}
+		i, j, k = n+1, at+1, to+1
+	}
+	if !strings.HasSuffix(original, "\n") {
+		return strings.TrimSuffix(out.String(), "\n")
+	}
+	return out.String()
+}
+
+func lines(text string) []string {
+	return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n"))
+}
+
+// squeezed are lines with single spaces, but for their indentation: how kyaml prints what was aligned.
+func squeezed(lines []string) []string {
+	squeezed := make([]string, len(lines))
+	for i, line := range lines {
+		text := strings.TrimLeft(line, " ")
+		squeezed[i] = line[:len(line)-len(text)] + strings.Join(strings.Fields(text), " ")
+	}
+	return squeezed
+}
+
+// matches are the lines of one text that are in the other, by their indices.
+func matches(one, other []string) map[int]int {
+	found := map[int]int{}
+	for _, block := range difflib.NewMatcherWithJunk(one, other, false, nil).GetMatchingBlocks() {
+		for i := range block.Size {
+			found[block.A+i] = block.B + i
+		}
+	}
+	return found
+}
+
+// renderJSON prints JSON as kubectl does: with sorted keys.
+func renderJSON(original string, want map[string]any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if _, rest, found := strings.Cut(original, "\n"); found {
+		encoder.SetIndent("", rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))])
+	}
+	if err := encoder.Encode(want); err != nil {
+		return "", err
+	}
+	if !strings.HasSuffix(original, "\n") {
+		return strings.TrimSuffix(out.String(), "\n"), nil
+	}
+	return out.String(), nil
+}
