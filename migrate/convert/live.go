@@ -48,18 +48,32 @@ func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]a
 	return nil
 }
 
-// add sets a field of a manifest as it is in the cluster. What is in a list of the manifest stays there.
+// add sets a field of a manifest as it is in the cluster. Strings that only the manifest has in a list stay there.
 func (d *document) add(line int, want map[string]any, at path, value any) {
 	before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
-	if list, ok := value.([]any); ok && found {
-		stated, _ := before.([]any)
-		value = append(slices.Clone(stated), slices.DeleteFunc(list, func(one any) bool { return slices.Contains(stated, one) })...)
+	if names, ok, err := unstructured.NestedStringSlice(want, at...); ok && err == nil {
+		value = union(names, value)
 	}
 	if err := unstructured.SetNestedField(want, value, at...); err != nil {
 		d.warning(line, "%s could not be added from the cluster: %v", at, err)
 	} else if found && abridged(before) != abridged(value) {
 		d.warning(line, "%s was %s; it is %s now, as in the cluster", at, abridged(before), abridged(value))
 	}
+}
+
+// union adds to names what a list in the cluster has besides.
+func union(names []string, live any) []any {
+	all := make([]any, 0, len(names))
+	for _, name := range names {
+		all = append(all, name)
+	}
+	list, _ := live.([]any)
+	for _, one := range list {
+		if name, isName := one.(string); !isName || !slices.Contains(names, name) {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // writtenByMigration are the fields of the spec that captctl has written last, according to the API server.

@@ -163,7 +163,7 @@ const maxColumn = 1 << 20
 
 func position(node *yaml.Node) int { return node.Line*maxColumn + node.Column }
 
-// firstPosition is that of the first node that is of the source; 0 if all are new.
+// firstPosition returns the position of the first node that was read from the source; 0 if all are new.
 func firstPosition(node *yaml.Node) int {
 	first := position(node)
 	for _, inner := range node.Content {

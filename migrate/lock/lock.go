@@ -33,7 +33,7 @@ const DefaultDuration = 15 * time.Second
 // leastPeriod between two requests for the Lease leaves requests for the work, also with the shortest lease and --qps 20.
 const leastPeriod = 200 * time.Millisecond
 
-// errTaken is why a Lease is lost that is no longer this run's.
+// errTaken says that another run has acquired the Lease.
 var errTaken = errors.New("another run has taken the lock")
 
 // Options of a lock.

@@ -154,7 +154,6 @@ func TestThoseThatTakeTurnsAreMadeChangedAndDestroyedOneAtATime(t *testing.T) {
 			w.awaitGone(name)
 		}
 		w.requireTurnsTaken(9, 3, profiles...)
-		require.True(w, w.hasWaited(profiles[2], infrav1.DeletingCondition))
 		w.end(profiles...)
 	})
 }
@@ -178,6 +177,8 @@ func TestWhatTheGarbageCollectorDeletesIsDestroyedOneAtATime(t *testing.T) {
 		w.awaitGone(name)
 	}
 	w.requireTurnsTaken(3, 3, profiles...)
+	// Requests one after the other could find that the Workspace before is gone already.
+	require.True(w, slices.ContainsFunc(profiles, func(name string) bool { return w.hasWaited(name, infrav1.DeletingCondition) }))
 	w.end(profiles...)
 }
 

@@ -43,7 +43,7 @@ type execution struct {
 	out, complaints bytes.Buffer
 }
 
-// begin starts a command as one of the identities of the sandbox, and does not wait for it.
+// begin starts a command of captctl migrate, or captctl convert, as one of the identities of the sandbox, and does not wait for it.
 func (w *world) begin(identity string, args ...string) *execution {
 	w.Helper()
 	return w.beginWith(w.KubeconfigOf(identity), args...)
@@ -51,7 +51,10 @@ func (w *world) begin(identity string, args ...string) *execution {
 
 func (w *world) beginWith(kubeconfig string, args ...string) *execution {
 	w.Helper()
-	e := &execution{world: w, Cmd: exec.CommandContext(w.Context(), w.Binary(sandbox.Captctl), append([]string{"migrate", "--kubeconfig=" + kubeconfig}, args...)...)}
+	if args[0] != "convert" {
+		args = append([]string{"migrate"}, args...)
+	}
+	e := &execution{world: w, Cmd: exec.CommandContext(w.Context(), w.Binary(sandbox.Captctl), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)}
 	e.Stdout, e.Stderr = &e.out, &e.complaints
 	require.NoError(w, e.Start())
 	return e

@@ -58,7 +58,7 @@ func TestWhoOnlyLooksWritesNothing(t *testing.T) {
 		{migrate.Done, []string{"show", plan.path, "--diff"}},
 		{migrate.Done, []string{"status"}},
 		{migrate.NotVerified, []string{"verify", plan.path}},
-		{migrate.Pending, []string{"manifests", "-f=" + manifests, "--plan=" + plan.path, "--check"}},
+		{migrate.Pending, []string{"convert", "-f=" + manifests, "--from-cluster", "--detailed-exitcode"}},
 	} {
 		t.Run(strings.Join(looks.args[:min(2, len(looks.args))], " "), func(t *testing.T) {
 			inner := &world{T: t, World: w.World}

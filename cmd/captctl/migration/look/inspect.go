@@ -59,8 +59,8 @@ Adopted Workspaces are compared with what the manager would write. Where it woul
 finding (PendingChange) names object and fields: spec or template was edited while the controllers
 were off.
 
-It can be run before this CAPT is installed: where only v1beta1 is served, it reads v1beta1 and
-converts it as the webhook would.
+It can be run before this version of CAPT is installed: where only v1beta1 is served, it reads
+v1beta1 and converts it as the webhook would.
 
 Nothing is written. The exit code is 0 whatever is found; captctl migrate plan has exit codes for
 scripts.`,
