@@ -27,22 +27,14 @@ type Outcome int
 const (
 	// Done, or nothing to do.
 	Done Outcome = 0
-	// Failed: an error.
+	// Failed: an error. Nothing was written, unless the message says so.
 	Failed Outcome = 1
-	// Pending: there are changes to make.
+	// Pending: there are changes to make. Only with --detailed-exitcode.
 	Pending Outcome = 2
-	// NeedsDecision: something is ambiguous, and a person has to decide.
+	// NeedsDecision: something is ambiguous or blocked, and the user has to decide.
 	NeedsDecision Outcome = 3
-	// Stale: the cluster is no longer as it was when the plan was made. Nothing was written.
-	Stale Outcome = 4
-	// Partly done: it can be resumed.
-	Partly Outcome = 5
-	// NotPermitted: preflight failed, or a right is missing. Nothing was written.
-	NotPermitted Outcome = 6
-	// NotVerified: an invariant does not hold.
-	NotVerified Outcome = 7
-	// Locked: another run is under way. Nothing was written.
-	Locked Outcome = 8
+	// Partly done: running the same command again resumes.
+	Partly Outcome = 4
 )
 
 // OutcomeError is an error with an exit code of its own.

@@ -49,7 +49,7 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 		return nil, l.stop(fmt.Errorf("reading Lease %s/%s: %w", l.Namespace, Name, err))
 	case holder.Identity == "" || holder.Identity == l.Identity:
 	case l.seen != "" && l.seen != lease.ResourceVersion:
-		return nil, l.stop(migrate.Locked.Errorf("another run is under way: %s", holder))
+		return nil, l.stop(migrate.Failed.Errorf("another run is under way: %s", holder))
 	default:
 		l.seen = lease.ResourceVersion
 	}
@@ -80,7 +80,7 @@ func (l *leases) write(request func() error) error {
 	case apierrors.IsNotFound(err):
 		return l.stop(fmt.Errorf("taking the lock: namespace %s does not exist; create it, or name another one with --journal-namespace", l.Namespace))
 	case apierrors.IsForbidden(err):
-		return l.stop(migrate.NotPermitted.Errorf("taking the lock: %w", err))
+		return l.stop(migrate.Failed.Errorf("taking the lock: %w", err))
 	}
 	return l.stop(fmt.Errorf("taking the lock: %w", err))
 }

@@ -147,7 +147,7 @@ func TestARunThatLivesKeepsItsLock(t *testing.T) {
 		first, ctx, err := b.acquire("first")
 		require.NoError(b, err)
 		_, _, err = b.acquire("second")
-		assert.Equal(b, migrate.Locked, migrate.OutcomeOf(err))
+		assert.Equal(b, migrate.Failed, migrate.OutcomeOf(err))
 		require.ErrorContains(b, err, "another run is under way: first, since 2000-01-01T")
 		time.Sleep(3 * duration)
 		require.NoError(b, ctx.Err())
@@ -191,7 +191,7 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 					}()
 				}
 				errs := errors.Join(<-results, <-results)
-				assert.Equal(b, migrate.Locked, migrate.OutcomeOf(errs), "%v", errs)
+				assert.Equal(b, migrate.Failed, migrate.OutcomeOf(errs), "%v", errs)
 				assert.Len(b, errs.(interface{ Unwrap() []error }).Unwrap(), 1)
 				time.Sleep(3 * duration) // The one that has it releases it.
 				synctest.Wait()
@@ -328,7 +328,7 @@ func TestWhatKeepsALockFromBeingTakenIsReported(t *testing.T) {
 		outcome migrate.Outcome
 		message string
 	}{
-		"no right to write": {"create", apierrors.NewForbidden(leases, lock.Name, nil), migrate.NotPermitted, "taking the lock: leases"},
+		"no right to write": {"create", apierrors.NewForbidden(leases, lock.Name, nil), migrate.Failed, "taking the lock: leases"},
 		"no namespace": {
 			"create", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace), migrate.Failed,
 			"namespace capt-system does not exist; create it, or name another one with --journal-namespace",

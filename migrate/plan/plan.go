@@ -50,6 +50,7 @@ type Plan struct {
 type Unit struct {
 	// Object is the Cluster, or the WorkspaceTemplateApply. Its UID is empty if the Cluster does not exist.
 	Object migrate.ObjectRef `json:"object"`
+	State  UnitState         `json:"state"`
 	// Members are the CAPTCluster, the CAPTControlPlane and the WorkspaceTemplateApplies without an owner, such as helpers.
 	Members []Member `json:"members"`
 	// Steps are in order: an object is written before the objects that refer to it. A rollback reverts them in reverse order.
@@ -59,6 +60,24 @@ type Unit struct {
 	// Workspaces must not be changed by the migration.
 	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"`
 }
+
+// UnitState says what becomes of a unit. A unit is never adopted in part: the least favourable state of a member is that of the unit.
+type UnitState string
+
+const (
+	// Adopted: everything is written already.
+	Adopted UnitState = "Adopted"
+	// Adoptable: the steps of the unit adopt it without a change of a Workspace.
+	Adoptable UnitState = "Adoptable"
+	// NeedsDecision: a member is ambiguous. The unit has no steps.
+	NeedsDecision UnitState = "NeedsDecision"
+	// Blocked: the manager would change a Workspace of a member. The unit has no steps.
+	Blocked UnitState = "Blocked"
+	// Skipped: the user decided to leave it.
+	Skipped UnitState = "Skipped"
+	// NeverBuilt: CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
+	NeverBuilt UnitState = "NeverBuilt"
+)
 
 // Name is NAMESPACE/NAME of the Cluster, or KIND/NAMESPACE/NAME of another object. It is unique in a plan.
 func (u *Unit) Name() string {

@@ -22,7 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capt-provider/capt/migrate/preflight"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
@@ -45,7 +45,7 @@ func access(root string) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, clusterRoleBinding(role.GetName(), sandbox.CaptctlUser))
 	}
 	var rules []any
-	for _, right := range preflight.Rights("", preflight.Inspect, preflight.Backup) {
+	for _, right := range check.Rights("", check.Inspect, check.Backup) {
 		rules = append(rules, map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}})
 	}
 	reader := &unstructured.Unstructured{Object: map[string]any{

@@ -38,7 +38,7 @@ func TestWhoOnlyLooksWritesNothing(t *testing.T) {
 	buildCaptctl(t.Context(), t)
 	fleet, err := w.Create(t.Context(), legacy.Named()["reference-empty-arbitrary-name"], legacy.Names{Namespace: "fleet"})
 	require.NoError(t, err)
-	crds := w.begin(sandbox.Reader, "crds", "--backup="+filepath.Join(t.TempDir(), "backup")).ends(migrate.NotPermitted)
+	crds := w.begin(sandbox.Reader, "crds", "--backup="+filepath.Join(t.TempDir(), "backup")).ends(migrate.Failed)
 	assert.Contains(t, crds.complaints.String(), "delete customresourcedefinitions.apiextensions.k8s.io")
 	assert.Empty(t, w.writesOf(sandbox.ReaderUser))
 	require.NoError(t, w.Upgrade(t.Context()))
@@ -57,14 +57,14 @@ func TestWhoOnlyLooksWritesNothing(t *testing.T) {
 		{migrate.Pending, []string{"plan"}},
 		{migrate.Done, []string{"show", plan.path, "--diff"}},
 		{migrate.Done, []string{"status"}},
-		{migrate.NotVerified, []string{"verify", plan.path}},
+		{migrate.Failed, []string{"verify", plan.path}},
 		{migrate.Pending, []string{"convert", "-f=" + manifests, "--from-cluster", "--detailed-exitcode"}},
 	} {
 		t.Run(strings.Join(looks.args[:min(2, len(looks.args))], " "), func(t *testing.T) {
 			inner := &world{T: t, World: w.World}
 			inner.captctl(looks.outcome, looks.args...)
 			if looks.args[0] == "preflight" {
-				looks.outcome = migrate.NotPermitted // That is what it is asked for.
+				looks.outcome = migrate.Failed // That is what it is asked for.
 			}
 			inner.begin(sandbox.Reader, looks.args...).ends(looks.outcome)
 		})
@@ -86,7 +86,7 @@ func TestWhoOnlyLooksWritesNothing(t *testing.T) {
 // isRefused runs a command as somebody who may only read. What is missing is told, and nothing was tried.
 func (w *world) isRefused(missing string, args ...string) {
 	w.Helper()
-	e := w.begin(sandbox.Reader, append(args, "--quiet=1ms")...).ends(migrate.NotPermitted)
+	e := w.begin(sandbox.Reader, append(args, "--quiet=1ms")...).ends(migrate.Failed)
 	assert.Contains(w, e.complaints.String(), missing)
 	assert.Contains(w, e.complaints.String(), "create leases.coordination.k8s.io in namespace "+sandbox.ManagerNamespace)
 	assert.Empty(w, w.writesOf(sandbox.ReaderUser))

@@ -72,7 +72,7 @@ func TestAMigrationThatStopsHalfWayIsTakenBack(t *testing.T) {
 	adopted := w.fleet()
 
 	older := w.olderManager()
-	refused := w.takesBack(migrate.NotPermitted, plan.ID)
+	refused := w.takesBack(migrate.Failed, plan.ID)
 	assert.Contains(t, refused.complaints.String(), "Deployment "+client.ObjectKeyFromObject(older).String())
 	require.Equal(t, adopted, w.fleet(), "nothing was written")
 	require.NoError(t, w.Admin.Patch(t.Context(), older, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))))

@@ -29,7 +29,7 @@ func TestTheFleetIsInspectedBeforeAnythingIsInstalled(t *testing.T) {
 	untouched := w.inspected(sandbox.Captctl)
 	assert.Equal(t, untouched, w.inspected(sandbox.Reader), "the right to read is enough")
 	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, untouched.Counts)
-	refused := w.begin(sandbox.Provider, "inspect").ends(migrate.NotPermitted)
+	refused := w.begin(sandbox.Provider, "inspect").ends(migrate.Failed)
 	for _, resource := range []string{
 		"namespaces", "clusters", "workspacetemplates", "workspacetemplateapplies", "captclusters", "captcontrolplanes",
 	} {

@@ -33,7 +33,6 @@ import (
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/storedversions"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/storage"
 	"github.com/capt-provider/capt/test/builder"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -200,15 +199,6 @@ func TestTheManagerRewritesEverythingUnchangedAfterTheLastAdoption(t *testing.T)
 	stop()
 	stop = w.startMigration(t)
 	w.requireNothingMoreIsWritten(t)
-
-	// "captctl migrate finalize" has nothing left to do.
-	values := w.everything(t)
-	report, err := storage.Finalize(t.Context(), options(w.client))
-	require.NoError(t, err)
-	for _, kind := range report.Kinds {
-		require.Equal(t, []any{1, 0, kind.Before}, []any{kind.Passes, kind.Written, kind.After}, kind.Kind)
-	}
-	require.Equal(t, values, w.everything(t))
 }
 
 // awaitMigrated waits until the migrator has marked every definition with two versions.

@@ -27,8 +27,6 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
-	"github.com/capt-provider/capt/migrate/crds"
-	"github.com/capt-provider/capt/migrate/preflight"
 )
 
 // Environment is what a command may use of the world.
@@ -38,17 +36,12 @@ type Environment struct {
 	Clock  clock.WithTicker
 	// NoColour is --no-color.
 	NoColour bool
-	// These ask the cluster much that only a real one can answer; tests have their own.
-	Preflight          func(context.Context, preflight.Options) (*preflight.Report, error)
-	OlderManagerRuns   func(context.Context, preflight.Options) (string, error)
-	ReplaceDefinitions func(context.Context, crds.Options) (*crds.Report, error)
 }
 
 // NewEnvironment is the world as it is.
 func NewEnvironment(streams genericiooptions.IOStreams) *Environment {
 	return &Environment{
 		IOStreams: streams, Access: cluster.New(streams.ErrOut), Clock: clock.RealClock{},
-		Preflight: preflight.Run, OlderManagerRuns: preflight.OlderManagerRuns, ReplaceDefinitions: crds.Run,
 	}
 }
 

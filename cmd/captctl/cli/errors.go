@@ -33,9 +33,9 @@ func explained(err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return migrate.NotPermitted.Errorf("%w; captctl migrate preflight lists every right that is needed", err)
+		return migrate.Failed.Errorf("%w; captctl migrate check lists the permissions that are needed", err)
 	case meta.IsNoMatchError(err):
-		return migrate.Failed.Errorf("%w; captctl migrate preflight says what has to be installed first", err)
+		return migrate.Failed.Errorf("%w; captctl migrate check says what has to be installed first", err)
 	}
 	return err
 }

@@ -27,15 +27,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capt-provider/capt/cmd/captctl/migration/files"
-	"github.com/capt-provider/capt/cmd/captctl/migration/look"
 	"github.com/capt-provider/capt/cmd/captctl/version"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/crds"
-	"github.com/capt-provider/capt/migrate/execute"
-	"github.com/capt-provider/capt/migrate/preflight"
-	"github.com/capt-provider/capt/migrate/storage"
-	"github.com/capt-provider/capt/migrate/verify"
 )
 
 // module is where the types are that are described here; others are described elsewhere.
@@ -47,16 +40,7 @@ var kinds = []struct {
 	of   reflect.Type
 	from string
 }{
-	{"Inspection", reflect.TypeFor[migrate.Inspection](), "`captctl migrate inspect` prints it."},
-	{"PreflightReport", reflect.TypeFor[preflight.Report](), "`captctl migrate preflight` prints it."},
-	{"DefinitionsReport", reflect.TypeFor[crds.Report](), "`captctl migrate crds` prints it."},
-	{"Plan", reflect.TypeFor[migrate.Plan](), "`captctl migrate plan` writes it, `captctl migrate show` prints it, and other commands carry it out."},
 	{"Decisions", reflect.TypeFor[migrate.Decisions](), "A person writes it, in YAML or JSON, for `captctl migrate plan --decisions`."},
-	{"Result", reflect.TypeFor[execute.Result](), "`captctl migrate apply`, `resume` and `rollback` print it."},
-	{"Status", reflect.TypeFor[look.Status](), "`captctl migrate status` prints it."},
-	{"VerifyReport", reflect.TypeFor[verify.Report](), "`captctl migrate verify` prints it."},
-	{"FinalizeReport", reflect.TypeFor[storage.Report](), "`captctl migrate finalize` prints it."},
-	{"BackupReport", reflect.TypeFor[files.BackupReport](), "`captctl migrate backup verify` prints it."},
 	{"Version", reflect.TypeFor[version.Version](), "`captctl version` prints it."},
 }
 

@@ -204,3 +204,20 @@ func Undecided(findings []migrate.Finding) string {
 	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", count(len(findings), "conflict"),
 		len(ambiguous), len(findings)-len(ambiguous))
 }
+
+// oneLine is a message without line breaks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// objects prints a line per object; all of them only in the wide format.
+func objects(p *output.Printer, indent string, style output.Style, lines []string) {
+	for i, line := range lines {
+		if i == shown && !p.Wide() {
+			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)
+			return
+		}
+		p.Linef("%s%s", indent, p.Paint(style, line))
+	}
+}
+
+// shown is how many lines about objects are printed before the rest is counted.
+const shown = 20

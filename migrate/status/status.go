@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status reports where every unit of a migration stands. It writes nothing.
+package status
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// Status is where a migration stands: a new plan, the journals and the Lease, together.
+type Status struct {
+	metav1.TypeMeta `json:",inline"`
+	// Units are those of a plan made now, and those of applied plans that no longer exist.
+	Units []Unit `json:"units"`
+	// Plans that were applied in this cluster, the oldest first.
+	Plans []Plan `json:"plans,omitempty"`
+	// Lock is set while a run is in progress, or for a few seconds after it was killed.
+	Lock *Lock `json:"lock,omitempty"`
+	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
+	Definitions []Definition `json:"definitions,omitempty"`
+	// Findings are those of the new plan.
+	Findings []migrate.Finding `json:"findings,omitempty"`
+}
+
+// Unit is one unit of the fleet.
+type Unit struct {
+	Unit  string         `json:"unit"`
+	State plan.UnitState `json:"state"`
+	// PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
+	PlanID string      `json:"planID,omitempty"`
+	Phase  apply.Phase `json:"phase,omitempty"`
+	// Message is the first reason why the unit is not adopted, or why the last run did not complete it.
+	Message string `json:"message,omitempty"`
+	// PendingChange says what the manager would change in a Workspace of the unit.
+	PendingChange string `json:"pendingChange,omitempty"`
+	// Paused is true if the Cluster, or an object of the unit, is paused.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// Plan is a plan that was applied in this cluster.
+type Plan struct {
+	ID      string        `json:"id"`
+	Started metav1.Time   `json:"started"`
+	Updated metav1.Time   `json:"updated"`
+	Run     string        `json:"run"`
+	Backup  *apply.Backup `json:"backup,omitempty"`
+	// Units counts the units of the plan per phase.
+	Units map[apply.Phase]int `json:"units"`
+}
+
+// Lock is who runs a migration now.
+type Lock struct {
+	Holder string      `json:"holder"`
+	Since  metav1.Time `json:"since"`
+	Until  metav1.Time `json:"until"`
+}
+
+// Definition is a CustomResourceDefinition of CAPT.
+type Definition struct {
+	Name           string   `json:"name"`
+	StoredVersions []string `json:"storedVersions"`
+}
+
+// Options say what to look at.
+type Options struct {
+	Reader client.Reader
+	// JournalNamespace is where the journals and the Lease are.
+	JournalNamespace string
+	// Namespace is the only one to look at; empty for all.
+	Namespace string
+	Clock     clock.PassiveClock
+}
+
+// Read returns the status of the migration.
+func Read(context.Context, Options) (*Status, error) { return nil, errors.ErrUnsupported }
