@@ -14,21 +14,29 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Unadopted returns the name of the Workspace that the older CAPT made for a WorkspaceTemplateApply which nobody has adopted
-// yet; empty when it is not such a one. Under the naming scheme its Workspace would get another name, and with it another
-// state: a second VPC or EKS cluster. So it is neither written nor released.
+// Unadopted returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted, or whose
+// adoption was rolled back; empty for any other. Under the naming scheme its Workspace would get another name, and with it another
+// Terraform state: a second VPC or EKS cluster. So it is neither written nor released.
 //
-// The older CAPT never wrote spec.workspaceName, put a finalizer of its own on before it made anything, and recorded no UID.
+// CAPT v0.3 never wrote spec.workspaceName, and added a finalizer of its own before it created anything. This version writes
+// spec.workspaceName before it records a Workspace in status, so that a record without that name is from a rollback.
 func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
-	legacy := slices.Contains(apply.Finalizers, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	applied := ptr.Deref(apply.Status.Applied, false) && apply.Status.WorkspaceRef == nil
+	legacy := LegacyFinalizer(apply)
+	recorded := apply.Status.WorkspaceRef != nil || ptr.Deref(apply.Status.Applied, false)
 	switch {
-	case apply.Spec.WorkspaceName != "", !legacy && !applied:
+	case apply.Spec.WorkspaceName != "", !legacy && !recorded:
 		return ""
 	case apply.Status.WorkspaceName != "":
 		return apply.Status.WorkspaceName
+	case apply.Status.WorkspaceRef != nil:
+		return apply.Status.WorkspaceRef.Name
 	}
 	return naming.LegacyWorkspace(apply.Name)
+}
+
+// LegacyFinalizer reports whether CAPT v0.3 once reconciled a WorkspaceTemplateApply.
+func LegacyFinalizer(apply *infrav1.WorkspaceTemplateApply) bool {
+	return slices.Contains(apply.Finalizers, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 }
 
 // LegacyStatus reports whether CAPT v0.3 left the status of an owner. Every status of this version has an observedGeneration, and

@@ -53,6 +53,8 @@ type World interface {
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
 	// Orphaned tells whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
 	Orphaned(ctx context.Context, namespace string) (bool, error)
+	// Leftover reports whether a cluster-wide Workspace of a name exists that has no claim: CAPT v0.3 may have created it.
+	Leftover(ctx context.Context, workspaceName string) (bool, error)
 	// Cluster of a name.
 	Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error)
 	// ClusterOf finds the Cluster whose spec names an object as its infrastructure or control plane.

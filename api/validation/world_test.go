@@ -157,6 +157,8 @@ func (w *fakeWorld) Orphaned(_ context.Context, namespace string) (bool, error) 
 	return false, w.look("Orphaned")
 }
 
+func (w *fakeWorld) Leftover(context.Context, string) (bool, error) { return false, w.look("Leftover") }
+
 func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	var owners []validation.Owner
 	for key, captCluster := range w.captClusters {

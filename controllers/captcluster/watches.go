@@ -99,10 +99,10 @@ func (r *Reconciler) deletedInNamespace(ctx context.Context, object client.Objec
 	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool { return !c.DeletionTimestamp.IsZero() }, client.InNamespace(object.GetNamespace()))
 }
 
-// onAdoption lets a control plane through when it was adopted, or is gone.
+// onAdoption lets a control plane through when it was adopted, maybe before its first reconcile, or is gone.
 func onAdoption() predicate.Funcs {
 	awaits := func(object client.Object) bool {
-		return conditions.IsTrue(object.(*controlplanev1.CAPTControlPlane), controlplanev1.AdoptionRequiredCondition)
+		return !conditions.IsFalse(object.(*controlplanev1.CAPTControlPlane), controlplanev1.AdoptionRequiredCondition)
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -43,7 +43,9 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 		deletionStatus(controlPlane, f)
 		return
 	}
-	s.WorkspaceTemplateApply = summary(f)
+	if summary := summary(f); summary != nil { // What status records is evidence for an adoption.
+		s.WorkspaceTemplateApply = summary
+	}
 	if value := newRetry(controlPlane); value != "" {
 		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
 	}

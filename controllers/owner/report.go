@@ -131,8 +131,8 @@ func (f *Facts) unadoptedMessage() string {
 	case f.AwaitsAdoption && f.Claimed != "":
 		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Claimed
 	case f.Missing != "":
-		return fmt.Sprintf("WorkspaceTemplateApply %s of spec.workspaceTemplateApplyRef, which CAPT v0.3 recorded, does not exist: a new one would be built a second time. "+
-			"Restore it and adopt it with captctl migrate; or, if nothing is left of what it created, set the reference to a new name", f.Missing)
+		return fmt.Sprintf("WorkspaceTemplateApply %s of spec.workspaceTemplateApplyRef (in v1beta1: workspaceTemplateApplyName), which CAPT v0.3 recorded, does not exist: a new one would be built a second time. "+
+			"Restore it and adopt it with captctl migrate; or, if nothing is left of what it created, delete and recreate this object", f.Missing)
 	case f.Partner != "":
 		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written before that. Adopt the cluster with captctl migrate", f.Partner)
 	}
@@ -140,8 +140,8 @@ func (f *Facts) unadoptedMessage() string {
 }
 
 func (f *Facts) unadopted() string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate, or set its spec.workspaceName to %s",
-		f.Candidates[0].Name, f.Unadopted, f.Unadopted)
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate",
+		f.Candidates[0].Name, f.Unadopted)
 }
 
 // DeletingCondition says what of the WorkspaceTemplateApply is waited for.

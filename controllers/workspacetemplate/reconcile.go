@@ -59,7 +59,11 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}
 	for i := range users.Items {
 		namespace := users.Items[i].Namespace
-		// Those that may not use the template do not hold it, and are nobody's business here.
+		// Those that may not use the template do not hold it. For those of CAPT v0.3, only the adoption writes the permission.
+		if adoption.Unadopted(&users.Items[i]) != "" {
+			f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
+			continue
+		}
 		permitted, err := validation.PermitsNamespace(template, namespace, func() (labels.Set, error) {
 			return engine.NamespaceLabels(ctx, r.Client, namespace)
 		})

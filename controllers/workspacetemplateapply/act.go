@@ -178,12 +178,11 @@ func (r *Reconciler) written(ctx context.Context, apply *infrav1.WorkspaceTempla
 	return nil
 }
 
-// prepare sets the finalizer, spec.workspaceName and what keeps clusterctl from moving the object, in one patch. The older
-// CAPT's finalizer is exchanged for ours.
+// prepare sets the finalizer, spec.workspaceName and what keeps clusterctl from moving the object, in one patch. The finalizer of
+// CAPT v0.3 stays until the object is released: after a rollback it shows that the object has a Workspace.
 func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	return engine.Patch(ctx, r.Client, apply, func() {
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-		controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 		apply.Spec.WorkspaceName = f.Name
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.Block)
 		if name := f.externalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {

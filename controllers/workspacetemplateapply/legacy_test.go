@@ -70,6 +70,10 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 		"ready, but never observed": {[]builder.Option{finalizer, ready}, ""},
 		"status lost":               {[]builder.Option{finalizer}, ""},
 		"finalizer lost":            {[]builder.Option{legacyStatus("demo")}, "demo"},
+		"rolled back, all but the recorded Workspace": {[]builder.Option{builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.Finalizers = []string{infrav1.WorkspaceTemplateApplyFinalizer}
+			apply.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "demo", UID: "1"}
+		})}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", row.options...))
@@ -80,7 +84,7 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
 			require.NotNil(t, required)
 			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-				"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", required.Message)
+				"nothing is written or deleted. Adopt it with captctl migrate; if it is not of this object, set spec.workspaceName to another name", required.Message)
 			want := builder.Story(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
 			assert.Equal(t, want, builder.Story(after.Status.Conditions), "readiness stays as it was")
@@ -102,7 +106,7 @@ func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T)
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-		"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", w.ready("demo-apply"))
+		"nothing is written or deleted. Adopt it with captctl migrate; if it is not of this object, set spec.workspaceName to another name", w.ready("demo-apply"))
 	w.mustReconcile("demo-apply")
 	assert.Empty(t, w.writes)
 }

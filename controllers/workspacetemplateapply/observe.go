@@ -145,6 +145,9 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		rendered = nil // A Workspace that both would render the same is the older one's.
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
+	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.Rival == "" && !f.Live.Claimed() && adoption.LegacyFinalizer(apply) {
+		f.Unadopted = f.Name // spec.workspaceName was set by hand: releasing it would leave the Workspace behind.
+	}
 	f.ProviderConfig = f.otherProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
 	if f.owned() {
 		f.Told = r.tell(ctx, apply, f.Live)
@@ -163,9 +166,9 @@ func (r *Reconciler) renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Fac
 	f.Rendered, f.RenderErrors = render.Workspace(again)
 }
 
-// leftByOlderCAPT is the Workspace that the older CAPT made. It also finds that of a WorkspaceTemplateApply which came back
-// from Git or a backup, without what the older CAPT had noted on it: one under the name that the older CAPT gave, that nobody
-// has claimed.
+// leftByOlderCAPT is the Workspace that CAPT v0.3 created. It also finds that of a WorkspaceTemplateApply that was restored from Git or
+// a backup, without what CAPT v0.3 had recorded: one with the name that CAPT v0.3 gave, without a claim, and of no other
+// WorkspaceTemplateApply.
 func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
 	if f.Unadopted != "" || apply.Spec.WorkspaceName != "" || !f.clusterWide() {
 		return f.Unadopted, nil
@@ -183,6 +186,14 @@ func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.Workspa
 		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
 	}
 	if len(claimants.Items) > 0 {
+		return "", nil
+	}
+	if err := r.Client.List(ctx, &claimants, client.MatchingFields{legacyNameIndex: name}); err != nil {
+		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
+	}
+	if slices.ContainsFunc(claimants.Items, func(other infrav1.WorkspaceTemplateApply) bool {
+		return other.UID != apply.UID && adoption.Unadopted(&other) == name
+	}) {
 		return "", nil
 	}
 	return name, nil

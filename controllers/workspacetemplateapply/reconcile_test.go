@@ -197,7 +197,7 @@ func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
 
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
-	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers, "the older CAPT's finalizer is exchanged")
+	assert.ElementsMatch(t, []string{infrav1.WorkspaceTemplateApplyFinalizer, infrav1.LegacyWorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
 	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.writes)

@@ -44,7 +44,7 @@ type defaults[T client.Object] struct {
 	// the object. Only captctl migrate takes it back.
 	keep func(old, object T)
 	// unsaid puts back what a write in an older version has no words for, and wipes therefore.
-	unsaid func(old, object T)
+	unsaid func(ctx context.Context, world validation.World, old, object T) error
 }
 
 // Handle implements admission.Handler.
@@ -85,7 +85,7 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 	}
 	d.keep(old, object)
 	if inOlderVersion(request) {
-		d.unsaid(old, object)
+		return d.unsaid(ctx, d.world, old, object)
 	}
 	return nil
 }

@@ -17,12 +17,14 @@ limitations under the License.
 package admission
 
 import (
+	"context"
 	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -35,7 +37,7 @@ import (
 // those fields, and must not wipe them. Nor may it write them, by an annotation of its own making. So they are what they were.
 
 // keepCluster is that for a CAPTCluster. What belongs to one source of the VPC goes with it.
-func keepCluster(old, captCluster *infrav1.CAPTCluster) {
+func keepCluster(ctx context.Context, world validation.World, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
 	now.ConnectionSecretRef = nil
 	if now.ExistingID == before.ExistingID {
@@ -43,11 +45,13 @@ func keepCluster(old, captCluster *infrav1.CAPTCluster) {
 	}
 	if now.Template != nil && before.Template != nil {
 		now.Template.Variables = maps.Clone(before.Template.Variables)
+		return keepPinned(ctx, world, old.Namespace, before.Template.Ref, &now.Template.Ref)
 	}
+	return nil
 }
 
 // keepControlPlane is that for a CAPTControlPlane. An endpoint that adoption has repaired is not broken again.
-func keepControlPlane(old, controlPlane *controlplanev1.CAPTControlPlane) {
+func keepControlPlane(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
 	if before.Timeouts.SecretSeconds != nil && now.Timeouts != (controlplanev1.Timeouts{}) {
@@ -56,10 +60,11 @@ func keepControlPlane(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	if repaired := validation.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
 		now.ControlPlaneEndpoint = repaired
 	}
+	return keepPinned(ctx, world, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
 }
 
 // keepTemplate is that for a WorkspaceTemplate.
-func keepTemplate(old, template *infrav1.WorkspaceTemplate) {
+func keepTemplate(_ context.Context, _ validation.World, old, template *infrav1.WorkspaceTemplate) error {
 	before, now := old.Spec.DeepCopy(), &template.Spec
 	now.WorkspaceScope, now.AllowedNamespaces, now.PublishOutputs = before.WorkspaceScope, before.AllowedNamespaces, before.PublishOutputs
 	if was, is := before.Template.Spec.ProviderConfigRef, now.Template.Spec.ProviderConfigRef; was != nil && is != nil && was.Name == is.Name {
@@ -69,11 +74,12 @@ func keepTemplate(old, template *infrav1.WorkspaceTemplate) {
 	if was.Source == is.Source && is.Source != terraform.SourceInline {
 		is.RemotePullPolicy = was.RemotePullPolicy
 	}
+	return nil
 }
 
 // keepApply is that for a WorkspaceTemplateApply. That it retains its Workspace could be said in v1beta1. But what captctl said on
 // adoption, no older manifest knows: without this, such a manifest would have the Workspace of a helper destroyed with it.
-func keepApply(old, apply *infrav1.WorkspaceTemplateApply) {
+func keepApply(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range apply.Spec.WaitForSecrets {
 		now := &apply.Spec.WaitForSecrets[i]
 		now.Keys = nil
@@ -83,9 +89,24 @@ func keepApply(old, apply *infrav1.WorkspaceTemplateApply) {
 			}
 		}
 	}
-	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && writtenByMigration(old.ManagedFields, "spec", "deletionPolicy") {
+	// A whole replacement removes captctl from managedFields, so that the field itself is known only the first time.
+	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.Helper(old) != "" || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
+	return keepPinned(ctx, world, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)
+}
+
+// keepPinned keeps a reference to a template that captctl migrate created to reproduce a Workspace. Manifests of CAPT v0.3 name the
+// template that the Workspace has drifted from, and Terraform would apply the drift.
+func keepPinned(ctx context.Context, world validation.World, namespace string, before infrav1.WorkspaceTemplateReference, now *infrav1.WorkspaceTemplateReference) error {
+	if before.Key(namespace) == now.Key(namespace) {
+		return nil
+	}
+	template, err := world.WorkspaceTemplate(ctx, before.Key(namespace))
+	if err == nil && template != nil && template.Labels[naming.PinnedLabel] == "true" {
+		*now = before
+	}
+	return err
 }
 
 // writtenByMigration tells whether captctl migrate was the last to write a field.

@@ -139,6 +139,34 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 	})
 }
 
+// What a migration pinned, an old manifest names by another template: at each write again, whoever owns the field by then.
+func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
+	pinned := builder.WorkspaceTemplate("demo-pinned-0", builder.With(func(template *infrav1.WorkspaceTemplate) {
+		template.Labels = map[string]string{naming.PinnedLabel: "true"}
+	}))
+	w := newWorld(t, pinned, builder.WorkspaceTemplate("eks"), builder.WorkspaceTemplate("other"))
+	for from, row := range map[string]struct{ v1beta1, v1beta2 string }{"demo-pinned-0": {"demo-pinned-0", "eks"}, "other": {"eks", "eks"}, "gone": {"eks", "eks"}} {
+		t.Run(from, func(t *testing.T) {
+			for version, want := range map[string]string{"v1beta1": row.v1beta1, "v1beta2": row.v1beta2} {
+				cluster := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+					c.Spec.VPC = infrav1.VPC{Template: &infrav1.VPCTemplate{Ref: infrav1.WorkspaceTemplateReference{Name: from}}}
+				}))
+				manifest := cluster.DeepCopy()
+				manifest.Spec.VPC.Template.Ref.Name = "eks"
+				assert.Equal(t, want, replaced(t, captClusterDefaults(w), cluster, manifest, version).Spec.VPC.Template.Ref.Name)
+
+				controlPlane := builder.CAPTControlPlane("demo", builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = from }))
+				edited := controlPlane.DeepCopy()
+				edited.Spec.WorkspaceTemplateRef.Name = "eks"
+				assert.Equal(t, want, replaced(t, captControlPlaneDefaults(w), controlPlane, edited, version).Spec.WorkspaceTemplateRef.Name)
+
+				apply := builder.WorkspaceTemplateApply("demo", of("", from), builder.WithWorkspaceName("demo"))
+				assert.Equal(t, want, replaced(t, workspaceTemplateApplyDefaults(w), apply, builder.WorkspaceTemplateApply("demo", of("", "eks"), builder.WithWorkspaceName("demo")), version).Spec.TemplateRef.Name)
+			}
+		})
+	}
+}
+
 // A user who takes retainWorkspaceOnDelete out of a manifest means it. A manifest of before the adoption never said it.
 func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
 	for manager, want := range map[string]infrav1.DeletionPolicy{

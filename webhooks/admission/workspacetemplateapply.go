@@ -22,7 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -45,9 +48,10 @@ func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.W
 
 // nameWorkspace writes down which Workspace the new object has. Without a template that it may use, the scope is not known,
 // and the controller does so once there is one. What is about to be refused gets none: the rule takes what has one for
-// restored from a backup.
+// restored from a backup. Nor does an object of CAPT v0.3 that is restored: with a name it would count as adopted, and get a second
+// Workspace.
 func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) error {
-	if apply.Spec.WorkspaceName != "" || apply.Name == "" {
+	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.Unadopted(apply) != "" {
 		return nil
 	}
 	reserved, err := validation.WorkspaceTemplateApplyCreation(ctx, world, apply)
@@ -57,6 +61,12 @@ func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.W
 	template, _, err := validation.TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, field.NewPath("spec", "templateRef"))
 	if err != nil {
 		return err
+	}
+	if template != nil && template.Spec.WorkspaceScope.OrDefault() == terraform.ScopeCluster {
+		left, err := world.Leftover(ctx, naming.LegacyWorkspace(apply.Name))
+		if err != nil || left { // The controller knows whether it is of another object.
+			return err
+		}
 	}
 	apply.Spec.WorkspaceName = validation.WorkspaceName(apply, template)
 	return nil

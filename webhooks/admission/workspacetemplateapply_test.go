@@ -23,6 +23,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -52,7 +54,10 @@ func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
 	w := newWorld(t,
 		builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), allowing(builder.Namespace)),
-		builder.WorkspaceTemplate("closed", builder.WithNamespace("shared")))
+		builder.WorkspaceTemplate("closed", builder.WithNamespace("shared")),
+		builder.Workspace("left", builder.AtRest, builder.InClusterScope()), builder.Workspace("taken", builder.AtRest, builder.InClusterScope(), builder.With(func(w *unstructured.Unstructured) {
+			w.SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/taken"})
+		})))
 	for name, row := range map[string]struct {
 		apply *wta
 		want  string
@@ -65,6 +70,10 @@ func TestANewWorkspaceTemplateApplyIsGivenItsWorkspace(t *testing.T) {
 		"not before it has a name": {builder.WorkspaceTemplateApply("", builder.With(func(apply *wta) {
 			apply.GenerateName = "demo-"
 		})), ""},
+		"not for one of CAPT v0.3, restored":      {builder.WorkspaceTemplateApply("demo-apply", of("shared", "wide"), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)), ""},
+		"not beside a Workspace of CAPT v0.3":     {builder.WorkspaceTemplateApply("left-apply", of("shared", "wide")), ""},
+		"beside a Workspace with a claim":         {builder.WorkspaceTemplateApply("taken-apply", of("shared", "wide")), naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: builder.Namespace, Name: "taken-apply"})},
+		"beside it in the namespaced scope":       {builder.WorkspaceTemplateApply("left-apply"), "left"},
 		"not for what the schema will refuse":     {builder.WorkspaceTemplateApply("demo-apply", of("", "")), ""},
 		"not for what no object can be called":    {builder.WorkspaceTemplateApply("demo-apply", of("", "a/b")), ""},
 		"not for what no namespace can be called": {builder.WorkspaceTemplateApply("demo-apply", of("a/b", "vpc")), ""},

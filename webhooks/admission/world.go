@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,6 +34,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -131,6 +134,19 @@ func (w world) Orphaned(ctx context.Context, namespace string) (bool, error) {
 		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of the older CAPT that nobody owns: %w", err)
 	}
 	return len(applies.Items) > 0, nil
+}
+
+func (w world) Leftover(ctx context.Context, workspaceName string) (bool, error) {
+	workspace := &metav1.PartialObjectMetadata{}
+	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
+	err := w.Get(ctx, types.NamespacedName{Name: workspaceName}, workspace)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading Workspace %s: %w", workspaceName, err)
+	}
+	return workspace.Annotations[naming.ClaimAnnotation] == "", nil
 }
 
 func (w world) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
