@@ -146,7 +146,7 @@ var churns = []churn{
 		name: "CAPTClustersOfOthers", change: func(stranger, _ *stage.World, i int) {
 			stranger.User(paused(stranger, stage.CAPTCluster(stage.Demo), i))
 		},
-		own: []string{"captcluster"},
+		own: []string{"captcluster", "storedversions"}, // The WorkspaceTemplateApply of that name is another's: AdoptionRequired.
 	},
 	{
 		name: "CAPTControlPlanesOfOthers",
