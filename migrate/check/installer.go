@@ -18,46 +18,121 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// olderDefinitions are those of kinds that only CAPT v0.3 has. Their objects own Workspaces too.
-var olderDefinitions = []string{
+// legacyDefinitionNames are those of kinds that only CAPT v0.3 has. Their objects own WorkspaceTemplateApplies, too.
+var legacyDefinitionNames = []string{
 	"captmachines.infrastructure.cluster.x-k8s.io", "captmachinesets.infrastructure.cluster.x-k8s.io",
 	"captmachinedeployments.infrastructure.cluster.x-k8s.io", "captmachinetemplates.infrastructure.cluster.x-k8s.io",
 }
 
-// installer returns what removes an object when it removes the installation that the object belongs to; "" when nothing is known.
-func installer(object *metav1.PartialObjectMetadata) string {
-	if by := applier(object); by != "" {
-		return by
-	}
-	if name := object.Labels["app.kubernetes.io/instance"]; name != "" {
-		return "Argo CD or Helm, as " + name
-	}
-	return ""
+// installer is the tool that installed an object: it restores what is changed, and deletes the object when it is uninstalled.
+type installer struct {
+	// tool and kind of its object; kind is empty if the object is not known.
+	tool, kind      string
+	namespace, name string
 }
 
-// kept reports whether the object says to the tool that it must not be removed. Helm does not ask the object: it reads the
-// annotation helm.sh/resource-policy in its own copy of the manifest.
-func kept(object *metav1.PartialObjectMetadata, by string) bool {
-	const fluxPrune = "kustomize.toolkit.fluxcd.io/prune"
-	annotations := object.Annotations
+func (i installer) String() string {
 	switch {
-	case strings.HasPrefix(by, "Flux Kustomization"):
-		return annotations[fluxPrune] == "disabled" || object.Labels[fluxPrune] == "disabled"
-	case strings.HasPrefix(by, "Argo CD"):
+	case i.name == "":
+		return i.tool
+	case i.namespace == "":
+		return fmt.Sprintf("%s %s %s", i.tool, i.kind, i.name)
+	}
+	return fmt.Sprintf("%s %s %s/%s", i.tool, i.kind, i.namespace, i.name)
+}
+
+const (
+	flux   = "Flux"
+	argoCD = "Argo CD"
+	helm   = "Helm"
+)
+
+// installerOf returns what installed an object; the zero value if that is not known.
+func installerOf(object metav1.Object) installer {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	for _, f := range []struct{ kind, group string }{{"Kustomization", "kustomize.toolkit.fluxcd.io"}, {"HelmRelease", "helm.toolkit.fluxcd.io"}} {
+		if name := labels[f.group+"/name"]; name != "" {
+			return installer{flux, f.kind, labels[f.group+"/namespace"], name}
+		}
+	}
+	// The tracking ID is application:group/kind:namespace/name.
+	application, _, _ := strings.Cut(annotations["argocd.argoproj.io/tracking-id"], ":")
+	for _, name := range []string{application, labels["argocd.argoproj.io/instance"], annotations["argocd.argoproj.io/instance"]} {
+		if name != "" {
+			return installer{tool: argoCD, kind: "Application", name: name}
+		}
+	}
+	if name := annotations["meta.helm.sh/release-name"]; name != "" {
+		return installer{helm, "release", annotations["meta.helm.sh/release-namespace"], name}
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return installer{tool: owner.Kind, name: owner.Name, namespace: object.GetNamespace()}
+	}
+	switch by, instance := labels["app.kubernetes.io/managed-by"], labels["app.kubernetes.io/instance"]; {
+	case by == helm:
+		return installer{tool: helm}
+	case instance != "":
+		return installer{tool: "Argo CD or Helm, as " + instance}
+	}
+	return installerByFieldManager(object.GetManagedFields())
+}
+
+func installerByFieldManager(entries []metav1.ManagedFieldsEntry) installer {
+	for _, known := range []struct{ prefix, tool string }{{"kustomize-controller", flux}, {"helm-controller", flux}, {"argocd", argoCD}, {"helm", helm}} {
+		if slices.ContainsFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(entry.Manager, known.prefix) }) {
+			return installer{tool: known.tool}
+		}
+	}
+	return installer{}
+}
+
+// suspend are commands that keep the tool from restoring what it installed. Helm does nothing by itself.
+func (i installer) suspend() []string {
+	switch {
+	case i.tool == flux && i.kind != "":
+		return []string{fmt.Sprintf("flux suspend %s %s -n %s", strings.ToLower(i.kind), i.name, i.namespace)}
+	case i.tool == argoCD && i.kind != "":
+		return []string{fmt.Sprintf("argocd app set %s --sync-policy none", i.name)}
+	}
+	return nil
+}
+
+const fluxPrune = "kustomize.toolkit.fluxcd.io/prune"
+
+// keeps reports whether the object says to the tool that it must not be deleted. Helm reads that in its own copy of the manifest.
+func (i installer) keeps(object metav1.Object) bool {
+	annotations := object.GetAnnotations()
+	switch {
+	case i.tool == flux && i.kind == "Kustomization":
+		return annotations[fluxPrune] == "disabled" || object.GetLabels()[fluxPrune] == "disabled"
+	case strings.HasPrefix(i.tool, argoCD):
 		options := annotations["argocd.argoproj.io/sync-options"]
 		return strings.Contains(options, "Prune=false") && strings.Contains(options, "Delete=false")
 	}
 	return false
 }
 
-// installers finds what would delete the definitions, and with them every object and cloud resource, when it is removed, and what
-// would start the older manager again.
+// keep are commands that make the tool keep a definition.
+func (i installer) keep(definition string) []string {
+	switch {
+	case i.tool == flux && i.kind == "Kustomization":
+		return []string{fmt.Sprintf("kubectl annotate --overwrite crd %s %s=disabled", definition, fluxPrune)}
+	case i.tool == argoCD:
+		return []string{fmt.Sprintf("kubectl annotate --overwrite crd %s argocd.argoproj.io/sync-options=Prune=false,Delete=false", definition)}
+	}
+	return nil
+}
+
+// installers reports tools that would delete the definitions, and with them every object and all that Terraform created, when CAPT v0.3 is
+// uninstalled.
 func (l *look) installers(ctx context.Context) (Check, error) {
-	names := slices.Clone(olderDefinitions)
+	names := slices.Clone(legacyDefinitionNames)
 	for _, kind := range migrate.Kinds() {
 		names = append(names, kind.Definition())
 	}
-	var owned []string
+	found := Check{Status: Warning, Message: "a tool installed these. Uninstalling what it installed can delete the definitions, every object of CAPT, and what " +
+		"Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}
+	var keep []string
 	for _, name := range names {
 		definition := &metav1.PartialObjectMetadata{}
 		definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -68,24 +143,25 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 		if err != nil {
 			return Check{}, err
 		}
-		if by := installer(definition); by != "" && !kept(definition, by) {
-			owned = append(owned, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by))
+		if by := installerOf(definition); by.tool != "" && !by.keeps(definition) {
+			found.Objects = append(found.Objects, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by))
+			found.Commands = append(found.Commands, by.suspend()...) // A tool that is not suspended removes the annotations.
+			keep = append(keep, by.keep(name)...)
 		}
 	}
-	var deployments appsv1.DeploymentList
-	if err := l.client.List(ctx, &deployments); err != nil {
+	err := l.deployments(ctx, func(what program, deployment *appsv1.Deployment) error {
+		if by := installerOf(deployment); what == legacyCAPT && by.tool != "" {
+			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(deployment), by))
+			found.Commands = append(found.Commands, by.suspend()...)
+		}
+		return nil
+	})
+	if err != nil {
 		return Check{}, err
 	}
-	for i := range deployments.Items {
-		deployment := &deployments.Items[i]
-		by := installer(&metav1.PartialObjectMetadata{ObjectMeta: deployment.ObjectMeta})
-		if by != "" && programOf(deployment) == olderCAPT {
-			owned = append(owned, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(deployment), by))
-		}
+	if len(found.Objects) == 0 {
+		return Check{Status: OK, Message: "no definition of CAPT and no Deployment of CAPT v0.3 is known to be installed by Helm, Flux or Argo CD"}, nil
 	}
-	if len(owned) == 0 {
-		return Check{Status: OK, Message: "no definition and no older manager is known to be installed by Helm, Flux or Argo CD"}, nil
-	}
-	return Check{Status: Warning, Objects: owned, Message: "a tool installed these: removing what it installed can delete the definitions, every object of CAPT, " +
-		"and what Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}, nil
+	found.Commands = append(unique(found.Commands), keep...)
+	return found, nil
 }

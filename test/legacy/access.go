@@ -45,7 +45,7 @@ func access(root string) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, clusterRoleBinding(role.GetName(), sandbox.CaptctlUser))
 	}
 	var rules []any
-	for _, right := range check.Rights("", check.Inspect, check.Backup) {
+	for _, right := range check.Rights("", check.Untouched, false) {
 		rules = append(rules, map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}})
 	}
 	reader := &unstructured.Unstructured{Object: map[string]any{
