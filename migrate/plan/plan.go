@@ -168,6 +168,16 @@ func (p *Plan) Seal() error {
 	return nil
 }
 
+// Undecided are the findings that keep a unit from being adopted.
+func (p *Plan) Undecided() (found []migrate.Finding) {
+	for _, finding := range p.Findings {
+		if finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked {
+			found = append(found, finding)
+		}
+	}
+	return found
+}
+
 func (p *Plan) sum() (string, error) {
 	content := *p
 	content.ID, content.Checksum = "", ""

@@ -243,7 +243,7 @@ func TestTheInstalledManagerWaitsForObjectsOfOtherShards(t *testing.T) {
 		require.NoError(t, err)
 		adoptions = append(adoptions, objects.Adoptions...)
 	}
-	require.NoError(t, w.Upgrade(t.Context()))
+	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
 	const skip, shard = "--skip-crd-migration-phases=StorageVersionMigration", "--watch-filter=another-shard"
 
 	require.NoError(t, w.StartControllers(t.Context(), shard))

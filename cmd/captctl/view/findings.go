@@ -1,28 +1,17 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package view
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
@@ -125,7 +114,7 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	for _, difference := range finding.Differences {
 		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
 	}
-	if finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked {
+	if undecided(finding) {
 		decision(p, finding)
 	}
 }
@@ -198,10 +187,27 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
+// undecided reports whether a finding keeps a unit from being adopted.
+func undecided(finding migrate.Finding) bool {
+	return finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked
+}
+
+// UndecidedOf are the findings that keep some units from being adopted.
+func UndecidedOf(of *plan.Plan, units []*plan.Unit) (found []migrate.Finding) {
+	for _, finding := range of.Findings {
+		if undecided(finding) && slices.ContainsFunc(units, func(unit *plan.Unit) bool {
+			return slices.ContainsFunc(findingsOf(of, unit), func(other migrate.Finding) bool { return reflect.DeepEqual(finding, other) })
+		}) {
+			found = append(found, finding)
+		}
+	}
+	return found
+}
+
 // Undecided is one line about the findings that keep a plan from being carried out.
 func Undecided(findings []migrate.Finding) string {
 	ambiguous := slices.DeleteFunc(slices.Clone(findings), func(f migrate.Finding) bool { return f.Severity != migrate.Ambiguous })
-	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", count(len(findings), "conflict"),
+	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", Count(len(findings), "conflict"),
 		len(ambiguous), len(findings)-len(ambiguous))
 }
 
