@@ -46,7 +46,6 @@ func TestWhatADeploymentRuns(t *testing.T) {
 	}{
 		"ours, under another name":               {renamed, true, false},
 		"ours, with controllers":                 {own("--leader-elect"), true, false},
-		"ours, with the flag turned off":         {own("--webhooks-only=false"), true, false},
 		"ours, as somebody else packages it":     {named("platform", "", "example.com/capt-manager:v1"), false, true},
 		"almost ours":                            {scaffolded, false, true},
 		"the older one by its name":              {named("capt-controller-manager", "", "example.com/controller:latest"), false, true},
