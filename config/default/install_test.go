@@ -32,7 +32,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capt-provider/capt/config/crd"
-	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
