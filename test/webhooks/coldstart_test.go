@@ -35,9 +35,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// TestReplicasStartWhileNobodyConverts begins with nothing: no replica, an API server that has just started, and an object
-// that an older CAPT has stored in v1beta1. The first replica can not read it before somebody has converted it, and nobody
-// is asked to convert who is not ready.
+// TestReplicasStartWhileNobodyConverts begins with no replica, an API server that has just started, and an object that is stored in
+// v1beta1. The first replica cannot fill its caches before the object is converted, and the API server calls ready replicas only.
 func TestReplicasStartWhileNobodyConverts(t *testing.T) {
 	w := newWorld(t)
 	k := kinds()[0]
