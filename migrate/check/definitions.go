@@ -41,7 +41,7 @@ func (l *look) definitions(ctx context.Context) (Check, error) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
 		}
 		if isLegacyTemplate(definition) {
-			found.Commands = append(found.Commands, deleteTemplates...)
+			found.Commands = replaceTemplates()
 		}
 	}
 	if len(found.Objects) > 0 {
@@ -55,10 +55,15 @@ func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool
 	return definition != nil && definition.Spec.Names.Kind == migrate.OlderTemplateKind
 }
 
-// deleteTemplates are the commands of the finding TemplateKindRenamed.
-var deleteTemplates = []string{
-	"kubectl get " + migrate.OlderTemplateDefinition + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
-	"kubectl delete crd " + migrate.OlderTemplateDefinition,
+// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, also where the policies of
+// this version protect it.
+func replaceTemplates() []string {
+	const name = migrate.OlderTemplateDefinition
+	return []string{
+		"kubectl get " + name + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
+		"kubectl annotate --overwrite crd " + name + " capt.cluster.x-k8s.io/allow-delete=true",
+		"kubectl delete crd " + name,
+	}
 }
 
 // problems are why a definition cannot be used for a migration.
@@ -119,7 +124,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 			if len(objects) > 0 { // The finding has the commands that export them as well.
 				found.Message += ", as finding TemplateKindRenamed says"
 			} else {
-				found.Commands = deleteTemplates[1:]
+				found.Commands = replaceTemplates()[2:]
 			}
 		}
 	}
