@@ -15,8 +15,8 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
-	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // applyOptions are the options of apply.
@@ -83,22 +83,16 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if len(undecided) > 0 && len(o.selected()) > 0 && view.WritesOf(selected) == 0 {
 		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
 	}
-	file := cmp.Or(o.backup, fmt.Sprintf("capt-migrate-%s.tar.gz", p.ID))
 	question := fmt.Sprintf("Do you want to apply plan %s to %s of this management cluster?", p.ID, view.Count(len(selected), "unit"))
 	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
-	options, err := o.options(connected, p, check.Adopt, o.Progress(o.output.Format()))
+	options, err := o.options(connected, p, check.Options{Before: check.Apply, FixClusterEndpoints: o.fixEndpoints}, o.Progress(o.output.Format()))
 	if err != nil {
 		return err
 	}
 	options.FixClusterEndpoints = o.fixEndpoints
-	options.Backup = func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) {
-		if previous != nil {
-			return previous, nil
-		}
-		return &apply.Backup{File: file}, nil
-	}
+	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
 	if err := o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, p, result) }); err != nil {
 		return err
 	}
@@ -107,5 +101,3 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	}
 	return nil
 }
-
-var _ = plan.Adoptable

@@ -74,17 +74,17 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	}
 	progress := o.Progress(o.output.Format())
 	defer progress.Stop()
-	report, failed := o.Check(ctx, check.Options{Config: config, JournalNamespace: o.namespace, Clock: o.Clock, Progress: progress})
-	if report == nil {
-		return failed
+	report, err := o.Check(ctx, check.Options{Config: config, JournalNamespace: o.namespace, Clock: o.Clock, Progress: progress})
+	if err != nil {
+		return err
 	}
 	fleet, err := o.fleet(ctx, reader, progress, nil)
 	progress.Stop()
-	found := view.NewCheck(report, fleet)
+	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
-	case failed != nil:
-		return failed
+	case report.Err() != nil:
+		return report.Err()
 	case err != nil:
 		return err
 	case printed != nil:

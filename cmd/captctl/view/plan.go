@@ -36,23 +36,33 @@ func unitStyle(state string) output.Style {
 
 // Plan shows a plan: its units and findings.
 func Plan(p *output.Printer, of *plan.Plan) {
-	units := make([]*plan.Unit, 0, len(of.Units))
-	for i := range of.Units {
-		units = append(units, &of.Units[i])
-	}
-	PlanSummary(p, of, units)
+	PlanSummary(p, of, all(of))
 	Findings(p, of.Findings)
+}
+
+// all units of a plan.
+func all(of *plan.Plan) []*plan.Unit {
+	units := make([]*plan.Unit, len(of.Units))
+	for i := range of.Units {
+		units[i] = &of.Units[i]
+	}
+	return units
 }
 
 // PlanSummary shows some units of a plan, and how much it writes for them.
 func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
 		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
+	p.Blank()
+	showUnits(p, of, units)
+}
+
+// showUnits is a table of units, and their numbers.
+func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	if len(units) == 0 {
 		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
 		return
 	}
-	p.Blank()
 	rows := output.Rows{}
 	for _, unit := range units {
 		rows = append(rows, []string{
@@ -127,12 +137,7 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 }
 
 // Writes counts the objects that a plan writes.
-func Writes(of *plan.Plan) (objects int) {
-	for i := range of.Units {
-		objects += written(&of.Units[i])
-	}
-	return objects
-}
+func Writes(of *plan.Plan) int { return WritesOf(all(of)) }
 
 // WritesOf counts the objects that some units write.
 func WritesOf(units []*plan.Unit) (objects int) {
