@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
@@ -38,11 +40,25 @@ var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 type journal struct {
 	*cli.Environment
 	namespace string
+	// quiet is for how long CAPT v0.3 must not have written.
+	quiet time.Duration
 }
 
 func (j *journal) addFlag(command *cobra.Command) {
 	command.Flags().StringVar(&j.namespace, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
 	cli.CompleteFlag(command, "journal-namespace", j.Access.CompleteNamespaces())
+}
+
+// addQuietFlag is for tests, which cannot wait after each fixture.
+func (j *journal) addQuietFlag(command *cobra.Command) {
+	command.Flags().DurationVar(&j.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
+	command.Flags().Lookup("quiet").Hidden = true
+}
+
+// checks are the options of the checks, but for the stage.
+func (j *journal) checks() (check.Options, error) {
+	config, err := j.Access.Config()
+	return check.Options{Config: config, JournalNamespace: j.namespace, Quiet: j.quiet, Clock: j.Clock}, err
 }
 
 // load reads a plan from a file, from standard input, or from the cluster by its ID.
