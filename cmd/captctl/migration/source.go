@@ -5,7 +5,6 @@ package migration
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,14 +118,7 @@ func (j *journal) fleet(ctx context.Context, reader client.Reader, progress migr
 		return nil, err
 	}
 	progress.Phase("Planning", 0)
-	p, err := planner.Units(snapshot, planner.Options{Decisions: decisions, Now: now})
-	if err != nil {
-		return nil, err
-	}
-	for i := range p.Units {
-		p.Units[i].State = cmp.Or(p.Units[i].State, plan.Adoptable)
-	}
-	return p, p.Seal()
+	return planner.New(snapshot, planner.Options{Decisions: decisions, Now: now})
 }
 
 // complete completes the first argument with plan files and the IDs of applied plans.

@@ -31,26 +31,6 @@ func severityStyle(severity string) output.Style {
 	}
 }
 
-// severities counts findings.
-func severities(p *output.Printer, findings []migrate.Finding) string {
-	var counts []string
-	for _, severity := range order {
-		n := 0
-		for _, finding := range findings {
-			if finding.Severity == severity {
-				n++
-			}
-		}
-		if n > 0 {
-			counts = append(counts, p.Paint(severityStyle(string(severity)), fmt.Sprintf("%d %s", n, severity)))
-		}
-	}
-	if len(counts) == 0 {
-		return "none"
-	}
-	return strings.Join(counts, ", ")
-}
-
 // Findings shows each finding that needs a decision, with everything that is needed to decide, and the others by reason.
 func Findings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
@@ -114,7 +94,7 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	for _, difference := range finding.Differences {
 		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
 	}
-	if undecided(finding) {
+	if finding.Undecided() {
 		decision(p, finding)
 	}
 }
@@ -187,16 +167,11 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
-// undecided reports whether a finding keeps a unit from being adopted.
-func undecided(finding migrate.Finding) bool {
-	return finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked
-}
-
 // UndecidedOf are the findings that keep some units from being adopted.
 func UndecidedOf(of *plan.Plan, units []*plan.Unit) (found []migrate.Finding) {
 	for _, finding := range of.Findings {
-		if undecided(finding) && slices.ContainsFunc(units, func(unit *plan.Unit) bool {
-			return slices.ContainsFunc(findingsOf(of, unit), func(other migrate.Finding) bool { return reflect.DeepEqual(finding, other) })
+		if finding.Undecided() && slices.ContainsFunc(units, func(unit *plan.Unit) bool {
+			return slices.ContainsFunc(of.FindingsOf(unit), func(other migrate.Finding) bool { return reflect.DeepEqual(finding, other) })
 		}) {
 			found = append(found, finding)
 		}
