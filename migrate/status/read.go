@@ -104,7 +104,7 @@ func (s *Status) units(p *plan.Plan, journals []apply.State, snapshot *migrate.S
 		unit := &p.Units[i]
 		known := Unit{Unit: unit.Name(), State: unit.State}
 		known.Paused = slices.ContainsFunc(unit.Objects(), func(object migrate.ObjectRef) bool { return paused[object.UID] })
-		for _, finding := range findingsOf(p, unit) {
+		for _, finding := range p.FindingsOf(unit) {
 			switch {
 			case finding.Reason == planner.ReasonPendingChange:
 				known.PendingChange = cmp.Or(known.PendingChange, finding.Message)
@@ -181,14 +181,4 @@ func definitions(ctx context.Context, reader client.Reader) (found []Definition,
 		}
 	}
 	return found, nil
-}
-
-func findingsOf(p *plan.Plan, unit *plan.Unit) (found []migrate.Finding) {
-	objects := unit.Objects()
-	for _, finding := range p.Findings {
-		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
-			found = append(found, finding)
-		}
-	}
-	return found
 }
