@@ -53,6 +53,9 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		next = UnitState{Found: is.found}
 	}
 	next.Endpoint = next.Endpoint || is.endpoint
+	if !is.pending { // An earlier run was interrupted before it resumed the objects.
+		steps = nil
+	}
 	return r.carryOut(ctx, unit, started, next, steps, result)
 }
 
@@ -93,7 +96,8 @@ func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitStat
 
 // carryOut writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
 func (r *run) carryOut(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
-	if err := r.Gate(ctx, unit); err != nil {
+	err := r.Gate(ctx, unit)
+	if err != nil {
 		return err
 	}
 	result.Outcome = Applied
@@ -112,7 +116,12 @@ func (r *run) carryOut(ctx context.Context, unit *plan.Unit, started bool, next 
 	if err := r.journal.set(ctx, unit.Name(), next); err != nil {
 		return err
 	}
-	if err := r.whilePaused(ctx, unit, started, result, write); err != nil {
+	if len(steps) == 0 {
+		err = r.setPaused(ctx, unit, backward)
+	} else {
+		err = r.whilePaused(ctx, unit, started, result, write)
+	}
+	if err != nil {
 		return err
 	}
 	return r.settle(ctx, unit, next, unit.Workspaces, result)
