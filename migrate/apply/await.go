@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -34,9 +35,16 @@ var errUnreported = errors.New("the manager has not reported it")
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
 	// A helper that is left alone has no Workspace in the plan, and stays unadopted.
 	members := slices.DeleteFunc(slices.Clone(unit.Members), func(member plan.Member) bool { return member.Workspace == nil })
-	var pending string
+	owners := map[types.UID]types.UID{}
+	for _, member := range members {
+		if member.WorkspaceTemplateApply != nil {
+			owners[member.WorkspaceTemplateApply.UID] = member.Object.UID
+		}
+	}
+	var last string
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
-		pending, paused = "", nil
+		pending, byUser := "", map[types.UID]bool{}
+		paused = nil
 		cluster, err := r.clusterPaused(ctx, unit)
 		if err != nil {
 			return false, err
@@ -46,7 +54,8 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 			if err != nil || pending != "" {
 				return err
 			}
-			if live != nil && (cluster || pausedByUser(live)) {
+			if live != nil && (cluster || pausedByUser(live) || byUser[owners[ref.UID]]) {
+				byUser[ref.UID] = true // What it owns is paused with it.
 				paused = append(paused, ref.String())
 				return nil
 			}
@@ -56,11 +65,14 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 			}
 			return err
 		})
+		if pending != "" { // At the deadline, a read may fail before anything is known.
+			last = pending
+		}
 		return pending == "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("everything is written, and %w within %s. %s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods), and run the same command again",
-			errUnreported, r.Wait, pending, r.Namespace)
+		err = fmt.Errorf("everything is written, and %w within %s. %s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods)",
+			errUnreported, r.Wait, last, r.Namespace)
 	}
 	return paused, err
 }
