@@ -42,26 +42,6 @@ func severityStyle(severity string) output.Style {
 	}
 }
 
-// severities counts findings.
-func severities(p *output.Printer, findings []migrate.Finding) string {
-	var counts []string
-	for _, severity := range order {
-		n := 0
-		for _, finding := range findings {
-			if finding.Severity == severity {
-				n++
-			}
-		}
-		if n > 0 {
-			counts = append(counts, p.Paint(severityStyle(string(severity)), fmt.Sprintf("%d %s", n, severity)))
-		}
-	}
-	if len(counts) == 0 {
-		return "none"
-	}
-	return strings.Join(counts, ", ")
-}
-
 // Findings shows each finding that a person has to decide about, with all that is needed for that, and the others by their reasons.
 func Findings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
