@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,10 +32,8 @@ var errUnreported = errors.New("the manager has not reported it")
 // await waits until the manager has reported every object of a unit as it is now, and every Workspace as rendered. What the user paused is not
 // waited for, and returned. adopted is false after a rollback.
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
-	// A helper that is left alone has no Workspace in the plan, and stays unadopted.
-	members := slices.DeleteFunc(slices.Clone(unit.Members), func(member plan.Member) bool { return member.Workspace == nil })
 	owners := map[types.UID]types.UID{}
-	for _, member := range members {
+	for _, member := range adopting(unit) {
 		if member.WorkspaceTemplateApply != nil {
 			owners[member.WorkspaceTemplateApply.UID] = member.Object.UID
 		}
@@ -49,7 +46,7 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 		if err != nil {
 			return false, err
 		}
-		err = each(members, func(ref migrate.ObjectRef) error {
+		err = each(unit, func(ref migrate.ObjectRef) error {
 			live, err := r.read(ctx, ref)
 			if err != nil || pending != "" {
 				return err

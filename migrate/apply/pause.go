@@ -44,7 +44,7 @@ func (r *run) whilePaused(ctx context.Context, unit *plan.Unit, started bool, re
 
 // setPaused pauses or resumes the objects of a unit. Those that the user paused, and those that are deleted, stay as they are.
 func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) error {
-	return each(unit.Members, func(object migrate.ObjectRef) error {
+	return each(unit, func(object migrate.ObjectRef) error {
 		err := r.write(ctx, pauseStep(object), to, &UnitResult{})
 		if changed := (*changedError)(nil); errors.As(err, &changed) {
 			return nil
@@ -55,7 +55,7 @@ func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) erro
 
 // paused returns the objects of a unit that captctl paused.
 func (r *run) paused(ctx context.Context, unit *plan.Unit) (objects []string, err error) {
-	err = each(unit.Members, func(object migrate.ObjectRef) error {
+	err = each(unit, func(object migrate.ObjectRef) error {
 		live, err := r.read(ctx, object)
 		if err == nil && live != nil && live.GetAnnotations()[clusterv1.PausedAnnotation] == pausedBy {
 			objects = append(objects, object.String())
@@ -78,10 +78,10 @@ func (r *run) leftPaused(ctx context.Context, unit *plan.Unit) string {
 	return ""
 }
 
-// each calls do for the owners and WorkspaceTemplateApplies of members, an owner before what it writes.
-func each(members []plan.Member, do func(migrate.ObjectRef) error) error {
+// each calls do for the owners and WorkspaceTemplateApplies of a unit that are adopted, an owner before what it writes.
+func each(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
 	done := map[migrate.ObjectRef]bool{}
-	for _, member := range members {
+	for _, member := range adopting(unit) {
 		objects := []migrate.ObjectRef{member.Object}
 		if member.WorkspaceTemplateApply != nil {
 			objects = append(objects, *member.WorkspaceTemplateApply)
@@ -97,4 +97,14 @@ func each(members []plan.Member, do func(migrate.ObjectRef) error) error {
 		}
 	}
 	return nil
+}
+
+// adopting are the members of a unit but for those that are left alone.
+func adopting(unit *plan.Unit) (members []plan.Member) {
+	for _, member := range unit.Members {
+		if member.Workspace != nil && (member.State == migrate.Adoptable || member.State == migrate.Adopted) {
+			members = append(members, member)
+		}
+	}
+	return members
 }

@@ -134,7 +134,7 @@ func (r *run) adopted() (units []*plan.Unit, left []UnitResult, err error) {
 func (r *run) whyLeft(unit *plan.Unit) string {
 	var why []string
 	for _, finding := range r.plan.FindingsOf(unit) {
-		if finding.Severity != migrate.Warning {
+		if finding.Undecided() {
 			why = append(why, finding.Reason+": "+finding.Message)
 		}
 	}

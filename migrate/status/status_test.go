@@ -63,7 +63,9 @@ func read(t *testing.T, only string, objects ...client.Object) *status.Status {
 	reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return errWrite },
 		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return errWrite },
-		Patch:  func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error { return errWrite },
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errWrite
+		},
 	})
 	s, err := status.Read(t.Context(), status.Options{Reader: reader, JournalNamespace: namespace, Namespace: only, Clock: clock.NewFakePassiveClock(now)})
 	require.NoError(t, err)

@@ -98,12 +98,8 @@ func (w *world) plan() *plan.Plan {
 	w.Helper()
 	snapshot, err := migrate.Read(w.Context(), w.captctl, "", time.Now())
 	require.NoError(w, err)
-	p, err := planner.Units(snapshot, planner.Options{Now: time.Now()})
+	p, err := planner.New(snapshot, planner.Options{Now: time.Now()})
 	require.NoError(w, err)
-	for i := range p.Units {
-		p.Units[i].State = plan.Adoptable
-	}
-	require.NoError(w, p.Seal())
 	return p
 }
 
