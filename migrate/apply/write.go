@@ -225,3 +225,16 @@ func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Un
 	}
 	return object, nil
 }
+
+// empty returns an object with only kind, namespace and name.
+func empty(ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	kind, err := ref.GroupVersionKind()
+	if err != nil {
+		return nil, err
+	}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(ref.Namespace)
+	object.SetName(ref.Name)
+	return object, nil
+}

@@ -11,6 +11,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,10 +53,12 @@ const (
 	Failed Status = "Failed"
 )
 
-// Names of the checks, in their order. A stage has those that matter to it.
+// Names of the checks. A stage has those that matter to it.
 const (
 	CheckPermissions = "permissions"
 	CheckJournal     = "journal namespace"
+	CheckLock        = "lock"
+	CheckClock       = "clock"
 	CheckClusterAPI  = "Cluster API"
 	CheckCertManager = "cert-manager"
 	CheckProvider    = "provider-terraform"
@@ -67,8 +70,6 @@ const (
 	CheckInstallers  = "installers"
 	CheckLegacy      = "CAPT v0.3"
 	CheckManager     = "manager"
-	CheckLock        = "lock"
-	CheckClock       = "clock"
 )
 
 // Check is one thing that was looked at.
@@ -226,32 +227,24 @@ func (l *look) serves(kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, err
 }
 
-// kind is one of CAPT's kinds in the version that is read.
-func (l *look) kind(kind migrate.Kind) schema.GroupVersionKind {
-	return kind.GroupKind().WithVersion(l.version)
-}
-
 type namedCheck struct {
 	name string
 	run  func(context.Context) (Check, error)
 }
 
+// checks of the stage.
 func (l *look) checks() []namedCheck {
-	permissions, journal := namedCheck{CheckPermissions, l.permissions}, namedCheck{CheckJournal, l.journal}
-	clusterAPI, provider, workspaces := namedCheck{CheckClusterAPI, l.clusterAPI}, namedCheck{CheckProvider, l.provider}, namedCheck{CheckWorkspaces, l.workspaces}
-	definitions, stored := namedCheck{CheckDefinitions, l.definitions}, namedCheck{CheckStored, l.stored}
-	conversion, admission := namedCheck{CheckConversion, l.conversion}, namedCheck{CheckAdmission, l.admission}
-	installers, legacy := namedCheck{CheckInstallers, l.installers}, namedCheck{CheckLegacy, l.legacy}
-	lock, skew := namedCheck{CheckLock, l.lock}, namedCheck{CheckClock, l.clock}
+	access := []namedCheck{{CheckPermissions, l.permissions}, {CheckJournal, l.journal}, {CheckLock, l.lock}, {CheckClock, l.clock}}
+	surroundings := []namedCheck{{CheckClusterAPI, l.clusterAPI}, {CheckProvider, l.provider}, {CheckWorkspaces, l.workspaces}}
+	installed := []namedCheck{{CheckDefinitions, l.definitions}, {CheckConversion, l.conversion}, {CheckAdmission, l.admission}}
+	legacy := []namedCheck{{CheckStored, l.stored}, {CheckInstallers, l.installers}, {CheckLegacy, l.legacy}}
 	switch l.options.Before {
 	case Untouched:
-		certManager := namedCheck{CheckCertManager, l.certManager}
-		definitions.run = l.legacyDefinitions
-		return []namedCheck{permissions, clusterAPI, certManager, provider, workspaces, definitions, stored, installers, legacy, journal, lock, skew}
+		legacy = append([]namedCheck{{CheckCertManager, l.certManager}, {CheckDefinitions, l.legacyDefinitions}}, legacy...)
+		return slices.Concat(access, surroundings, legacy)
 	case Rollback:
-		return []namedCheck{permissions, journal, definitions, conversion, admission, legacy, lock, skew}
+		return slices.Concat(access, installed, legacy[2:])
 	default:
-		manager := namedCheck{CheckManager, l.manager}
-		return []namedCheck{permissions, journal, clusterAPI, provider, workspaces, definitions, stored, conversion, admission, installers, legacy, manager, lock, skew}
+		return slices.Concat(access, surroundings, installed, legacy, []namedCheck{{CheckManager, l.manager}})
 	}
 }

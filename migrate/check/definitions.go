@@ -110,7 +110,7 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 			found.Status, found.Message = Failed, "CAPT v0.3 is not installed, or only in part: there is nothing to migrate"
 			found.Objects = append(found.Objects, kind.Definition()+": it is not installed")
 		case isLegacyTemplate(definition) && found.Status == OK:
-			objects, err := l.some(ctx, definition.Spec.Group, definition.Spec.Names.Kind, 1)
+			objects, err := l.some(ctx, schema.GroupVersionKind{Group: kind.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 1)
 			if err != nil {
 				return Check{}, err
 			}
@@ -160,12 +160,8 @@ func (l *look) stored(ctx context.Context) (Check, error) {
 	return found, nil
 }
 
-// some lists a few objects of one of CAPT's kinds, in the version that is read.
-func (l *look) some(ctx context.Context, group, kind string, limit int64) ([]unstructured.Unstructured, error) {
-	return l.someOf(ctx, schema.GroupVersionKind{Group: group, Version: l.version, Kind: kind}, limit)
-}
-
-func (l *look) someOf(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
+// some lists a few objects of a kind.
+func (l *look) some(ctx context.Context, kind schema.GroupVersionKind, limit int64) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := l.client.List(ctx, list, client.Limit(limit))
@@ -180,7 +176,7 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 			if kind.Kind == "CAPTClusterTemplate" && version == migrate.LegacyVersion {
 				continue
 			}
-			objects, err := l.someOf(ctx, kind.GroupKind().WithVersion(version), 1)
+			objects, err := l.some(ctx, kind.GroupKind().WithVersion(version), 1)
 			if err == nil && len(objects) > 0 { // A list can come from the API server's cache, which was converted before.
 				err = client.IgnoreNotFound(l.client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
 			}
@@ -206,11 +202,11 @@ func (l *look) admission(ctx context.Context) (Check, error) {
 		switch {
 		case kind.Kind == "CAPTClusterTemplate", kind.Kind == "CAPTControlPlaneTemplate": // captctl does not write them.
 			continue
-		case !l.mayPatch(kind):
+		case l.missing[Right{Verb: "patch", Group: kind.Group, Resource: kind.Resource, Role: RoleWriter}]:
 			forbidden = append(forbidden, kind.Kind)
 			continue
 		}
-		objects, err := l.some(ctx, kind.Group, kind.Kind, candidates)
+		objects, err := l.some(ctx, kind.GroupVersionKind, candidates)
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s: %v", kind.Kind, err))
 			continue

@@ -4,14 +4,12 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,60 +62,22 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	if served, err := l.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
 	}
-	found, unhealthy, err := l.providerPackages(ctx)
-	if meta.IsNoMatchError(err) || apierrors.IsForbidden(err) || err == nil && found == 0 {
-		found, unhealthy, err = l.providerDeployments(ctx)
-	}
-	const consequence = ". The conditions of Workspaces may be old"
-	switch {
-	case err != nil:
-		return Check{}, err
-	case found == 0:
-		return Check{Status: Warning, Message: providerName + " was not found" + consequence}, nil
-	case len(unhealthy) > 0:
-		return Check{Status: Warning, Objects: unhealthy, Message: providerName + " is not healthy" + consequence + ". Repair it first"}, nil
-	}
-	return Check{Status: OK, Message: providerName + " is healthy"}, nil
-}
-
-// providerPackages reads what Crossplane reports.
-func (l *look) providerPackages(ctx context.Context) (found int, unhealthy []string, err error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "pkg.crossplane.io", Version: "v1", Kind: "ProviderList"})
-	if err := l.client.List(ctx, list); err != nil {
-		return 0, nil, fmt.Errorf("listing Providers of Crossplane: %w", err)
-	}
-	for i := range list.Items {
-		image, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "package")
-		repository, tag := splitImage(image)
-		if !strings.HasPrefix(repository[strings.LastIndex(repository, "/")+1:], providerName) {
-			continue
-		}
-		found++
-		if healthy := condition(&list.Items[i], "Healthy"); healthy.Status != metav1.ConditionTrue {
-			unhealthy = append(unhealthy, fmt.Sprintf("Provider %s (%s): %s", list.Items[i].GetName(), tag, cmp.Or(healthy.Reason, "unknown")))
-		}
-	}
-	return found, unhealthy, nil
-}
-
-// providerDeployments looks for what runs, where Crossplane cannot be read.
-func (l *look) providerDeployments(ctx context.Context) (found int, unhealthy []string, err error) {
 	var deployments appsv1.DeploymentList
 	if err := l.client.List(ctx, &deployments); err != nil {
-		return 0, nil, fmt.Errorf("listing Deployments: %w", err)
+		return Check{}, err
 	}
+	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be old"}
 	for i := range deployments.Items {
-		deployment := &deployments.Items[i]
-		if !strings.HasPrefix(deployment.Name, providerName) {
-			continue
-		}
-		found++
-		if deployment.Status.AvailableReplicas == 0 {
-			unhealthy = append(unhealthy, fmt.Sprintf("Deployment %s: no replica is available", client.ObjectKeyFromObject(deployment)))
+		switch name := client.ObjectKeyFromObject(&deployments.Items[i]).String(); {
+		case !strings.Contains(name, providerName):
+		case deployments.Items[i].Status.AvailableReplicas > 0:
+			return Check{Status: OK, Objects: []string{"Deployment " + name}, Message: providerName + " runs"}, nil
+		default:
+			found.Message = providerName + " does not run. The conditions of Workspaces may be old. Repair it first"
+			found.Objects = append(found.Objects, "Deployment "+name+": no replica is available")
 		}
 	}
-	return found, unhealthy, nil
+	return found, nil
 }
 
 // workspaces reports Workspaces of WorkspaceTemplateApplies for which Terraform runs, has failed, or did not run yet.
@@ -175,30 +135,20 @@ func unsettledBecause(workspace *unstructured.Unstructured) string {
 	if workspace.GetDeletionTimestamp() != nil {
 		return "it is being deleted"
 	}
+	var typed terraform.WorkspaceStatus
+	status, _ := workspace.Object["status"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &typed); err != nil {
+		return "its status cannot be read"
+	}
 	for _, kind := range []string{"Synced", "Ready"} {
-		c := condition(workspace, kind)
-		switch {
+		switch c := meta.FindStatusCondition(typed.Conditions, kind); {
+		case c == nil:
+			return kind + " is unknown"
 		case c.Status != metav1.ConditionTrue:
-			return kind + " is " + cmp.Or(string(c.Status), "unknown") + " (" + cmp.Or(c.Reason, "unknown") + ")"
+			return fmt.Sprintf("%s is %s (%s)", kind, c.Status, c.Reason)
 		case c.ObservedGeneration != 0 && c.ObservedGeneration != workspace.GetGeneration(): // Before v1 the provider reports no generation.
 			return "its last change is not applied yet"
 		}
 	}
 	return ""
-}
-
-// condition of an object of Crossplane; the zero value if it has none of the type.
-func condition(object *unstructured.Unstructured, kind string) metav1.Condition {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, item := range list {
-		fields, ok := item.(map[string]any)
-		if !ok || fields["type"] != kind {
-			continue
-		}
-		var c metav1.Condition
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &c); err == nil {
-			return c
-		}
-	}
-	return metav1.Condition{}
 }

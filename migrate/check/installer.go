@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -32,13 +33,7 @@ type installer struct {
 }
 
 func (i installer) String() string {
-	switch {
-	case i.name == "":
-		return i.tool
-	case i.namespace == "":
-		return fmt.Sprintf("%s %s %s", i.tool, i.kind, i.name)
-	}
-	return fmt.Sprintf("%s %s %s/%s", i.tool, i.kind, i.namespace, i.name)
+	return strings.Join(strings.Fields(i.tool+" "+i.kind+" "+path.Join(i.namespace, i.name)), " ")
 }
 
 const (
@@ -68,20 +63,11 @@ func installerOf(object metav1.Object) installer {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		return installer{tool: owner.Kind, name: owner.Name, namespace: object.GetNamespace()}
 	}
-	switch by, instance := labels["app.kubernetes.io/managed-by"], labels["app.kubernetes.io/instance"]; {
-	case by == helm:
-		return installer{tool: helm}
-	case instance != "":
-		return installer{tool: "Argo CD or Helm, as " + instance}
+	if instance := labels["app.kubernetes.io/instance"]; instance != "" {
+		return installer{tool: argoCD + " or Helm, as " + instance}
 	}
-	return installerByFieldManager(object.GetManagedFields())
-}
-
-func installerByFieldManager(entries []metav1.ManagedFieldsEntry) installer {
-	for _, known := range []struct{ prefix, tool string }{{"kustomize-controller", flux}, {"helm-controller", flux}, {"argocd", argoCD}, {"helm", helm}} {
-		if slices.ContainsFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(entry.Manager, known.prefix) }) {
-			return installer{tool: known.tool}
-		}
+	if labels["app.kubernetes.io/managed-by"] == helm {
+		return installer{tool: helm}
 	}
 	return installer{}
 }
@@ -97,30 +83,15 @@ func (i installer) suspend() []string {
 	return nil
 }
 
-const fluxPrune = "kustomize.toolkit.fluxcd.io/prune"
-
-// keeps reports whether the object says to the tool that it must not be deleted. Helm reads that in its own copy of the manifest.
-func (i installer) keeps(object metav1.Object) bool {
-	annotations := object.GetAnnotations()
+// keep returns the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest only.
+func (i installer) keep() (key, value string) {
 	switch {
 	case i.tool == flux && i.kind == "Kustomization":
-		return annotations[fluxPrune] == "disabled" || object.GetLabels()[fluxPrune] == "disabled"
+		return "kustomize.toolkit.fluxcd.io/prune", "disabled"
 	case strings.HasPrefix(i.tool, argoCD):
-		options := annotations["argocd.argoproj.io/sync-options"]
-		return strings.Contains(options, "Prune=false") && strings.Contains(options, "Delete=false")
+		return "argocd.argoproj.io/sync-options", "Prune=false,Delete=false"
 	}
-	return false
-}
-
-// keep are commands that make the tool keep a definition.
-func (i installer) keep(definition string) []string {
-	switch {
-	case i.tool == flux && i.kind == "Kustomization":
-		return []string{fmt.Sprintf("kubectl annotate --overwrite crd %s %s=disabled", definition, fluxPrune)}
-	case i.tool == argoCD:
-		return []string{fmt.Sprintf("kubectl annotate --overwrite crd %s argocd.argoproj.io/sync-options=Prune=false,Delete=false", definition)}
-	}
-	return nil
+	return "", ""
 }
 
 // installers reports tools that would delete the definitions, and with them every object and all that Terraform created, when CAPT v0.3 is
@@ -143,14 +114,19 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 		if err != nil {
 			return Check{}, err
 		}
-		if by := installerOf(definition); by.tool != "" && !by.keeps(definition) {
-			found.Objects = append(found.Objects, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by))
-			found.Commands = append(found.Commands, by.suspend()...) // A tool that is not suspended removes the annotations.
-			keep = append(keep, by.keep(name)...)
+		by := installerOf(definition)
+		key, value := by.keep()
+		if by.tool == "" || key != "" && definition.Annotations[key] == value {
+			continue
+		}
+		found.Objects = append(found.Objects, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by))
+		found.Commands = append(found.Commands, by.suspend()...) // A tool that is not suspended removes the annotation.
+		if key != "" {
+			keep = append(keep, fmt.Sprintf("kubectl annotate --overwrite crd %s %s=%s", name, key, value))
 		}
 	}
-	err := l.deployments(ctx, func(what program, deployment *appsv1.Deployment) error {
-		if by := installerOf(deployment); what == legacyCAPT && by.tool != "" {
+	err := l.deployments(ctx, isLegacy, func(deployment *appsv1.Deployment) error {
+		if by := installerOf(deployment); by.tool != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(deployment), by))
 			found.Commands = append(found.Commands, by.suspend()...)
 		}

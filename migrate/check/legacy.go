@@ -19,33 +19,15 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// program is what a Deployment runs.
-type program int
-
-const (
-	otherProgram program = iota
-	// legacyCAPT is CAPT v0.3, or what looks like it.
-	legacyCAPT
-	// ownCAPT is this version.
-	ownCAPT
-)
-
-// programOf recognizes a Deployment. In doubt it is CAPT v0.3: to miss it can cost a cluster, and a false alarm costs a look.
-func programOf(deployment *appsv1.Deployment) program {
-	switch {
-	case isOwn(deployment):
-		return ownCAPT
-	case looksLikeCAPT(deployment.Name), looksLikeCAPT(providerLabel(deployment)),
+// isLegacy recognizes a Deployment of CAPT v0.3. In doubt it is one: to miss it can cost a cluster, and a false alarm costs a look.
+func isLegacy(deployment *appsv1.Deployment) bool {
+	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(providerLabel(deployment)) ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
-			repository, _ := splitImage(container.Image)
-			return looksLikeCAPT(repository[strings.LastIndex(repository, "/")+1:])
-		}):
-		return legacyCAPT
-	}
-	return otherProgram
+			return looksLikeCAPT(imageName(container.Image))
+		}))
 }
 
-// isOwn recognizes the Deployment of config/manager by all that CAPT v0.3's does not have. Names may have a prefix.
+// isOwn recognizes the Deployment of this version, that of config/manager, by all that CAPT v0.3's does not have. Names may have a prefix.
 func isOwn(deployment *appsv1.Deployment) bool {
 	pod := deployment.Spec.Template.Spec
 	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&
@@ -65,24 +47,22 @@ func looksLikeCAPT(name string) bool {
 	return name == "capt" || strings.HasPrefix(name, "capt-") || strings.HasSuffix(name, "-capt") || strings.Contains(name, "-capt-")
 }
 
-// splitImage cuts an image into repository and tag, without the digest.
-func splitImage(image string) (repository, tag string) {
-	image, _, _ = strings.Cut(image, "@")
-	if colon := strings.LastIndex(image, ":"); colon > strings.LastIndex(image, "/") {
-		return image[:colon], image[colon+1:]
-	}
-	return image, ""
+// imageName is the last part of the repository of an image, without registry, tag and digest.
+func imageName(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	name, _, _ = strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	return name
 }
 
-// deployments calls take for each Deployment that runs a version of CAPT.
-func (l *look) deployments(ctx context.Context, take func(program, *appsv1.Deployment) error) error {
+// deployments calls take for each Deployment of a version of CAPT.
+func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool, take func(*appsv1.Deployment) error) error {
 	var list appsv1.DeploymentList
 	if err := l.client.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing Deployments: %w", err)
 	}
 	for i := range list.Items {
-		if what := programOf(&list.Items[i]); what != otherProgram {
-			if err := take(what, &list.Items[i]); err != nil {
+		if is(&list.Items[i]) {
+			if err := take(&list.Items[i]); err != nil {
 				return err
 			}
 		}
@@ -94,10 +74,7 @@ func (l *look) deployments(ctx context.Context, take func(program, *appsv1.Deplo
 // empty.
 func (l *look) legacy(ctx context.Context) (Check, error) {
 	found := Check{Status: l.blocks()}
-	err := l.deployments(ctx, func(what program, deployment *appsv1.Deployment) error {
-		if what != legacyCAPT {
-			return nil
-		}
+	err := l.deployments(ctx, isLegacy, func(deployment *appsv1.Deployment) error {
 		state, commands, err := l.stop(ctx, deployment)
 		if state != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(deployment), state))
@@ -163,7 +140,7 @@ func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 		if !kind.InLegacy() {
 			continue
 		}
-		err := migrate.EachMetadata(ctx, l.client, l.kind(kind), func(object *metav1.PartialObjectMetadata) error {
+		err := migrate.EachMetadata(ctx, l.client, kind.GroupKind().WithVersion(l.version), func(object *metav1.PartialObjectMetadata) error {
 			for _, entry := range object.ManagedFields {
 				if migrate.IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(l.now.Add(-l.options.Quiet)) {
 					recent = append(recent, fmt.Sprintf("%s %s/%s: %s wrote its status in %s at %s", kind.Kind, object.Namespace, object.Name,

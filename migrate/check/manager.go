@@ -19,19 +19,17 @@ import (
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
 func (l *look) manager(ctx context.Context) (Check, error) {
 	var available, unavailable, commands []string
-	err := l.deployments(ctx, func(what program, deployment *appsv1.Deployment) error {
+	err := l.deployments(ctx, isOwn, func(deployment *appsv1.Deployment) error {
 		name := "Deployment " + client.ObjectKeyFromObject(deployment).String()
-		switch {
-		case what != ownCAPT:
-		case deployment.Status.AvailableReplicas > 0:
+		if deployment.Status.AvailableReplicas > 0 {
 			available = append(available, name)
-		default:
-			unavailable = append(unavailable, name+": no replica is available")
-			if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
-				commands = append(commands, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2", deployment.Namespace, deployment.Name))
-			}
-			commands = append(commands, fmt.Sprintf("kubectl -n %s rollout status deployment/%s --timeout=5m", deployment.Namespace, deployment.Name))
+			return nil
 		}
+		unavailable = append(unavailable, name+": no replica is available")
+		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
+			commands = append(commands, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2", deployment.Namespace, deployment.Name))
+		}
+		commands = append(commands, fmt.Sprintf("kubectl -n %s rollout status deployment/%s --timeout=5m", deployment.Namespace, deployment.Name))
 		return nil
 	})
 	if err != nil {

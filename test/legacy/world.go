@@ -39,8 +39,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// WebhooksOnly is the argument with which the manager converts and admits objects, and reconciles none.
-const WebhooksOnly = "--webhooks-only"
+// WebhooksOnly is an argument with which the manager converts and admits objects, and reconciles none: no object has the label.
+const WebhooksOnly = "--watch-filter=webhooks-only"
 
 // World is an API server with the older CAPT's definitions, and after Upgrade with today's CAPT.
 type World struct {

@@ -22,8 +22,7 @@ import (
 // applyOptions are the options of apply.
 type applyOptions struct {
 	run
-	backup       string
-	fixEndpoints bool
+	backup string
 }
 
 func newApply(environment *cli.Environment) *cobra.Command {
@@ -34,8 +33,8 @@ func newApply(environment *cli.Environment) *cobra.Command {
 		Long: `Applies a plan, or the units of it that --cluster and --unit name, one after the other, while the
 manager runs. For each unit it renders the Workspaces again and stops if something changed, pauses
 the objects, writes the planned fields, resumes the objects, waits until the manager reports every
-Workspace up to date, and proves that no Workspace has changed. The first failure ends the run, after
-the units in progress (--max-failures).
+Workspace up to date, and proves that no Workspace has changed. The first failure ends the run
+(--max-failures).
 
 Before the first write, a backup of the objects is written to --backup. Workspaces, ProviderConfigs
 and Secrets are never written, and nothing is deleted.
@@ -43,8 +42,8 @@ and Secrets are never written, and nothing is deleted.
 Run the same command again after an interruption: what is written already is not written again. Only
 one run writes at a time. The management cluster keeps a copy of the plan, so that its ID is enough.
 
-Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for units
-that need a decision; 4 partly applied.`,
+Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for
+units that need a decision; 4 partly applied.`,
 		Example: `  # One cluster first
   captctl migrate apply plan.json --cluster team-a/demo
 
@@ -87,11 +86,10 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
-	options, err := o.options(connected, p, check.Options{Before: check.Apply, FixClusterEndpoints: o.fixEndpoints}, o.Progress(o.output.Format()))
+	options, err := o.options(connected, p, check.Apply)
 	if err != nil {
 		return err
 	}
-	options.FixClusterEndpoints = o.fixEndpoints
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
 	if err := o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, p, result) }); err != nil {
 		return err

@@ -117,8 +117,8 @@ func counts(p *output.Printer, units []*plan.Unit) string {
 // becomes says in a few words what becomes of a unit.
 func becomes(of *plan.Plan, unit *plan.Unit) string {
 	var reasons []string
-	for _, finding := range findingsOf(of, unit) {
-		if !slices.Contains(reasons, finding.Reason) && undecided(finding) {
+	for _, finding := range of.FindingsOf(unit) {
+		if finding.Undecided() && !slices.Contains(reasons, finding.Reason) {
 			reasons = append(reasons, finding.Reason)
 		}
 	}
@@ -156,17 +156,6 @@ func written(unit *plan.Unit) int {
 		}
 	}
 	return len(objects)
-}
-
-// findingsOf are the findings about an object of a unit.
-func findingsOf(of *plan.Plan, unit *plan.Unit) (found []migrate.Finding) {
-	objects := unit.Objects()
-	for _, finding := range of.Findings {
-		if slices.ContainsFunc(finding.Objects(), func(ref migrate.ObjectRef) bool { return slices.Contains(objects, ref) }) {
-			found = append(found, finding)
-		}
-	}
-	return found
 }
 
 // AfterPlan says what to do with a new plan.
