@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -168,7 +169,7 @@ func (u *user) upgrade() {
 	_, err := shared.TakeTemplates(u.Context())
 	require.NoError(u, err)
 	require.NoError(u, shared.Upgrade(u.Context()))
-	require.NoError(u, shared.StartControllers(u.Context()))
+	host.Settled(u.T, shared.Sandbox, func() map[string]string { return host.Fleet(u.T, shared.Admin) })
 }
 
 func (u *user) read(name string) *plan.Plan {
