@@ -31,8 +31,8 @@ const shutdownTimeout = 10 * time.Second
 type run struct {
 	Options
 	plan *plan.Plan
-	// writes is the client for every write. It fails once the Lease is lost, and keeps nothing in a dry run.
-	writes  client.Client
+	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
+	writes  *lock.Writer
 	journal *journal
 	// others are the journals of other plans.
 	others  []State
@@ -168,7 +168,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 		return nil, err
 	}
 	if r.DryRun {
-		r.writes = client.NewDryRunClient(r.Client)
+		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
 		if err := r.readJournals(ctx); err != nil {
 			return nil, err
 		}
@@ -187,7 +187,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 		held.Release(release)
 	}()
 	r.writes = lock.Fence(r.Client, held.Check)
-	r.journal.client = r.writes
+	r.journal.writes = r.writes
 	if err := r.readJournals(ctx); err != nil {
 		return nil, err
 	}
