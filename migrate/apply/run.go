@@ -146,17 +146,14 @@ func (r *run) whyLeft(unit *plan.Unit) string {
 
 // undecided is the error for units that the plan leaves out until the user decides; nil if there is none.
 func undecided(left []UnitResult) error {
-	var names []string
-	for _, result := range left {
-		if result.State == plan.NeedsDecision || result.State == plan.Blocked {
-			names = append(names, result.Unit)
-		}
-	}
-	if len(names) == 0 {
+	left = slices.DeleteFunc(slices.Clone(left), func(result UnitResult) bool {
+		return result.State != plan.NeedsDecision && result.State != plan.Blocked
+	})
+	if len(left) == 0 {
 		return nil
 	}
-	return migrate.NeedsDecision.Errorf("%d units are left out, because the plan does not adopt them: %s. Decide about them, or remove what blocks them, and create a new plan",
-		len(names), strings.Join(names, ", "))
+	return migrate.NeedsDecision.Errorf("%d units were left out, because the plan does not adopt them; the first: %s is %s: %s. Decide, or remove what blocks them, and create a new plan",
+		len(left), left[0].Unit, left[0].State, left[0].Message)
 }
 
 // do takes the lock and works on units. begin comes right before the journal is written.
@@ -166,6 +163,9 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	}
 	if err := r.Check(ctx); err != nil {
 		return nil, err
+	}
+	if len(units) == 0 {
+		return r.result(ctx, nil)
 	}
 	if r.DryRun {
 		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
