@@ -111,40 +111,25 @@ func (r *run) adopted() (units []*plan.Unit, left []UnitResult, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var named []string
-	outcome := migrate.Failed
 	for _, unit := range selected {
 		if unit.State == plan.Adoptable || unit.State == plan.Adopted {
 			units = append(units, unit)
 			continue
 		}
-		result := UnitResult{Unit: unit.Name(), Outcome: LeftOut, State: unit.State, Message: r.whyLeft(unit)}
-		left, named = append(left, result), append(named, unit.Name()+" is "+string(unit.State)+": "+result.Message)
-		if undecided([]UnitResult{result}) != nil {
-			outcome = migrate.NeedsDecision
+		result := UnitResult{Unit: unit.Name(), Outcome: LeftOut, State: unit.State, Message: "there is nothing to adopt"}
+		findings := r.plan.FindingsOf(unit)
+		if i := slices.IndexFunc(findings, migrate.Finding.Undecided); i >= 0 {
+			result.Message = findings[i].Reason + ": " + findings[i].Message
 		}
+		left = append(left, result)
 	}
-	if len(r.Units) > 0 && len(named) > 0 {
-		return nil, nil, outcome.Errorf("plan %s does not adopt %s. Nothing was written", r.plan.ID, strings.Join(named, "; "))
+	if len(r.Units) > 0 && len(left) > 0 {
+		return nil, nil, cmp.Or(undecided(left), fmt.Errorf("plan %s does not adopt %s, which is %s: %s", r.plan.ID, left[0].Unit, left[0].State, left[0].Message))
 	}
 	return units, left, nil
 }
 
-// whyLeft says why the plan does not adopt a unit.
-func (r *run) whyLeft(unit *plan.Unit) string {
-	var why []string
-	for _, finding := range r.plan.FindingsOf(unit) {
-		if finding.Undecided() {
-			why = append(why, finding.Reason+": "+finding.Message)
-		}
-	}
-	if len(why) > 0 {
-		return strings.Join(why, "; ")
-	}
-	return "there is nothing to adopt"
-}
-
-// undecided is the error for units that the plan leaves out until the user decides; nil if there is none.
+// undecided is the error for units that the plan does not adopt before the user decides; nil if there is none.
 func undecided(left []UnitResult) error {
 	left = slices.DeleteFunc(slices.Clone(left), func(result UnitResult) bool {
 		return result.State != plan.NeedsDecision && result.State != plan.Blocked
@@ -152,7 +137,7 @@ func undecided(left []UnitResult) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return migrate.NeedsDecision.Errorf("%d units were left out, because the plan does not adopt them; the first: %s is %s: %s. Decide, or remove what blocks them, and create a new plan",
+	return migrate.NeedsDecision.Errorf("the plan does not adopt %d units; the first: %s is %s: %s. Decide, or remove what blocks it, and create a new plan",
 		len(left), left[0].Unit, left[0].State, left[0].Message)
 }
 
