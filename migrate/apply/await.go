@@ -130,20 +130,13 @@ func unreported(live *unstructured.Unstructured, adopted bool) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("its Workspace is not reported to be as it was rendered (status.writtenGeneration is %d, and metadata.generation %d). %s",
-		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.WorkspaceConflictCondition, infrav1.RenderedCondition, infrav1.ReadyCondition)), nil
+		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
 }
 
-// describe returns the first of conditions that is not as it is on a healthy object.
-func describe(conditions []metav1.Condition, types ...string) string {
-	for _, name := range types {
-		condition := meta.FindStatusCondition(conditions, name)
-		healthy := metav1.ConditionTrue
-		if name == infrav1.WorkspaceConflictCondition {
-			healthy = metav1.ConditionFalse
-		}
-		if condition != nil && (condition.Status != healthy || len(types) == 1) {
-			return strings.TrimSuffix(fmt.Sprintf("Condition %s is %s (%s): %s", name, condition.Status, condition.Reason, condition.Message), ": ")
-		}
+func describe(conditions []metav1.Condition, name string) string {
+	condition := meta.FindStatusCondition(conditions, name)
+	if condition == nil {
+		return "It has no condition " + name
 	}
-	return "No condition says why"
+	return strings.TrimSuffix(fmt.Sprintf("Condition %s is %s (%s): %s", name, condition.Status, condition.Reason, condition.Message), ": ")
 }

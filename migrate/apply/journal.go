@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/retry"
 )
@@ -113,16 +114,12 @@ func States(ctx context.Context, reader client.Reader, namespace string) ([]Stat
 
 // Recorded returns the journal of a plan; nil if the plan was never applied in this cluster.
 func Recorded(ctx context.Context, reader client.Reader, namespace, planID string) (*State, error) {
-	configMap := &corev1.ConfigMap{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: stateName(planID)}, configMap)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	states, err := States(ctx, reader, namespace)
+	i := slices.IndexFunc(states, func(state State) bool { return state.PlanID == planID })
+	if err != nil || i < 0 {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the journal of plan %s: %w", planID, err)
-	}
-	state := &State{}
-	return state, decode(configMap, state)
+	return &states[i], nil
 }
 
 func decode(configMap *corev1.ConfigMap, state *State) error {
@@ -168,7 +165,7 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 
 // journal writes the state of one plan. Only the holder of the Lease writes it.
 type journal struct {
-	client    client.Client
+	writes    *lock.Writer
 	namespace string
 	clock     clock.PassiveClock
 	mutex     sync.Mutex
@@ -265,9 +262,9 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 // put creates or replaces a ConfigMap. The Lease orders the runs, so that the last write wins.
 func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
 	err := retry.Do(ctx, func(ctx context.Context) error {
-		err := j.client.Update(ctx, wanted.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		err := j.writes.Update(ctx, wanted.DeepCopy())
 		if apierrors.IsNotFound(err) {
-			err = j.client.Create(ctx, wanted.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+			err = j.writes.Create(ctx, wanted.DeepCopy())
 		}
 		if apierrors.IsAlreadyExists(err) {
 			return retry.Again(err)

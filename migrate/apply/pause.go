@@ -34,7 +34,10 @@ func (r *run) whilePaused(ctx context.Context, unit *plan.Unit, started bool, re
 	if err == nil {
 		err = write(ctx)
 	}
-	if err == nil || !started && result.Writes == 0 {
+	if err == nil {
+		return r.setPaused(ctx, unit, backward)
+	}
+	if !started && result.Writes == 0 {
 		resume, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		err = errors.Join(err, r.setPaused(resume, unit, backward))

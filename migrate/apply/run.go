@@ -31,8 +31,8 @@ const shutdownTimeout = 10 * time.Second
 type run struct {
 	Options
 	plan *plan.Plan
-	// writes is the client for every write. It fails once the Lease is lost, and keeps nothing in a dry run.
-	writes  client.Client
+	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
+	writes  *lock.Writer
 	journal *journal
 	// others are the journals of other plans.
 	others  []State
@@ -111,52 +111,34 @@ func (r *run) adopted() (units []*plan.Unit, left []UnitResult, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var named []string
-	outcome := migrate.Failed
 	for _, unit := range selected {
 		if unit.State == plan.Adoptable || unit.State == plan.Adopted {
 			units = append(units, unit)
 			continue
 		}
-		result := UnitResult{Unit: unit.Name(), Outcome: LeftOut, State: unit.State, Message: r.whyLeft(unit)}
-		left, named = append(left, result), append(named, unit.Name()+" is "+string(unit.State)+": "+result.Message)
-		if undecided([]UnitResult{result}) != nil {
-			outcome = migrate.NeedsDecision
+		result := UnitResult{Unit: unit.Name(), Outcome: LeftOut, State: unit.State, Message: "there is nothing to adopt"}
+		findings := r.plan.FindingsOf(unit)
+		if i := slices.IndexFunc(findings, migrate.Finding.Undecided); i >= 0 {
+			result.Message = findings[i].Reason + ": " + findings[i].Message
 		}
+		left = append(left, result)
 	}
-	if len(r.Units) > 0 && len(named) > 0 {
-		return nil, nil, outcome.Errorf("plan %s does not adopt %s. Nothing was written", r.plan.ID, strings.Join(named, "; "))
+	if len(r.Units) > 0 && len(left) > 0 {
+		return nil, nil, cmp.Or(undecided(left), fmt.Errorf("plan %s does not adopt %s, which is %s: %s", r.plan.ID, left[0].Unit, left[0].State, left[0].Message))
 	}
 	return units, left, nil
 }
 
-// whyLeft says why the plan does not adopt a unit.
-func (r *run) whyLeft(unit *plan.Unit) string {
-	var why []string
-	for _, finding := range r.plan.FindingsOf(unit) {
-		if finding.Undecided() {
-			why = append(why, finding.Reason+": "+finding.Message)
-		}
-	}
-	if len(why) > 0 {
-		return strings.Join(why, "; ")
-	}
-	return "there is nothing to adopt"
-}
-
-// undecided is the error for units that the plan leaves out until the user decides; nil if there is none.
+// undecided is the error for units that the plan does not adopt before the user decides; nil if there is none.
 func undecided(left []UnitResult) error {
-	var names []string
-	for _, result := range left {
-		if result.State == plan.NeedsDecision || result.State == plan.Blocked {
-			names = append(names, result.Unit)
-		}
-	}
-	if len(names) == 0 {
+	left = slices.DeleteFunc(slices.Clone(left), func(result UnitResult) bool {
+		return result.State != plan.NeedsDecision && result.State != plan.Blocked
+	})
+	if len(left) == 0 {
 		return nil
 	}
-	return migrate.NeedsDecision.Errorf("%d units are left out, because the plan does not adopt them: %s. Decide about them, or remove what blocks them, and create a new plan",
-		len(names), strings.Join(names, ", "))
+	return migrate.NeedsDecision.Errorf("the plan does not adopt %d units; the first: %s is %s: %s. Decide, or remove what blocks it, and create a new plan",
+		len(left), left[0].Unit, left[0].State, left[0].Message)
 }
 
 // do takes the lock and works on units. begin comes right before the journal is written.
@@ -167,8 +149,11 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	if err := r.Check(ctx); err != nil {
 		return nil, err
 	}
+	if len(units) == 0 {
+		return r.result(ctx, nil)
+	}
 	if r.DryRun {
-		r.writes = client.NewDryRunClient(r.Client)
+		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
 		if err := r.readJournals(ctx); err != nil {
 			return nil, err
 		}
@@ -187,7 +172,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 		held.Release(release)
 	}()
 	r.writes = lock.Fence(r.Client, held.Check)
-	r.journal.client = r.writes
+	r.journal.writes = r.writes
 	if err := r.readJournals(ctx); err != nil {
 		return nil, err
 	}

@@ -309,30 +309,82 @@ func TestClustersAreAdoptedOneByOneAndRolledBack(t *testing.T) {
 	})
 }
 
-// What changed after the plan was made stops the unit that it belongs to, before the first write of it.
-func TestWhatChangedSinceThePlanIsNotWritten(t *testing.T) {
-	w := newWorld(t, "reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference")
+// What changed after the plan was made stops the unit that it belongs to, before the first write of it. What the plan does not adopt is left out.
+func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
+	w := newWorld(t, "reference-set", "reference-empty-arbitrary-name", "hand-made-without-owner-reference", "two-claimants")
 	require.NoError(t, w.StartControllers(t.Context()))
 	p, before := w.plan(), w.fleet()
-	require.Len(t, adoptable(p), 3)
-	changed := p.Units[0].Members[0].WorkspaceTemplateApply
-	used := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Namespace: changed.Namespace, Name: changed.Name}, used))
-	template := &infrav1.WorkspaceTemplate{}
-	require.NoError(t, w.Admin.Get(t.Context(), used.TemplateKey(), template))
-	template.Spec.Template.Spec.ForProvider.Module += "\n# edited\n"
-	require.NoError(t, w.Admin.Update(t.Context(), template))
 	options := w.optionsFor(p)
-	result, err := apply.Apply(t.Context(), p, options)
-	require.Error(t, err)
-	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "nothing was written")
-	assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.NotStarted: 2}, outcomes(result))
-	w.requireEqual(before, "Workspace ")
-	w.requireEqual(before, "CAPT")
+	require.Len(t, adoptable(p), 3)
+	left := len(p.Units) - 3
+	require.Positive(t, left)
+	template := w.templateOf(unitOf(t, p, "hand-made-without-owner-reference"))
+	edited := template.DeepCopy()
+	edited.Spec.Template.Spec.ForProvider.Module += "\n# edited\n"
+	unchanged := func(t *testing.T) {
+		t.Helper()
+		w.requireEqual(before, "Workspace ")
+		w.requireEqual(before, "CAPT")
+	}
 
-	options.MaxFailures = 1
-	result, err = apply.Apply(t.Context(), p, options)
-	require.Error(t, err)
-	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
-	assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 2}, outcomes(result))
+	t.Run("to name a unit that is not adopted is an error", func(t *testing.T) {
+		undecided := options
+		undecided.Units = append(adoptable(p)[:1:1], nameOf(p, plan.NeedsDecision))
+		_, err := apply.Apply(t.Context(), p, undecided)
+		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
+		require.ErrorContains(t, err, undecided.Units[1]+" is NeedsDecision: ")
+		unchanged(t)
+	})
+	t.Run("the first failure stops the run", func(t *testing.T) {
+		require.NoError(t, w.Admin.Patch(t.Context(), edited, client.MergeFrom(template)))
+		result, err := apply.Apply(t.Context(), p, options)
+		require.Error(t, err)
+		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "nothing was written")
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.NotStarted: 2, apply.LeftOut: left}, outcomes(result))
+		unchanged(t)
+	})
+	t.Run("unless some may fail", func(t *testing.T) {
+		o := options
+		o.MaxFailures = 1
+		result, err := apply.Apply(t.Context(), p, o)
+		assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 2, apply.LeftOut: left}, outcomes(result))
+		w.requireEqual(before, "Workspace ")
+	})
+	t.Run("what is left out needs a decision when everything else is applied", func(t *testing.T) {
+		require.NoError(t, w.Admin.Patch(t.Context(), template.DeepCopy(), client.MergeFrom(edited)))
+		result, err := apply.Apply(t.Context(), p, options)
+		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1, apply.Unchanged: 2, apply.LeftOut: left}, outcomes(result))
+		w.requireEqual(before, "Workspace ")
+	})
+	t.Run("status shows what the manager would change, and what is undecided", func(t *testing.T) {
+		require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
+		require.NoError(t, w.StartManager(t.Context(), legacy.WebhooksOnly))
+		again := edited.DeepCopy()
+		require.NoError(t, w.Admin.Patch(t.Context(), again, client.MergeFrom(template)))
+		for _, unit := range w.status().Units {
+			assert.Equal(t, unit.Unit == unitOf(t, p, "hand-made-without-owner-reference").Name(), unit.PendingChange != "", "%v", unit)
+			assert.Equal(t, unit.State == plan.NeedsDecision || unit.State == plan.Blocked, unit.Message != "", "%v", unit)
+		}
+	})
+}
+
+func nameOf(p *plan.Plan, state plan.UnitState) string {
+	for i := range p.Units {
+		if p.Units[i].State == state {
+			return p.Units[i].Name()
+		}
+	}
+	return "no unit is " + string(state)
+}
+
+// templateOf returns the template of the control plane of a unit.
+func (w *world) templateOf(unit *plan.Unit) *infrav1.WorkspaceTemplate {
+	w.Helper()
+	ref := memberOf(w.T, unit, "CAPTControlPlane").WorkspaceTemplateApply
+	used, template := &infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplate{}
+	require.NoError(w, w.Admin.Get(w.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, used))
+	require.NoError(w, w.Admin.Get(w.Context(), used.TemplateKey(), template))
+	return template
 }
