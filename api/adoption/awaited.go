@@ -21,13 +21,16 @@ func Awaited(object metav1.Object) bool {
 		leftAlone := (Helper(object) != "" || Machine(object) != "") && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return !leftAlone && (Unadopted(object) != "" || required(object.Status.Conditions))
 	case *infrav1.CAPTCluster:
-		return required(object.Status.Conditions) || LegacyStatus(object.Status.ObservedGeneration, object.Status.Conditions) ||
-			object.Spec.WorkspaceTemplateApplyRef == nil && OfCAPTCluster(object, "").Built != ""
+		return required(object.Status.Conditions) || OfCAPTCluster(object, "").awaits(object.Spec.WorkspaceTemplateApplyRef)
 	case *controlplanev1.CAPTControlPlane:
-		return required(object.Status.Conditions) || LegacyStatus(object.Status.ObservedGeneration, object.Status.Conditions) ||
-			object.Spec.WorkspaceTemplateApplyRef == nil && OfControlPlane(object, "").Built != ""
+		return required(object.Status.Conditions) || OfControlPlane(object, "").awaits(object.Spec.WorkspaceTemplateApplyRef)
 	}
 	return false
+}
+
+// awaits reports whether an owner with a reference still has to be adopted, as far as its own spec and status show.
+func (want Expectation) awaits(ref *infrav1.WorkspaceTemplateApplyReference) bool {
+	return want.Legacy || ref == nil && want.Built != ""
 }
 
 // required reports whether the condition AdoptionRequired is True, or Unknown because a request was refused.

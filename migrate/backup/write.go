@@ -10,6 +10,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	_ "embed" // For the README.
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,6 +50,11 @@ const (
 	objectsFolder   = "objects"
 	clusterScope    = "_cluster"
 )
+
+// readme has placeholders for the plan and the management cluster.
+//
+//go:embed archive-readme.md
+var readme string
 
 // About says what a backup is of.
 type About struct {
@@ -167,7 +174,8 @@ func (w *writer) write(ctx context.Context, p *plan.Plan) error {
 			return err
 		}
 	}
-	if err := errors.Join(w.document(referencesEntry, w.configs), w.document(aboutEntry, w.about), w.add(readmeEntry, []byte(readme(p)))); err != nil {
+	text := strings.NewReplacer("PLAN_ID", p.ID, "CLUSTER_UID", string(p.ClusterUID)).Replace(readme)
+	if err := errors.Join(w.document(referencesEntry, w.configs), w.document(aboutEntry, w.about), w.add(readmeEntry, []byte(text))); err != nil {
 		return err
 	}
 	return w.add(sumsEntry, w.sums.Bytes())

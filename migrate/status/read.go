@@ -40,7 +40,7 @@ func Read(ctx context.Context, o Options) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := planner.Units(snapshot, planner.Options{Decisions: decisions, Now: now})
+	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: now})
 	if err != nil {
 		return nil, err
 	}
@@ -72,18 +72,18 @@ func decided(ctx context.Context, o Options, journals []apply.State, s *migrate.
 		return nil, err
 	}
 	known := map[types.UID]bool{"": true}
-	for uid := range s.Raw {
-		known[uid] = true
-	}
-	for _, workspaces := range [][]metav1.Object{pointers(s.ClusterWideWorkspaces), pointers(s.NamespacedWorkspaces)} {
-		for _, workspace := range workspaces {
-			known[workspace.GetUID()] = true
-		}
+	for _, object := range slices.Concat(owned(s), pointers(s.ClusterWideWorkspaces), pointers(s.NamespacedWorkspaces)) {
+		known[object.GetUID()] = true
 	}
 	decisions := *last.Decisions
 	decisions.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool { return !known[d.UID] || !known[d.Take] })
 	decisions.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool { return !known[d.UID] || !known[d.BelongsTo] })
 	return &decisions, nil
+}
+
+// owned are CAPT's objects that the manager reconciles.
+func owned(s *migrate.Snapshot) []metav1.Object {
+	return slices.Concat(pointers(s.CAPTClusters), pointers(s.ControlPlanes), pointers(s.Applies))
 }
 
 func pointers[T any, P interface {
@@ -104,11 +104,11 @@ func (s *Status) units(p *plan.Plan, journals []apply.State, snapshot *migrate.S
 		unit := &p.Units[i]
 		known := Unit{Unit: unit.Name(), State: unit.State}
 		known.Paused = slices.ContainsFunc(unit.Objects(), func(object migrate.ObjectRef) bool { return paused[object.UID] })
-		for _, finding := range findingsOf(p, unit) {
+		for _, finding := range p.FindingsOf(unit) {
 			switch {
 			case finding.Reason == planner.ReasonPendingChange:
 				known.PendingChange = cmp.Or(known.PendingChange, finding.Message)
-			case finding.Severity != migrate.Warning:
+			case finding.Undecided():
 				known.Message = cmp.Or(known.Message, finding.Message)
 			}
 		}
@@ -151,10 +151,8 @@ func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
 	for i := range s.Clusters {
 		paused[s.Clusters[i].UID] = ptr.Deref(s.Clusters[i].Spec.Paused, false)
 	}
-	for _, objects := range [][]metav1.Object{pointers(s.CAPTClusters), pointers(s.ControlPlanes), pointers(s.Applies)} {
-		for _, object := range objects {
-			paused[object.GetUID()] = annotations.HasPaused(object)
-		}
+	for _, object := range owned(s) {
+		paused[object.GetUID()] = annotations.HasPaused(object)
 	}
 	return paused
 }
@@ -181,14 +179,4 @@ func definitions(ctx context.Context, reader client.Reader) (found []Definition,
 		}
 	}
 	return found, nil
-}
-
-func findingsOf(p *plan.Plan, unit *plan.Unit) (found []migrate.Finding) {
-	objects := unit.Objects()
-	for _, finding := range p.Findings {
-		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
-			found = append(found, finding)
-		}
-	}
-	return found
 }

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -91,16 +92,17 @@ func (w *World) Create(ctx context.Context, fixture Fixture, names Names) (*Obje
 	return fixture.Create(ctx, w.Admin, names)
 }
 
-// Upgrade installs this version of CAPT over v0.3, and returns when v1beta2 is served. The manager gets the arguments. Objects of OlderTemplate
-// must not exist: users remove them with commands that captctl migrate check prints, and tests with TakeTemplates.
+// Upgrade installs this version of CAPT over v0.3, and returns when v1beta2 is served and the manager runs, with the arguments. Objects of
+// OlderTemplate must not exist: users remove them with commands that captctl migrate check prints, and tests with TakeTemplates.
 func (w *World) Upgrade(ctx context.Context, args ...string) error {
 	if err := w.removeOlderTemplates(ctx); err != nil {
 		return err
 	}
-	if err := w.Install(ctx, args...); err != nil {
+	if err := w.Install(ctx, WebhooksOnly); err != nil {
 		return err
 	}
-	// Admission of owner references discovers new kinds only every half minute, and a restart does it at once.
+	// Admission of owner references discovers new kinds only every half minute, and a restart does it at once. Controllers start after it: what
+	// they cannot send meanwhile would count as errors.
 	if err := w.Restart(ctx, sandbox.APIServer); err != nil {
 		return err
 	}
@@ -110,7 +112,10 @@ func (w *World) Upgrade(ctx context.Context, args ...string) error {
 		}
 	}
 	w.began = time.Now()
-	return nil
+	if slices.Contains(args, WebhooksOnly) {
+		return nil
+	}
+	return w.StartControllers(ctx, args...)
 }
 
 // StartControllers restarts the manager with other arguments.

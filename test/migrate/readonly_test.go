@@ -46,6 +46,7 @@ func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 	w.awaitReconciled()
 	t.Run("after the upgrade", func(t *testing.T) {
 		w.looks(t, reader)
+		w.host.In(t).Run(migrate.Done, "apply", "untouched.json", "--dry-run=server")
 		require.Equal(t, contents(untouched), contents(w.host.In(t).Plan()), "the plan that was made before the upgrade")
 	})
 	require.Empty(t, w.writesOf(sandbox.CaptctlUser, began))
@@ -63,15 +64,15 @@ func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 	require.Empty(t, w.writesOf(sandbox.ReaderUser, began))
 }
 
-// looks runs every command that only reads, as both users. Each prints the same for both.
+// looks runs every command that only reads, as both users.
 func (w *world) looks(t *testing.T, reader *host.Host) {
 	for _, command := range [][]string{
 		{"check"}, {"check", "--namespace=default", "-o=json"}, {"plan"}, {"plan", "-o=yaml"}, {"plan", "--out=plan.json"}, {"show", "plan.json"},
-		{"show", "plan.json", "--diff"}, {"status"}, {"status", "-o=json"}, {"apply", "plan.json", "--dry-run=server", "--yes"},
+		{"show", "plan.json", "--diff"}, {"status"}, {"status", "-o=json"},
 	} {
 		t.Run(strings.Join(command[:min(2, len(command))], " "), func(t *testing.T) {
 			w.host.In(t).Run(migrate.Done, command...)
-			if command[0] != "apply" && command[0] != "check" {
+			if command[0] != "check" { // It fails for a user who may not write.
 				reader.In(t).Run(migrate.Done, command...)
 			}
 		})

@@ -100,7 +100,7 @@ func (w *world) keepsWhatAUserAdded(t *testing.T, legacyFleet map[string]string)
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))
 	labelled := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "reference-set", Name: "reference-set-demo"}}
 	require.NoError(t, w.Admin.Patch(t.Context(), labelled, label))
-	w.host.In(t).Another("").Run(migrate.Done, "rollback", "--yes")
+	w.host.In(t).Run(migrate.Done, "rollback", "plan.json", "--yes")
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(labelled), labelled))
 	require.Equal(t, "shop", labelled.Labels["team"])
 	require.NoError(t, w.Admin.Patch(t.Context(), labelled, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":null}}}`))))

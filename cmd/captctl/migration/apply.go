@@ -15,15 +15,14 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
-	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // applyOptions are the options of apply.
 type applyOptions struct {
 	run
-	backup       string
-	fixEndpoints bool
+	backup string
 }
 
 func newApply(environment *cli.Environment) *cobra.Command {
@@ -34,8 +33,8 @@ func newApply(environment *cli.Environment) *cobra.Command {
 		Long: `Applies a plan, or the units of it that --cluster and --unit name, one after the other, while the
 manager runs. For each unit it renders the Workspaces again and stops if something changed, pauses
 the objects, writes the planned fields, resumes the objects, waits until the manager reports every
-Workspace up to date, and proves that no Workspace has changed. The first failure ends the run, after
-the units in progress (--max-failures).
+Workspace up to date, and proves that no Workspace has changed. The first failure ends the run
+(--max-failures).
 
 Before the first write, a backup of the objects is written to --backup. Workspaces, ProviderConfigs
 and Secrets are never written, and nothing is deleted.
@@ -43,8 +42,8 @@ and Secrets are never written, and nothing is deleted.
 Run the same command again after an interruption: what is written already is not written again. Only
 one run writes at a time. The management cluster keeps a copy of the plan, so that its ID is enough.
 
-Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for units
-that need a decision; 4 partly applied.`,
+Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for
+units that need a decision; 4 partly applied.`,
 		Example: `  # One cluster first
   captctl migrate apply plan.json --cluster team-a/demo
 
@@ -83,22 +82,15 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if len(undecided) > 0 && len(o.selected()) > 0 && view.WritesOf(selected) == 0 {
 		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
 	}
-	file := cmp.Or(o.backup, fmt.Sprintf("capt-migrate-%s.tar.gz", p.ID))
 	question := fmt.Sprintf("Do you want to apply plan %s to %s of this management cluster?", p.ID, view.Count(len(selected), "unit"))
 	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
-	options, err := o.options(connected, p, check.Adopt, o.Progress(o.output.Format()))
+	options, err := o.options(connected, p, check.Apply)
 	if err != nil {
 		return err
 	}
-	options.FixClusterEndpoints = o.fixEndpoints
-	options.Backup = func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) {
-		if previous != nil {
-			return previous, nil
-		}
-		return &apply.Backup{File: file}, nil
-	}
+	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
 	if err := o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, p, result) }); err != nil {
 		return err
 	}
@@ -107,5 +99,3 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	}
 	return nil
 }
-
-var _ = plan.Adoptable

@@ -13,7 +13,6 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/check"
 )
 
 // checkOptions are the options of check.
@@ -50,6 +49,7 @@ Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a dec
 	}
 	o.output.Add(command)
 	o.addFlag(command)
+	o.addQuietFlag(command)
 	environment.Access.AddRateFlags(command.Flags())
 	return command
 }
@@ -64,7 +64,7 @@ func (o *checkOptions) Validate() error {
 
 // Run checks and prints. The report is printed also if the fleet cannot be read: it says why.
 func (o *checkOptions) Run(ctx context.Context) error {
-	config, err := o.Access.Config()
+	checks, err := o.checks()
 	if err != nil {
 		return err
 	}
@@ -74,17 +74,18 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	}
 	progress := o.Progress(o.output.Format())
 	defer progress.Stop()
-	report, failed := o.Check(ctx, check.Options{Config: config, JournalNamespace: o.namespace, Clock: o.Clock, Progress: progress})
-	if report == nil {
-		return failed
+	checks.Progress = progress
+	report, err := o.Check(ctx, checks)
+	if err != nil {
+		return err
 	}
 	fleet, err := o.fleet(ctx, reader, progress, nil)
 	progress.Stop()
-	found := view.NewCheck(report, fleet)
+	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
-	case failed != nil:
-		return failed
+	case report.Err() != nil:
+		return report.Err()
 	case err != nil:
 		return err
 	case printed != nil:

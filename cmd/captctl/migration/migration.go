@@ -10,9 +10,9 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
-const long = `Adopts clusters that CAPT v0.3 (API v1beta1) built, without a Terraform run, a recreated Workspace or
-a changed cloud resource. It works cluster by cluster, while the manager of this version runs, and
-each cluster can be rolled back.
+const long = `Adopts clusters that CAPT v0.3 (API v1beta1) built, without a Terraform run, a recreated Workspace
+or a changed cloud resource. It works cluster by cluster, while the manager of this version runs,
+and each cluster can be rolled back.
 
 The common path has five steps:
 

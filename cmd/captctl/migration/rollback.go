@@ -73,7 +73,7 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
-	options, err := o.options(connected, p, check.Adopt, o.Progress(o.output.Format()))
+	options, err := o.options(connected, p, check.Rollback)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,10 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
-	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // dryRunNone and dryRunServer are the values of --dry-run.
@@ -35,7 +33,7 @@ type run struct {
 	clusters, units          []string
 	concurrency, maxFailures int
 	dryRun                   string
-	yes                      bool
+	yes, fixEndpoints        bool
 	wait, lease              time.Duration
 
 	name string
@@ -59,6 +57,7 @@ func (r *run) addFlags(command *cobra.Command) {
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.output.Add(command)
 	r.addFlag(command)
+	r.addQuietFlag(command)
 	r.Access.AddRateFlags(flags)
 	cli.CompleteFlag(command, "cluster", r.Access.CompleteClusters())
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
@@ -138,27 +137,28 @@ func (r *run) confirm(summary func(*output.Printer), question string) error {
 	return r.Confirm(question)
 }
 
-// options for a run. The backup is that of an earlier run.
-func (r *run) options(connected client.Client, p *plan.Plan, before check.Phase, progress migrate.Progress) (apply.Options, error) {
-	config, err := r.Access.Config()
+// options of a run that needs no backup: rollback restores the fields from the plan.
+func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage) (apply.Options, error) {
+	checks, err := r.checks()
 	if err != nil {
 		return apply.Options{}, err
 	}
+	checks.Before, checks.FixClusterEndpoints = before, r.fixEndpoints
 	return apply.Options{
 		Client: connected, Reader: connected, Namespace: r.namespace, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
-		DryRun: r.dryRun == dryRunServer, Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: progress,
-		Backup: func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) { return previous, nil },
+		DryRun: r.dryRun == dryRunServer, Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
+		Backup:              func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) { return previous, nil },
+		FixClusterEndpoints: r.fixEndpoints,
 		Check: func(ctx context.Context) error {
-			_, err := r.Migration.Check(ctx, check.Options{Config: config, JournalNamespace: r.namespace, Clock: r.Clock, Phases: []check.Phase{before}})
-			return err
-		},
-		Gate: func(ctx context.Context, unit *plan.Unit) error {
-			snapshot, err := migrate.ReadObjects(ctx, connected, unit.Objects(), r.Clock.Now())
+			report, err := r.Migration.Check(ctx, checks)
 			if err != nil {
 				return err
 			}
-			return planner.Recheck(snapshot, p.Decisions, unit)
+			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
+			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
+			return report.Err()
 		},
+		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil
 }
 

@@ -5,7 +5,6 @@ package migration
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
@@ -38,11 +39,25 @@ var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 type journal struct {
 	*cli.Environment
 	namespace string
+	// quiet is for how long CAPT v0.3 must not have written.
+	quiet time.Duration
 }
 
 func (j *journal) addFlag(command *cobra.Command) {
 	command.Flags().StringVar(&j.namespace, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
 	cli.CompleteFlag(command, "journal-namespace", j.Access.CompleteNamespaces())
+}
+
+// addQuietFlag is for tests, which cannot wait after each fixture.
+func (j *journal) addQuietFlag(command *cobra.Command) {
+	command.Flags().DurationVar(&j.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
+	command.Flags().Lookup("quiet").Hidden = true
+}
+
+// checks are the options of the checks, but for the stage.
+func (j *journal) checks() (check.Options, error) {
+	config, err := j.Access.Config()
+	return check.Options{Config: config, JournalNamespace: j.namespace, Quiet: j.quiet, Clock: j.Clock}, err
 }
 
 // load reads a plan from a file, from standard input, or from the cluster by its ID.
@@ -103,14 +118,7 @@ func (j *journal) fleet(ctx context.Context, reader client.Reader, progress migr
 		return nil, err
 	}
 	progress.Phase("Planning", 0)
-	p, err := planner.Units(snapshot, planner.Options{Decisions: decisions, Now: now})
-	if err != nil {
-		return nil, err
-	}
-	for i := range p.Units {
-		p.Units[i].State = cmp.Or(p.Units[i].State, plan.Adoptable)
-	}
-	return p, p.Seal()
+	return planner.New(snapshot, planner.Options{Decisions: decisions, Now: now})
 }
 
 // complete completes the first argument with plan files and the IDs of applied plans.

@@ -17,6 +17,8 @@ import (
 // Check is what is there, what it will become, and what to do next.
 type Check struct {
 	metav1.TypeMeta `json:",inline"`
+	// Stage of the migration that the checks are for.
+	Stage check.Stage `json:"stage"`
 	// Checks of the management cluster.
 	Checks []check.Check `json:"checks"`
 	// Counts are the numbers of units per state.
@@ -49,10 +51,10 @@ type Next struct {
 }
 
 // NewCheck puts checks and a plan together. The plan is nil if the fleet could not be read.
-func NewCheck(report *check.Report, of *plan.Plan) *Check {
+func NewCheck(report *check.Report, of *plan.Plan, next []Next) *Check {
 	c := &Check{
-		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Check"}, Checks: report.Checks,
-		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: []Next{}, plan: of,
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Check"}, Stage: report.Stage, Checks: report.Checks,
+		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: next, plan: of,
 	}
 	if of == nil {
 		return c
@@ -91,22 +93,34 @@ func checkStyle(status string) output.Style {
 // ShowCheck shows a check: units, findings, what is not OK, and the next steps.
 func ShowCheck(p *output.Printer, c *Check) {
 	if c.plan != nil {
-		Plan(p, c.plan)
+		showUnits(p, c.plan, all(c.plan))
+		Findings(p, c.plan.Findings)
 		p.Blank()
 	}
-	shown := false
-	for _, one := range c.Checks {
+	showChecks(p, c.Checks)
+	p.Blank()
+	p.Linef("%s", p.Paint(output.Strong, "Next steps:"))
+	for i, next := range c.Next {
+		p.Linef("%d. %s", i+1, p.Paint(output.Plain, next.Step))
+		for _, command := range next.Commands {
+			p.Linef("     %s", p.Paint(output.Plain, command))
+		}
+	}
+}
+
+func showChecks(p *output.Printer, checks []check.Check) {
+	passed := 0
+	for _, one := range checks {
+		if one.Status == check.OK {
+			passed++
+		}
+	}
+	p.Linef("%s: %d of %d are OK", p.Paint(output.Strong, "Checks"), passed, len(checks))
+	for _, one := range checks {
 		if one.Status == check.OK && !p.Wide() {
 			continue
 		}
-		if !shown {
-			p.Linef("%s", p.Paint(output.Strong, "Checks:"))
-		}
-		shown = true
 		p.Linef("  %s  %s: %s", p.Paint(checkStyle(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, oneLine(one.Message)))
 		objects(p, "             ", output.Plain, one.Objects)
-	}
-	if !shown {
-		p.Linef("%s are OK; -o wide shows them.", Count(len(c.Checks), "check"))
 	}
 }

@@ -36,23 +36,33 @@ func unitStyle(state string) output.Style {
 
 // Plan shows a plan: its units and findings.
 func Plan(p *output.Printer, of *plan.Plan) {
-	units := make([]*plan.Unit, 0, len(of.Units))
-	for i := range of.Units {
-		units = append(units, &of.Units[i])
-	}
-	PlanSummary(p, of, units)
+	PlanSummary(p, of, all(of))
 	Findings(p, of.Findings)
+}
+
+// all units of a plan.
+func all(of *plan.Plan) []*plan.Unit {
+	units := make([]*plan.Unit, len(of.Units))
+	for i := range of.Units {
+		units[i] = &of.Units[i]
+	}
+	return units
 }
 
 // PlanSummary shows some units of a plan, and how much it writes for them.
 func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
 		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
+	p.Blank()
+	showUnits(p, of, units)
+}
+
+// showUnits is a table of units, and their numbers.
+func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	if len(units) == 0 {
 		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
 		return
 	}
-	p.Blank()
 	rows := output.Rows{}
 	for _, unit := range units {
 		rows = append(rows, []string{
@@ -107,8 +117,8 @@ func counts(p *output.Printer, units []*plan.Unit) string {
 // becomes says in a few words what becomes of a unit.
 func becomes(of *plan.Plan, unit *plan.Unit) string {
 	var reasons []string
-	for _, finding := range findingsOf(of, unit) {
-		if !slices.Contains(reasons, finding.Reason) && undecided(finding) {
+	for _, finding := range of.FindingsOf(unit) {
+		if finding.Undecided() && !slices.Contains(reasons, finding.Reason) {
 			reasons = append(reasons, finding.Reason)
 		}
 	}
@@ -127,12 +137,7 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 }
 
 // Writes counts the objects that a plan writes.
-func Writes(of *plan.Plan) (objects int) {
-	for i := range of.Units {
-		objects += written(&of.Units[i])
-	}
-	return objects
-}
+func Writes(of *plan.Plan) int { return WritesOf(all(of)) }
 
 // WritesOf counts the objects that some units write.
 func WritesOf(units []*plan.Unit) (objects int) {
@@ -151,17 +156,6 @@ func written(unit *plan.Unit) int {
 		}
 	}
 	return len(objects)
-}
-
-// findingsOf are the findings about an object of a unit.
-func findingsOf(of *plan.Plan, unit *plan.Unit) (found []migrate.Finding) {
-	objects := unit.Objects()
-	for _, finding := range of.Findings {
-		if slices.ContainsFunc(finding.Objects(), func(ref migrate.ObjectRef) bool { return slices.Contains(objects, ref) }) {
-			found = append(found, finding)
-		}
-	}
-	return found
 }
 
 // AfterPlan says what to do with a new plan.

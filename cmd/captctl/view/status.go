@@ -48,9 +48,9 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	p.Linef("%s", door(s.Definitions))
 }
 
-func plans(p *output.Printer, all []status.Plan, now time.Time) {
+func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 	rows := output.Rows{}
-	for _, one := range all {
+	for _, one := range applied {
 		row := []string{one.ID, ago(now, one.Started.Time), ago(now, one.Updated.Time)}
 		for _, phase := range []apply.Phase{apply.PhaseApplied, apply.PhaseApplying, apply.PhaseRollingBack, apply.PhaseRolledBack} {
 			row = append(row, strconv.Itoa(one.Units[phase]))

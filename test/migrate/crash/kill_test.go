@@ -81,7 +81,7 @@ func (s *story) record(d *direction) {
 	})
 	s.proxy.Open()
 	d.calls = r.calls
-	d.end = settled(s.T)
+	d.end = host.Settled(s.T, shared.Sandbox, func() map[string]string { return live(s.T) })
 	requireEnd(s.T, d.end, s.plan, d.phase, "undisturbed "+d.command)
 }
 

@@ -36,7 +36,6 @@ import (
 	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // everything disturbs every call, and takes its time.
@@ -124,20 +123,6 @@ func (p *proxied) run() *host.Command {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.running
-}
-
-// settled is the fleet when the manager has nothing left to do.
-func settled(t *testing.T) (last map[string]string) {
-	t.Helper()
-	manager := &stage.Stage{Sandbox: shared.Sandbox}
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
-		before := last
-		last = live(t)
-		activity, err := manager.Activity(ctx)
-		return before != nil && len(difference(before, last)) == 0 && activity.Pending == 0, err
-	})
-	require.NoError(t, err)
-	return last
 }
 
 // live is the fleet as it is read, without the times of conditions, with all Secrets.

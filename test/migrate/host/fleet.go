@@ -4,18 +4,27 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/stage"
 )
+
+// patience is how long the manager may take.
+const patience = 5 * time.Minute
 
 // Fleet is every object that a migration may write, and every Workspace, by kind, namespace and name. Workspaces are as they are, and of the
 // other objects what every write changes is left out. A view removes more.
@@ -73,4 +82,18 @@ func Namespace(fleet map[string]string, namespace string) map[string]string {
 		}
 	}
 	return found
+}
+
+// Settled reads a fleet until the manager has nothing to do and the fleet no longer changes.
+func Settled(t *testing.T, s *sandbox.Sandbox, read func() map[string]string) (last map[string]string) {
+	t.Helper()
+	manager := &stage.Stage{Sandbox: s}
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		before := last
+		last = read()
+		activity, err := manager.Activity(ctx)
+		return err == nil && activity.Pending == 0 && maps.Equal(before, last), nil // Without an answer, the manager has just been started.
+	})
+	require.NoError(t, err)
+	return last
 }

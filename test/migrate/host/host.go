@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,9 @@ type Command struct {
 // Start starts a command of captctl migrate.
 func (h *Host) Start(args ...string) *Command {
 	h.Helper()
+	if slices.Contains([]string{"check", "apply", "rollback"}, args[0]) {
+		args = append(slices.Clone(args), "--quiet=1ms") // v0.3 wrote the fleet a moment ago, as it seems.
+	}
 	c := &Command{host: h, ended: make(chan struct{})}
 	c.Cmd = exec.CommandContext(h.Context(), h.program, append([]string{"migrate", "--kubeconfig=" + h.Kubeconfig}, args...)...)
 	c.Dir, c.Env = h.Dir, []string{"HOME=" + h.Dir, "PATH=" + os.Getenv("PATH")}
