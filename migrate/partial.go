@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,7 +42,7 @@ func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
 func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, now time.Time) (*Snapshot, error) {
 	p := partial{
 		reader: reader, seen: map[ObjectRef]bool{}, namespaces: map[string]bool{},
-		Snapshot: &Snapshot{Taken: now, Raw: map[types.UID]Document{}, Older: map[types.UID]bool{}},
+		Snapshot: &Snapshot{Taken: now},
 	}
 	for _, ref := range refs {
 		if err := p.read(ctx, ref); err != nil {
@@ -152,7 +151,7 @@ func (p *partial) read(ctx context.Context, ref ObjectRef) error {
 		p.NamespacedWorkspaces = append(p.NamespacedWorkspaces, *object)
 		return nil
 	}
-	return p.take(object)
+	return p.add(object)
 }
 
 func (p *partial) namespace(ctx context.Context, name string) error {

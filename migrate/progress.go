@@ -1,30 +1,17 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package migrate
 
-// Progress is told how far long work has come. Implementations are safe for concurrent use.
+// Progress reports how far a long operation is. Implementations are safe for concurrent use.
 type Progress interface {
-	// Phase begins a phase of a number of objects; 0 when nobody knows how many.
+	// Phase begins a phase of a number of objects; 0 if the number is not known.
 	Phase(name string, total int)
-	// Add tells that so many more of the phase's objects are done.
+	// Add reports that so many more objects of the phase are done.
 	Add(count int)
 }
 
-// Silent tells nobody.
+// Silent reports nothing.
 type Silent struct{}
 
 // Phase implements Progress.

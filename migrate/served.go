@@ -19,24 +19,36 @@ import (
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API before v1.11 serves nothing else.
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	"github.com/capt-provider/capt/webhooks/conversion"
+	captconversion "github.com/capt-provider/capt/webhooks/conversion"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// Served calls take for each object of a kind of CAPT or Cluster API, in v1beta2. If the API server serves v1beta1 only, objects are
-// converted here, to what it will serve when v1beta2 is installed.
-func Served(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	err := Each(ctx, reader, kind, namespace, take)
+// hubReader reads objects of CAPT and Cluster API in v1beta2. If the API server serves v1beta1 only, objects are converted here, to what it
+// will serve when v1beta2 is installed.
+type hubReader struct {
+	client.Reader
+	// converters are those of the webhook. Building them takes a moment, so that this is done when the first one is needed.
+	converters func() (*runtime.Scheme, conversion.Registry)
+}
+
+func newHubReader(reader client.Reader) hubReader {
+	return hubReader{reader, sync.OnceValues(captconversion.NewRegistry)}
+}
+
+// each calls take for each object of a kind.
+func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	err := Each(ctx, r, kind, namespace, take)
 	if !meta.IsNoMatchError(err) {
 		return err
 	}
-	convert := toHub
+	convert := r.toHub
 	if kind.Group == clusterv1.GroupVersion.Group {
 		convert = clusterToHub
 	}
 	older := kind.GroupKind().WithVersion(LegacyVersion)
-	olderErr := Each(ctx, reader, older, namespace, func(object *unstructured.Unstructured) error {
+	olderErr := Each(ctx, r, older, namespace, func(object *unstructured.Unstructured) error {
 		hub, err := convert(object)
 		if err != nil {
 			return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
@@ -49,13 +61,10 @@ func Served(ctx context.Context, reader client.Reader, kind schema.GroupVersionK
 	return olderErr
 }
 
-// converters are those of the webhook. They learn what the types look like, which takes a moment.
-var converters = sync.OnceValues(conversion.NewRegistry)
-
 // toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
 // no other metadata. Neither applies defaults of v1beta2 to a stored object.
-func toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	scheme, registry := converters()
+func (r hubReader) toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	scheme, registry := r.converters()
 	gvk := object.GroupVersionKind()
 	converter, found := registry.GetConverter(gvk.GroupKind())
 	if !found {

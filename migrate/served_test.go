@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -120,18 +122,16 @@ status: {workspaceName: demo-workspace, applied: true}
 	require.NoError(t, err)
 	require.Len(t, snapshot.Applies, 1)
 	assert.Equal(t, "demo-workspace", snapshot.Applies[0].Status.WorkspaceName)
-	assert.True(t, snapshot.Older["2"])
-	raw, err := snapshot.Raw["2"].Object()
-	require.NoError(t, err)
-	assert.Equal(t, map[string]any{
-		"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
-		"kind":       "WorkspaceTemplateApply",
-		"metadata": map[string]any{
-			"name": "demo", "namespace": "team-a", "uid": "2", "resourceVersion": "7", "selfLink": "/kept", "labels": map[string]any{"a": "b"},
+	apply := snapshot.Applies[0]
+	assert.Equal(t, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"), apply.GroupVersionKind())
+	apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	assert.Equal(t, infrav1.WorkspaceTemplateApply{
+		TypeMeta:   apply.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "team-a", UID: "2", ResourceVersion: "7", SelfLink: "/kept", Labels: map[string]string{"a": "b"}},
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: infrav1.WorkspaceTemplateReference{Name: "vpc"}, DeletionPolicy: infrav1.DeletionPolicyDelete,
 		},
-		"spec":   map[string]any{"deletionPolicy": "Delete", "templateRef": map[string]any{"name": "vpc"}},
-		"status": map[string]any{},
-	}, raw.Object)
+	}, apply)
 }
 
 func TestAKindThatIsNotServedAtAllIsReported(t *testing.T) {

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 // Package adoption decides which WorkspaceTemplateApply belongs to which owner, from evidence alone.
 package adoption
@@ -48,30 +35,30 @@ type Expectation struct {
 	byScheme bool
 }
 
-// Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which a person has to decide.
+// Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which the user has to decide.
 type Candidate struct {
 	Name string
 	// Evidence is what speaks for it; never empty.
 	Evidence []Evidence
 }
 
-// Evidence is why a WorkspaceTemplateApply may belong to an owner, in words.
+// Evidence is why a WorkspaceTemplateApply may belong to an owner.
 type Evidence string
 
 const (
 	// Recorded: the owner had it before.
 	Recorded Evidence = "status records it"
-	// Owned: it goes when the owner goes, so that must not go before a person has decided.
+	// Owned: it is deleted with the owner, which must not be deleted before the user has decided.
 	Owned Evidence = "this object owns it"
-	// Named: the owner would make one of that name.
+	// Named: the owner would create one of that name.
 	Named Evidence = "it has the name that the naming scheme gives"
-	// Unowned: it may be this object's, and nobody else has it.
-	Unowned Evidence = "nobody owns it, and it is made from the same template, for the same cluster as far as it says"
-	// Referred: spec of the owner names it, and nobody has adopted it from the older CAPT yet.
+	// Unowned: it may be this object's, and no other object controls it.
+	Unowned Evidence = "no controller owns it, and it is made from the same template, for the same cluster as far as it says"
+	// Referred: spec of the owner names it, and it has not been adopted from CAPT v0.3.
 	Referred Evidence = "spec refers to it"
 )
 
-// String tells the name and the evidence.
+// String is the name and the evidence.
 func (c Candidate) String() string {
 	words := make([]string, len(c.Evidence))
 	for i, evidence := range c.Evidence {
@@ -80,16 +67,16 @@ func (c Candidate) String() string {
 	return fmt.Sprintf("%s (%s)", c.Name, strings.Join(words, ", "))
 }
 
-// Candidates returns those WorkspaceTemplateApplies, out of a namespace, that may belong to an owner which refers to none: the
-// one that bears the name the naming scheme would give, the one that the owner's status records, those that it owns and
-// that are of the kind it expects, and those that nobody owns and that are like what it would make. They are sorted by name.
+// Candidates returns the WorkspaceTemplateApplies of a namespace that may belong to an owner which refers to none, sorted by name: the one
+// that the naming scheme would name, the one that status records, those that it owns, and those of CAPT v0.3 that no controller owns and
+// that are of its template or its cluster.
 //
 // An owner with any candidate must not get a new WorkspaceTemplateApply: if the candidate is its own after all, the new
 // one would be a second EKS cluster, VPC or Fargate profile.
 func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.WorkspaceTemplateApply) []Candidate {
 	var candidates []Candidate
 	for i := range applies {
-		if evidence := want.evidence(owner, &applies[i]); len(evidence) > 0 {
+		if evidence := want.EvidenceFor(owner, &applies[i]); len(evidence) > 0 {
 			candidates = append(candidates, Candidate{Name: applies[i].Name, Evidence: evidence})
 		}
 	}
@@ -97,33 +84,41 @@ func (want Expectation) Candidates(owner metav1.Object, applies []infrav1.Worksp
 	return candidates
 }
 
-// evidence that a WorkspaceTemplateApply belongs to an owner, the strongest first.
-func (want Expectation) evidence(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) (found []Evidence) {
+// EvidenceFor returns why a WorkspaceTemplateApply may belong to an owner that refers to none, the strongest first.
+func (want Expectation) EvidenceFor(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) (found []Evidence) {
 	recorded, named := apply.Name == want.Recorded, apply.Name == want.SchemeName
 	if recorded {
 		found = append(found, Recorded)
 	}
-	if owns(owner, apply) && (named || recorded || want.expects(apply)) {
+	if owns(owner, apply) && (named || recorded || want.expects(apply) || want.perhaps(owner, apply)) {
 		found = append(found, Owned)
 	}
 	if named {
 		found = append(found, Named)
 	}
-	if len(found) == 0 && want.Orphan(owner, apply) {
-		found = append(found, Unowned)
+	if len(found) == 0 && Ownerless(apply) && want.perhaps(owner, apply) {
+		found = want.likeness(owner, apply)
 	}
 	return found
 }
 
-// Orphan tells whether a WorkspaceTemplateApply of the older CAPT's, which nobody owns or has adopted, may be what an owner looks
-// for, whatever its name: it is made from the same template, and for the same cluster, or does not say for which. People made
-// such ones by hand, and the reference to them may be lost.
-func (want Expectation) Orphan(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
-	if want.profile != "" || want.Template.Name == "" || !want.expects(apply) || !Ownerless(apply) {
-		return false
-	}
+// likeness of a WorkspaceTemplateApply that no controller owns to what an owner would create.
+func (want Expectation) likeness(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) []Evidence {
 	cluster := apply.Spec.Variables[naming.ClusterVariable]
-	return cluster == "" || cluster == want.Variables[naming.ClusterVariable] || cluster == owner.GetName()
+	ofCluster := cluster != "" && (cluster == want.Variables[naming.ClusterVariable] || cluster == owner.GetName())
+	switch {
+	case want.Template.Name != "" && want.sameTemplate(apply) && (ofCluster || cluster == ""):
+		return []Evidence{Unowned}
+	case ofCluster:
+		return []Evidence{SameCluster}
+	}
+	return nil
+}
+
+// perhaps reports whether a WorkspaceTemplateApply of CAPT v0.3 may be that of an owner whatever its name and template: CAPT v0.3 never
+// applied a template that the owner got later. Helpers and what belongs to machines or Fargate profiles are not.
+func (want Expectation) perhaps(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) bool {
+	return want.profile == "" && want.profileDifference(apply) == "" && Unadopted(apply) != "" && helperOf(owner.GetName(), apply) == "" && Machine(apply) == ""
 }
 
 // expects tells whether an owner would have this one among those that it owns: the template tells. What a control plane owns of

@@ -77,7 +77,23 @@ func TestCandidates(t *testing.T) {
 		"one of the older CAPT's that nobody owns, for another cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
 		"one of the older CAPT's that nobody owns, of another template": {
-			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks)}, nil},
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks)}, []string{"made-by-hand"}},
+		"one of the older CAPT's that nobody owns, of another template and for whatever cluster": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(nil))}, nil},
+		"one of the older CAPT's that nobody owns, of another template and for another cluster": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
+		"one of the older CAPT's that the owner owns, of another template": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, owned, builder.WithVariables(nil))}, []string{"made-by-hand"}},
+		"one of this version that the owner owns, of another template": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", eks, owned)}, nil},
+		"a helper of the older CAPT's, not adopted yet": {
+			[]infrav1.WorkspaceTemplateApply{apply("demo-kubeconfig-apply", ofOlder, owned, eks)}, nil},
+		"one of a Fargate profile of the older CAPT's": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "web"}))}, nil},
+		"one of a machine of the older CAPT's": {
+			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+				apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CaptMachine", Name: "worker", UID: "machine"}}
+			}))}, nil},
 		"one of the older CAPT's that somebody has adopted by itself": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "made-by-hand" }))}, nil},
 		"one of the older CAPT's that another has": {

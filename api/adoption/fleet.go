@@ -61,6 +61,8 @@ type Match struct {
 	// Candidates are all for which there is evidence, the strongest first.
 	Candidates []MatchCandidate
 	Problem    string
+	// Misreferred is the match that spec does not refer to; nil if there is no such one. A decision does not help then.
+	Misreferred *infrav1.WorkspaceTemplateApply
 }
 
 // weight of evidence. That which names this one object, and was said on purpose, weighs most; that which may be so by chance, least.
@@ -89,10 +91,12 @@ func (c *MatchCandidate) conclusive() bool {
 
 func (c *MatchCandidate) has(evidence Evidence) bool { return slices.Contains(c.For, evidence) }
 
-// agreed reports whether owner reference, spec and status all name a candidate.
-func (c *MatchCandidate) agreed() bool {
+// agreed reports whether owner reference, spec and status all name a candidate, and its Workspace reports no other endpoint or VPC than the
+// owner has.
+func (x *index) agreed(c *MatchCandidate) bool {
 	specAgrees := c.has(Referred) || c.has(SameTemplate) && (c.has(Named) || c.has(LegacyNamed) || c.has(SameCluster))
-	return len(c.Against) == 0 && c.has(Owned) && specAgrees && c.Apply.Status.WorkspaceName != ""
+	sameOutputs := c.has(SameOutputs) || len(x.outputs[c.Apply.UID]) == 0
+	return len(c.Against) == 0 && c.has(Owned) && specAgrees && sameOutputs && c.Apply.Status.WorkspaceName != ""
 }
 
 // onlySharesOutputs reports whether all that names the owner is an endpoint or VPC, and something else is against the candidate.
@@ -199,22 +203,20 @@ func (x *index) match(claimant *Claimant) Match {
 	if claimant.Decided != "" {
 		match.decided()
 	} else {
-		match.Candidates = x.withoutNeverBuilt(withoutShared(match.Candidates))
+		match.Candidates = x.withoutNeverBuilt(x.withoutShared(match.Candidates))
 		match.choose()
 	}
 	if match.Apply != nil && claimant.Reference != "" && match.Apply.Name != claimant.Reference {
 		// The manager follows the reference, and cannot change it: it would use, or create, the other one.
-		match.Problem = fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, and the match is %s. The reference cannot be changed in v1beta2: "+
-			"set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped",
-			claimant.Reference, match.Apply.Name, match.Apply.Name)
-		match.Apply = nil
+		match.Problem = fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, and the match is %s", claimant.Reference, match.Apply.Name)
+		match.Apply, match.Misreferred = nil, match.Apply
 	}
 	return match
 }
 
 // withoutShared drops candidates that merely share an endpoint or VPC with the owner, where all evidence agrees on another one.
-func withoutShared(candidates []MatchCandidate) []MatchCandidate {
-	if !slices.ContainsFunc(candidates, func(c MatchCandidate) bool { return c.agreed() }) {
+func (x *index) withoutShared(candidates []MatchCandidate) []MatchCandidate {
+	if !slices.ContainsFunc(candidates, func(c MatchCandidate) bool { return x.agreed(&c) }) {
 		return candidates
 	}
 	return slices.DeleteFunc(candidates, func(c MatchCandidate) bool { return c.onlySharesOutputs() })

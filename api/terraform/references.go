@@ -21,6 +21,8 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 // Reference is a place in a spec that names a Secret or ConfigMap.
 // +kubebuilder:object:generate=false
 type Reference struct {
+	// Kind of the object: Secret or ConfigMap.
+	Kind string
 	// Namespace points into the spec.
 	Namespace *string
 	// Object is all of the reference but the namespace: name and, where there is one, key.
@@ -35,22 +37,22 @@ type Reference struct {
 // a new kind of reference must be added here.
 func (s *WorkspaceSpec) References(path *field.Path) []Reference {
 	var refs []Reference
-	key := func(ref *KeyReference, path *field.Path) {
+	key := func(kind string, ref *KeyReference, path *field.Path) {
 		if ref != nil {
-			refs = append(refs, Reference{Namespace: &ref.Namespace, Object: ref.Name + "/" + ref.Key, Path: path})
+			refs = append(refs, Reference{Kind: kind, Namespace: &ref.Namespace, Object: ref.Name + "/" + ref.Key, Path: path})
 		}
 	}
 	params := path.Child("forProvider")
 	for i := range s.ForProvider.VarFiles {
-		key(s.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
-		key(s.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
+		key("ConfigMap", s.ForProvider.VarFiles[i].ConfigMapKeyRef, params.Child("varFiles").Index(i).Child("configMapKeyRef"))
+		key("Secret", s.ForProvider.VarFiles[i].SecretKeyRef, params.Child("varFiles").Index(i).Child("secretKeyRef"))
 	}
 	for i := range s.ForProvider.Env {
-		key(s.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
-		key(s.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
+		key("ConfigMap", s.ForProvider.Env[i].ConfigMapKeyRef, params.Child("env").Index(i).Child("configMapKeyRef"))
+		key("Secret", s.ForProvider.Env[i].SecretKeyRef, params.Child("env").Index(i).Child("secretKeyRef"))
 	}
 	if ref := s.WriteConnectionSecretToRef; ref != nil {
-		refs = append(refs, Reference{Namespace: &ref.Namespace, Object: ref.Name, Path: path.Child("writeConnectionSecretToRef"), Connection: true})
+		refs = append(refs, Reference{Kind: "Secret", Namespace: &ref.Namespace, Object: ref.Name, Path: path.Child("writeConnectionSecretToRef"), Connection: true})
 	}
 	return refs
 }

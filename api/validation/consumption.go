@@ -259,16 +259,30 @@ func CAPTControlPlaneChange(ctx context.Context, world World, old, controlPlane 
 	if built, err := isBuilt(ctx, world, controlPlane); err != nil || !built {
 		return nil, err // CAPTControlPlane refuses it.
 	}
-	before, err := consumption(ctx, world, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
-	if err != nil {
+	after, err := consumption(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	if err != nil || len(after.Errors) == 0 {
 		return nil, err
 	}
-	after, err := consumption(ctx, world, controlPlane.Spec.WorkspaceTemplateRef, controlPlane.Namespace, ControlPlaneFields(controlPlane))
+	if reproduces, err := reproducesWorkspace(ctx, world, old, controlPlane); err != nil || !reproduces {
+		return after.Errors, err
+	}
+	before, err := consumption(ctx, world, old.Spec.WorkspaceTemplateRef, old.Namespace, ControlPlaneFields(old))
 	return slices.DeleteFunc(after.Errors, func(e *field.Error) bool {
 		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { // The message names the template.
 			return b.Field == e.Field && equality.Semantic.DeepEqual(b.BadValue, e.BadValue)
 		})
 	}), err
+}
+
+// reproducesWorkspace reports whether an update leaves what Terraform has as it is: the template is the same, or captctl created the new one
+// to reproduce the Workspace.
+func reproducesWorkspace(ctx context.Context, world World, old, controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+	key := controlPlane.Spec.WorkspaceTemplateRef.Key(controlPlane.Namespace)
+	if key == old.Spec.WorkspaceTemplateRef.Key(old.Namespace) {
+		return true, nil
+	}
+	template, _, err := permittedTemplate(ctx, world, key, controlPlane.Namespace)
+	return template != nil && template.Labels[naming.PinnedLabel] == "true", err
 }
 
 // WorkspaceTemplateUpdate warns of an update after which fields of control planes that restrict access have no effect.

@@ -14,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
@@ -117,7 +118,9 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			old := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"))...)
 			second := passing()
 			second.Name = "eks-2"
-			world := newWorld(passing(), second, apply, old)
+			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
+			pinned.Name = "eks-pinned"
+			world := newWorld(passing(), second, pinned, apply, old)
 			found, err := validation.CAPTControlPlane(t.Context(), world, old)
 			require.NoError(t, err)
 			assertRefused(t, found.Errors)
@@ -130,7 +133,8 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 				"nothing":                               {restricted("203.0.113.0/24"), nil},
 				"less":                                  {restricted("203.0.113.0/24", "198.51.100.0/24"), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
 				"unset":                                 {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
-				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), nil},
+				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
+				"one that reproduces its Workspace":     {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
 				"a closed":                              {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess.Public = ptr.To(false) }), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
 			} {
 				t.Run(change, func(t *testing.T) {

@@ -55,7 +55,7 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate; if it is not of this object, set spec.workspaceName to another name", f.Unadopted)
+	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply; if it is not of this object, set spec.workspaceName to another name", f.Unadopted)
 }
 
 func forgottenMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {

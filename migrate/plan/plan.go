@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -54,14 +55,15 @@ type Unit struct {
 	// Members are the CAPTCluster, the CAPTControlPlane and the WorkspaceTemplateApplies without an owner, such as helpers.
 	Members []Member `json:"members"`
 	// Steps are in order: an object is written before the objects that refer to it. A rollback reverts them in reverse order.
-	Steps []Step `json:"steps"`
-	// Endpoint repairs spec.controlPlaneEndpoint of the Cluster; it is written only with --fix-cluster-endpoints.
+	Steps []Step `json:"steps,omitempty"`
+	// Endpoint repairs spec.controlPlaneEndpoint of a Cluster that is Adopted or Adoptable; it is written only with --fix-cluster-endpoints.
 	Endpoint *Step `json:"endpoint,omitempty"`
 	// Workspaces must not be changed by the migration.
 	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"`
 }
 
-// UnitState says what becomes of a unit. A unit is never adopted in part: the least favourable state of a member is that of the unit.
+// UnitState is what becomes of a unit. A unit is never adopted in part: a blocked or ambiguous member decides for all of it. Members that
+// stay as they are do not count.
 type UnitState string
 
 const (
@@ -73,7 +75,7 @@ const (
 	NeedsDecision UnitState = "NeedsDecision"
 	// Blocked: the manager would change a Workspace of a member. The unit has no steps.
 	Blocked UnitState = "Blocked"
-	// Skipped: the user decided to leave it.
+	// Skipped: it stays as it is, by decision or because it is of a kind that this version does not have.
 	Skipped UnitState = "Skipped"
 	// NeverBuilt: CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
 	NeverBuilt UnitState = "NeverBuilt"
@@ -109,12 +111,16 @@ func (u *Unit) Objects() (objects []migrate.ObjectRef) {
 
 // Member is an object that is adopted, with what belongs to it.
 type Member struct {
-	Object                 migrate.ObjectRef  `json:"object"`
+	Object migrate.ObjectRef  `json:"object"`
+	State  migrate.OwnerState `json:"state"`
+	// Role of a WorkspaceTemplateApply without an owner, for example "kubeconfig helper of CAPTControlPlane demo".
 	Role                   string             `json:"role,omitempty"`
 	WorkspaceTemplateApply *migrate.ObjectRef `json:"workspaceTemplateApply,omitempty"`
 	Workspace              *migrate.ObjectRef `json:"workspace,omitempty"`
 	// Evidence for the match, the strongest first.
 	Evidence []string `json:"evidence,omitempty"`
+	// Paused is true if the Cluster or the object is paused.
+	Paused bool `json:"paused,omitempty"`
 }
 
 // Step is one write of one object: some of its fields, or all of a new object.
@@ -129,10 +135,39 @@ type Step struct {
 	Create map[string]any `json:"create,omitempty"`
 }
 
+// Undecided are the findings that keep units from being adopted.
+func (p *Plan) Undecided() (found []migrate.Finding) {
+	for _, finding := range p.Findings {
+		if finding.Undecided() {
+			found = append(found, finding)
+		}
+	}
+	return found
+}
+
+// FindingsOf returns the findings about the objects of a unit.
+func (p *Plan) FindingsOf(unit *Unit) (found []migrate.Finding) {
+	objects := unit.Objects()
+	for _, finding := range p.Findings {
+		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
+			found = append(found, finding)
+		}
+	}
+	return found
+}
+
 // Read reads a plan and checks that it was not edited.
 func Read(from io.Reader) (*Plan, error) {
-	p := &Plan{}
-	decoder := json.NewDecoder(from)
+	indented, err := io.ReadAll(from)
+	if err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	// The values of fields stay raw, and are compared as bytes with those of a new plan.
+	p, compact := &Plan{}, bytes.Buffer{}
+	if err := json.Compact(&compact, indented); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	decoder := json.NewDecoder(&compact)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(p); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)

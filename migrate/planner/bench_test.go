@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner_test
 
@@ -44,15 +31,15 @@ func BenchmarkPlanner(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		began := time.Now()
-		plan, err := planner.New(fleet, planner.Options{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
+		got, err := planner.New(fleet, planner.Options{Now: now})
 		require.NoError(b, err)
-		require.Len(b, plan.Units, 2000)
+		require.Len(b, got.Units, 1000)
 		require.Less(b, time.Since(began), 5*time.Second)
 		var memory runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&memory)
 		b.ReportMetric(float64(memory.HeapAlloc>>20), "heap-MiB")
 		require.Less(b, memory.HeapAlloc, uint64(200<<20), "snapshot and plan")
-		runtime.KeepAlive(plan)
+		runtime.KeepAlive(got)
 	}
 }

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner_test
 
@@ -27,6 +14,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -36,7 +24,7 @@ const topologies = 1500
 // Whatever a fleet looks like, a plan gives every WorkspaceTemplateApply to one owner at most, and every Workspace to one
 // WorkspaceTemplateApply; and never two to one.
 func TestAPlanIsOneToOneForRandomTopologies(t *testing.T) {
-	planned, undecided, pinned := 0, 0, 0
+	planned, whole, undecided, pinned := 0, 0, 0, 0
 	for seed := range uint64(topologies) {
 		random := rand.New(rand.NewPCG(seed, 0)) // The same topologies every time.
 		scenes := collide(t, random)
@@ -47,16 +35,26 @@ func TestAPlanIsOneToOneForRandomTopologies(t *testing.T) {
 				decisions.Owners = append(decisions.Owners, pinning(s.plane.UID, s.network.UID).Owners...)
 			}
 		}
-		got := plan(t, decisions, scenes...)
+		got := planFor(t, decisions, scenes...)
 		story(got) // Every finding is documented.
 		requireOneToOne(t, fmt.Sprintf("seed %d", seed), got, scenes)
 		pinned += len(created(t, got))
-		planned += len(got.Units)
+		for _, unit := range got.Units {
+			if unit.State == plan.Adoptable {
+				whole++
+			}
+			for _, member := range unit.Members {
+				if member.State == migrate.Adoptable {
+					planned++
+				}
+			}
+		}
 		undecided += len(got.Undecided())
 	}
 	require.Greater(t, planned, topologies, "the topologies are too bad for anything to be planned")
+	require.Greater(t, whole, topologies/12, "the topologies are too bad for a unit to be adopted")
 	require.Greater(t, undecided, topologies, "the topologies are too good for anything to be undecided")
-	require.Greater(t, pinned, topologies/10, "nothing drifted")
+	require.Greater(t, pinned, topologies/50, "nothing drifted")
 }
 
 // collide makes a few clusters in two namespaces, and lets them meet in each other's names, references, owners, templates and
@@ -115,7 +113,7 @@ func collide(t *testing.T, random *rand.Rand) (scenes []*scene) {
 	return scenes
 }
 
-func requireOneToOne(t *testing.T, which string, got *migrate.Plan, scenes []*scene) {
+func requireOneToOne(t *testing.T, which string, got *plan.Plan, scenes []*scene) {
 	t.Helper()
 	owners, applies, workspaces := map[types.UID]string{}, map[types.UID]string{}, map[types.UID]string{}
 	templates := map[types.UID]string{}
@@ -125,18 +123,23 @@ func requireOneToOne(t *testing.T, which string, got *migrate.Plan, scenes []*sc
 		taken[uid] = by
 	}
 	for _, unit := range got.Units {
-		once(owners, unit.Owner.UID, unit.Owner.String())
-		once(applies, unit.WorkspaceTemplateApply.UID, unit.Owner.String())
-		if unit.Workspace != nil {
-			once(workspaces, unit.Workspace.UID, unit.Owner.String())
-		}
 		for _, step := range unit.Steps {
 			if step.Create != nil {
-				once(templates, types.UID(step.Object.String()), unit.Owner.String())
+				once(templates, types.UID(step.Object.String()), unit.Name())
 			}
 		}
-		require.Equal(t, unit.Owner.Namespace, unit.WorkspaceTemplateApply.Namespace, which)
-		references[unit.Owner.Kind+unit.Owner.Namespace+unit.WorkspaceTemplateApply.Name] = unit.Owner.Name
+		for _, member := range unit.Members {
+			if member.State != migrate.Adoptable {
+				continue
+			}
+			once(owners, member.Object.UID, member.Object.String())
+			once(applies, member.WorkspaceTemplateApply.UID, member.Object.String())
+			if member.Workspace != nil {
+				once(workspaces, member.Workspace.UID, member.Object.String())
+			}
+			require.Equal(t, member.Object.Namespace, member.WorkspaceTemplateApply.Namespace, which)
+			references[member.Object.Kind+member.Object.Namespace+member.WorkspaceTemplateApply.Name] = member.Object.Name
+		}
 	}
 	// Nor does another owner's spec refer to what was planned for one.
 	for _, s := range scenes {

@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // neverBuilt takes away what CAPT v0.3 writes once it has created a Workspace.
@@ -26,13 +27,10 @@ func neverBuilt(s *scene) {
 func TestWhatIsRecordedWinsOverWhatHasOnlyTheName(t *testing.T) {
 	a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
 	neverBuilt(b)
-	got := plan(t, nil, a, b)
+	got := planFor(t, nil, a, b)
 	require.Empty(t, got.Undecided(), "%v", story(got))
 	assert.Equal(t, []string{"Warning NeverBuilt CAPTCluster demo", "Warning NeverBuilt CAPTControlPlane demo"}, story(got)[5:])
-	require.Len(t, got.Units, 2)
-	for _, unit := range got.Units {
-		assert.Equal(t, "a", unit.Owner.Namespace)
-	}
+	assert.Equal(t, map[string]plan.UnitState{"a/demo": plan.Adoptable, "b/demo": plan.NeverBuilt}, states(got))
 }
 
 // Where the evidence is not clear, a user decides.
@@ -47,7 +45,7 @@ func TestWhatIsRecordedWinsOnlyWhenAllElseAgrees(t *testing.T) {
 			a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
 			neverBuilt(b)
 			change(a, b)
-			assert.Contains(t, story(plan(t, nil, a, b)), "Ambiguous WorkspaceShared CAPTCluster demo")
+			assert.Contains(t, story(planFor(t, nil, a, b)), "Ambiguous WorkspaceShared CAPTCluster demo")
 		})
 	}
 }
@@ -62,13 +60,13 @@ func TestACandidateThatWasNeverBuiltIsNoRival(t *testing.T) {
 	s.gone[s.more[1]] = true
 	second.Status = infrav1.WorkspaceTemplateApplyStatus{}
 
-	got := plan(t, nil, s)
+	got := planFor(t, nil, s)
 	require.Empty(t, got.Undecided(), "%v", story(got))
-	assert.Contains(t, story(got), "CAPTControlPlane demo: production /spec/workspaceName")
+	assert.Contains(t, story(got), "WorkspaceTemplateApply production: /spec/workspaceName")
 	assert.Contains(t, story(got), "Warning WorkspaceNotFound WorkspaceTemplateApply demo-eks-controlplane-apply")
 
 	second.Finalizers = nil
-	assert.Contains(t, story(plan(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo", "the manager would build it")
+	assert.Contains(t, story(planFor(t, nil, s)), "Ambiguous MultipleCandidates CAPTControlPlane demo", "the manager would build it")
 }
 
 // Clusters behind one proxy have one endpoint.
@@ -83,29 +81,29 @@ func TestASharedEndpointIsNoConflict(t *testing.T) {
 		return a, b
 	}
 	a, b := clusters()
-	got := plan(t, nil, a, b)
+	got := planFor(t, nil, a, b)
 	require.Empty(t, got.Undecided(), "%v", story(got))
-	require.Len(t, got.Units, 4)
+	assert.Equal(t, map[string]plan.UnitState{"default/a": plan.Adoptable, "default/b": plan.Adoptable}, states(got))
 
 	a, b = clusters()
 	a.plane.Spec.WorkspaceTemplateApplyRef, b.plane.Spec.WorkspaceTemplateApplyRef = nil, nil
-	require.Empty(t, plan(t, nil, a, b).Undecided(), "v0.3 left the references empty")
+	require.Empty(t, planFor(t, nil, a, b).Undecided(), "v0.3 left the references empty")
 
 	a, b = clusters()
 	a.eks.OwnerReferences = nil
-	assert.Contains(t, story(plan(t, nil, a, b)), "Ambiguous MultipleCandidates CAPTControlPlane a", "nothing owns the candidate")
+	assert.Contains(t, story(planFor(t, nil, a, b)), "Ambiguous MultipleCandidates CAPTControlPlane a", "nothing owns the candidate")
 }
 
 // A WorkspaceTemplateApply of a CaptMachine is adopted only by decision, and retained then.
 func TestAMachineIsAdoptedByDecisionOnly(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	apply := withMachine(t, s)
-	assert.Equal(t, []string{"Warning MachineNotAdopted WorkspaceTemplateApply worker-machine"}, story(plan(t, nil, s))[5:])
+	assert.Equal(t, []string{"Warning MachineNotAdopted WorkspaceTemplateApply worker-machine"}, story(planFor(t, nil, s))[5:])
 
-	got := story(plan(t, decideOwner(migrate.OwnerDecision{UID: apply.UID, Take: apply.UID}), s))
+	got := story(planFor(t, decideOwner(migrate.OwnerDecision{UID: apply.UID, Take: apply.UID}), s))
 	assert.Subset(t, got, []string{
-		"WorkspaceTemplateApply worker-machine: worker-machine /spec/workspaceName /spec/deletionPolicy",
-		"WorkspaceTemplateApply worker-machine: worker-machine /status/workspaceRef",
+		"WorkspaceTemplateApply worker-machine: /spec/workspaceName /spec/deletionPolicy",
+		"WorkspaceTemplateApply worker-machine: /status/workspaceRef",
 	})
 }
 
@@ -122,7 +120,7 @@ func withMachine(t *testing.T, s *scene) *infrav1.WorkspaceTemplateApply {
 func TestOlderTemplatesAreReportedWithTheirCommands(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.add(olderTemplate("standard"), olderTemplate("large"))
-	findings := plan(t, nil, s).Findings
+	findings := planFor(t, nil, s).Findings
 	require.Len(t, findings, 1, "their definition goes as a whole")
 	assert.Len(t, findings[0].AlsoAbout, 1)
 	assert.Contains(t, findings[0].Message, "kubectl get captcontrolplanetemplates.controlplane.cluster.x-k8s.io --all-namespaces -o yaml > captcontrolplanetemplates.yaml\n")
@@ -140,8 +138,8 @@ func TestALiteralReferenceOfTheLiveWorkspaceIsAccepted(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedSlice(live.Object, []any{map[string]any{
 		"source": "SecretKey", "format": "HCL", "secretKeyRef": map[string]any{"name": "shared", "namespace": "default", "key": "vars"},
 	}}, "spec", "forProvider", "varFiles"))
-	require.Empty(t, plan(t, nil, s).Undecided())
+	require.Empty(t, planFor(t, nil, s).Undecided())
 
 	s.eksTemplate.Spec.Template.Spec.ForProvider.VarFiles = files("another")
-	assert.Contains(t, story(plan(t, nil, s)), "Blocked RenderFailed CAPTControlPlane demo")
+	assert.Contains(t, story(planFor(t, nil, s)), "Blocked RenderFailed CAPTControlPlane demo")
 }

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // Kinds that are named often.
@@ -39,18 +41,19 @@ type fleet struct {
 	clusters   map[types.NamespacedName]*clusterv1.Cluster
 	networks   map[types.NamespacedName]*infrav1.CAPTCluster
 	templates  map[types.NamespacedName]*infrav1.WorkspaceTemplate
+	applies    map[types.NamespacedName]*infrav1.WorkspaceTemplateApply
 	workspaces map[types.NamespacedName]*unstructured.Unstructured
 	claims     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
 	outputs    map[types.UID]map[string]string
 	owners     []*owner
-	grants     map[types.NamespacedName][]string
 }
 
-// owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply that stands for itself, with what was found out
-// about it.
+// owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one, with what was found out about it.
 type owner struct {
-	migrate.OwnerReport
-	object  client.Object
+	plan.Member
+	// cluster is the name of its Cluster, as far as it is known.
+	cluster string
+	typed   client.Object
 	network *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
 	plane   *controlplanev1.CAPTControlPlane // The object, if it is one.
 	match   adoption.Match
@@ -60,10 +63,32 @@ type owner struct {
 	helper, machine bool
 	// retain: what the WorkspaceTemplateApply created must outlive it.
 	retain bool
+	// settled: it refers to a WorkspaceTemplateApply that is adopted, or that this version created.
+	settled bool
 	// pinned is the template that reproduces the live Workspace, if that was decided.
 	pinned   *infrav1.WorkspaceTemplate
 	findings []migrate.Finding
-	steps    []migrate.Step
+	steps    []plan.Step
+}
+
+// decided are decisions by the UID that they are about.
+type decided struct {
+	owners     map[types.UID]migrate.OwnerDecision
+	workspaces map[types.UID]migrate.WorkspaceDecision
+}
+
+func byUID(d *migrate.Decisions) decided {
+	by := decided{owners: map[types.UID]migrate.OwnerDecision{}, workspaces: map[types.UID]migrate.WorkspaceDecision{}}
+	if d == nil {
+		return by
+	}
+	for _, decision := range d.Owners {
+		by.owners[decision.UID] = decision
+	}
+	for _, decision := range d.Workspaces {
+		by.workspaces[decision.UID] = decision
+	}
+	return by
 }
 
 func newFleet(s *migrate.Snapshot, decisions *migrate.Decisions) *fleet {
@@ -72,10 +97,10 @@ func newFleet(s *migrate.Snapshot, decisions *migrate.Decisions) *fleet {
 		clusters:   byKey(s.Clusters),
 		networks:   byKey(s.CAPTClusters),
 		templates:  byKey(s.Templates),
+		applies:    byKey(s.Applies),
 		workspaces: map[types.NamespacedName]*unstructured.Unstructured{},
 		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		outputs:    map[types.UID]map[string]string{},
-		grants:     map[types.NamespacedName][]string{},
 	}
 	for _, list := range [][]unstructured.Unstructured{s.ClusterWideWorkspaces, s.NamespacedWorkspaces} {
 		for i := range list {
@@ -157,34 +182,51 @@ const httpsPort = 443
 func (f *fleet) findOwners() {
 	for i := range f.CAPTClusters {
 		network := &f.CAPTClusters[i]
-		f.owners = append(f.owners, &owner{object: network, network: network, OwnerReport: migrate.OwnerReport{Owner: migrate.Ref(kindCAPTCluster, network)}})
+		f.owners = append(f.owners, &owner{typed: network, network: network, Member: plan.Member{Object: migrate.Ref(kindCAPTCluster, network)}})
 	}
 	for i := range f.ControlPlanes {
 		plane := &f.ControlPlanes[i]
-		f.owners = append(f.owners, &owner{object: plane, plane: plane, OwnerReport: migrate.OwnerReport{Owner: migrate.Ref(kindControlPlane, plane)}})
+		f.owners = append(f.owners, &owner{typed: plane, plane: plane, Member: plan.Member{Object: migrate.Ref(kindControlPlane, plane)}})
 	}
 	var claimants []adoption.Claimant
 	var claiming []*owner
 	for _, o := range f.owners {
-		cluster := f.clusterOf(o.object)
-		o.Cluster = o.object.GetLabels()[clusterv1.ClusterNameLabel]
+		cluster := f.clusterOf(o.typed)
+		o.cluster = o.typed.GetLabels()[clusterv1.ClusterNameLabel]
 		if cluster != nil {
-			o.Cluster = cluster.Name
-			o.Paused = annotations.IsPaused(cluster, o.object)
+			o.cluster = cluster.Name
+			o.Paused = annotations.IsPaused(cluster, o.typed)
 		} else {
-			o.Paused = annotations.HasPaused(o.object)
+			o.Paused = annotations.HasPaused(o.typed)
 		}
 		if o.plane != nil && cluster != nil && cluster.Spec.InfrastructureRef.Kind == kindCAPTCluster {
-			o.network = f.networks[types.NamespacedName{Namespace: o.object.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
+			o.network = f.networks[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: cluster.Spec.InfrastructureRef.Name}]
 		}
 		if claimant, claims := f.claimant(o); claims {
 			claimants, claiming = append(claimants, claimant), append(claiming, o)
 		}
 	}
 	for i, match := range adoption.MatchFleet(claimants, f.Applies, f.outputs) {
-		claiming[i].match = match
-		claiming[i].apply = match.Apply
+		o := claiming[i]
+		if apply := f.settledFor(o, claimants[i].Decided); apply != nil {
+			match.Apply, match.Problem, match.Misreferred, o.settled = apply, "", nil, true
+		}
+		o.match, o.apply = match, match.Apply
 	}
+}
+
+// settledFor is the WorkspaceTemplateApply that the spec of an owner refers to, if the manager uses it already; otherwise nil. Whatever else
+// there is evidence for, the manager creates no other one.
+func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTemplateApply {
+	ref := o.referenceInSpec()
+	if ref == nil {
+		return nil
+	}
+	apply := f.applies[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: ref.Name}]
+	if apply == nil || decided != "" && decided != apply.UID || adoption.OtherController(o.typed, apply) != nil || !adopted(apply) && !byThisVersion(apply) {
+		return nil
+	}
+	return apply
 }
 
 // clusterOf is the Cluster of an owner: the one that owns it, or that its label names.
@@ -199,9 +241,9 @@ func (f *fleet) clusterOf(object client.Object) *clusterv1.Cluster {
 
 // claimant is what an owner should have; false for a CAPTCluster of an existing VPC.
 func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
-	claimant := adoption.Claimant{Kind: o.Owner.Kind, Object: o.object, Decided: f.decided.owners[o.object.GetUID()].Take}
+	claimant := adoption.Claimant{Kind: o.Object.Kind, Object: o.typed, Decided: f.decided.owners[o.typed.GetUID()].Take}
 	if o.plane != nil {
-		claimant.Want = adoption.OfControlPlane(o.plane, o.Cluster)
+		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
 		claimant.Reference = nameIn(o.plane.Spec.WorkspaceTemplateApplyRef)
 		if endpoint := validation.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
@@ -209,7 +251,7 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 		}
 		return claimant, true
 	}
-	claimant.Want = adoption.OfCAPTCluster(o.network, o.Cluster)
+	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
 	claimant.Reference = nameIn(o.network.Spec.WorkspaceTemplateApplyRef)
 	if id := o.network.Status.VPC.ID; id != "" {
@@ -232,27 +274,16 @@ func (f *fleet) inScope(object metav1.Object) bool {
 
 // sorted are the owners in scope, by namespace, Cluster, kind and name. CAPTClusters come before control planes.
 func (f *fleet) sorted() []*owner {
-	owners := slices.DeleteFunc(slices.Clone(f.owners), func(o *owner) bool { return !f.inScope(o.object) })
+	owners := slices.DeleteFunc(slices.Clone(f.owners), func(o *owner) bool { return !f.inScope(o.typed) })
 	slices.SortStableFunc(owners, func(a, b *owner) int {
-		for _, pair := range [][2]string{
-			{a.Owner.Namespace, b.Owner.Namespace}, {a.Cluster, b.Cluster}, {a.rank(), b.rank()}, {a.Owner.Name, b.Owner.Name},
-		} {
-			if c := strings.Compare(pair[0], pair[1]); c != 0 {
-				return c
-			}
-		}
-		return 0
+		return cmp.Or(
+			cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.cluster, b.cluster), a.rank()-b.rank(), cmp.Compare(a.Object.Name, b.Object.Name),
+		)
 	})
 	return owners
 }
 
-// rank puts what others stand on first.
-func (o *owner) rank() string {
-	switch o.Owner.Kind {
-	case kindCAPTCluster:
-		return "1"
-	case kindControlPlane:
-		return "2"
-	}
-	return "3"
+// rank puts what others depend on first.
+func (o *owner) rank() int {
+	return slices.Index([]string{kindCAPTCluster, kindControlPlane, kindApply}, o.Object.Kind)
 }

@@ -30,7 +30,7 @@ type obstacle struct {
 // WorkspaceTemplateApply twice: as it is once it is adopted, and as its owner will write it when the manager starts.
 func (f *fleet) gate(o *owner) (stop bool) {
 	found := f.obstacle(o)
-	if found != nil && found.pinnable && f.decided.owners[o.object.GetUID()].Pin {
+	if found != nil && found.pinnable && f.decided.owners[o.typed.GetUID()].Pin {
 		found = f.pin(o)
 	}
 	if found == nil {
@@ -82,7 +82,7 @@ func fieldsOf(differences []render.Difference) []string {
 
 // givesUp reports whether the manager would no longer retain what a user retained by hand: the owner decides about the deletion of a VPC.
 func (o *owner) givesUp() bool {
-	return o.Owner.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
+	return o.Object.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
 }
 
 // look is a WorkspaceTemplateApply to render, and why it would be rendered otherwise than CAPT v0.3 did.
@@ -96,7 +96,7 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
 	looks := []look{{apply, "template or variables were edited since CAPT v0.3 rendered it"}}
-	if o.Owner.Kind == kindApply {
+	if o.Object.Kind == kindApply {
 		return looks, nil
 	}
 	intent, err := f.intent(o)
@@ -143,14 +143,14 @@ func specOf(live *unstructured.Unstructured) (*terraform.WorkspaceSpec, error) {
 // intent is what the owner will write.
 func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if o.plane == nil {
-		return adoption.VPCIntent(o.network, o.Cluster), nil
+		return adoption.VPCIntent(o.network, o.cluster), nil
 	}
 	version, err := validation.ParseKubernetesVersion(o.plane.Spec.Version)
 	if err != nil {
 		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
 	return adoption.ControlPlaneIntent(o.plane, adoption.Surroundings{
-		Cluster: o.Cluster, EKSVersion: version.EKS, Region: validation.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
+		Cluster: o.cluster, EKSVersion: version.EKS, Region: validation.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
 	})
 }
 
@@ -165,7 +165,7 @@ func (f *fleet) vpcID(network *infrav1.CAPTCluster) string {
 		return network.Spec.VPC.ExistingID
 	}
 	for _, o := range f.owners {
-		if o.object == network && o.apply != nil {
+		if o.typed == network && o.apply != nil {
 			return f.outputs[o.apply.UID][terraform.OutputVPCID]
 		}
 	}

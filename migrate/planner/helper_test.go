@@ -34,7 +34,7 @@ func withKubeconfigHelper(t *testing.T, s *scene) (*infrav1.WorkspaceTemplateApp
 
 func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 	const (
-		unit     = "WorkspaceTemplateApply demo-kubeconfig-apply: demo-kubeconfig-apply "
+		unit     = "WorkspaceTemplateApply demo-kubeconfig-apply: "
 		finding  = " WorkspaceTemplateApply demo-kubeconfig-apply"
 		recorded = unit + "/status/workspaceRef"
 		alone    = unit + "/spec/deletionPolicy"
@@ -45,7 +45,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 		never  string
 	}{
 		"template and Secret in default": {
-			nil, []string{"grant eks-kubeconfig-template /spec/allowedNamespaces", unit + "/spec/workspaceName", recorded}, "Warning RenderFailed" + finding,
+			nil, []string{"WorkspaceTemplate eks-kubeconfig-template: /spec/allowedNamespaces/names", unit + "/spec/workspaceName", recorded}, "Warning RenderFailed" + finding,
 		},
 		"another Secret than its Workspace's": {
 			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
@@ -91,7 +91,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 			if tc.change != nil {
 				tc.change(s, apply, template, live)
 			}
-			got := plan(t, nil, s)
+			got := planFor(t, nil, s)
 			for _, finding := range got.Findings {
 				if finding.Object.UID == apply.UID {
 					assert.Equal(t, migrate.Warning, finding.Severity, finding.Message)
@@ -100,7 +100,7 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 			told := story(got)
 			assert.Subset(t, told, tc.want)
 			assert.NotContains(t, told, tc.never)
-			assert.Contains(t, told, "CAPTControlPlane demo: demo-eks-controlplane-apply /spec/workspaceName")
+			assert.Contains(t, told, "WorkspaceTemplateApply demo-eks-controlplane-apply: /spec/workspaceName")
 		})
 	}
 }

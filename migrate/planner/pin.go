@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // pin finds a WorkspaceTemplate for one owner that reproduces its live Workspace, and proves that with the render gate. What a
@@ -97,7 +98,7 @@ func pinnedTemplate(o *owner, spec *terraform.WorkspaceSpec, old *infrav1.Worksp
 		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: kindTemplate},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.apply.Namespace, Labels: map[string]string{naming.PinnedLabel: "true"},
-			Annotations: map[string]string{naming.PinnedForAnnotation: o.Owner.String()},
+			Annotations: map[string]string{naming.PinnedForAnnotation: o.Object.String()},
 		},
 	}
 	template.Spec.WorkspaceScope = terraform.ScopeNamespaced
@@ -111,7 +112,7 @@ func pinnedTemplate(o *owner, spec *terraform.WorkspaceSpec, old *infrav1.Worksp
 	if template.Namespace != o.apply.Namespace {
 		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
 	}
-	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Owner)
+	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
 	template.Spec.Template.Spec = *spec
 	content, err := json.Marshal(template.Spec)
 	template.Name = naming.PinnedTemplate(o.apply.Name, string(content))
@@ -119,30 +120,18 @@ func pinnedTemplate(o *owner, spec *terraform.WorkspaceSpec, old *infrav1.Worksp
 }
 
 // pinSteps create the template, if it does not exist yet.
-func (f *fleet) pinSteps(o *owner) ([]migrate.Step, error) {
-	if o.pinned == nil || o.pinned.UID != "" {
+func (o *owner) pinSteps() ([]plan.Step, error) {
+	if o.pinned.UID != "" {
 		return nil, nil
 	}
-	data, err := json.Marshal(o.pinned)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.pinned)
 	if err != nil {
 		return nil, fmt.Errorf("encoding WorkspaceTemplate %s: %w", o.pinned.Name, err)
 	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(data); err != nil {
-		return nil, err
-	}
-	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	delete(object.Object, "status")
-	hash, err := migrate.ContentHash(object)
-	if err != nil {
-		return nil, err
-	}
-	document, err := object.MarshalJSON()
-	return []migrate.Step{{
-		Object: migrate.Ref(kindTemplate, o.pinned), Create: document, Patch: []migrate.Operation{}, Inverse: []migrate.Operation{},
-		Why:          fmt.Sprintf("reproduces Workspace %s, for %s alone, as decided; a rollback leaves it in place, unused", o.live.GetName(), o.Owner),
-		Precondition: migrate.Precondition{After: hash},
-	}}, err
+	unstructured.RemoveNestedField(object, "metadata", "creationTimestamp")
+	delete(object, "status")
+	why := fmt.Sprintf("reproduces Workspace %s, for %s alone, as decided; a rollback leaves it, unused", o.live.GetName(), o.Object)
+	return []plan.Step{{Object: migrate.Ref(kindTemplate, o.pinned), Why: why, Create: object}}, nil
 }
 
 // pinnedRef refers to the template that an owner is pinned to.
@@ -159,12 +148,4 @@ func (o *owner) pinOwner(c *change) {
 	default:
 		c.replace("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef())
 	}
-}
-
-// templateKey is the template that the Workspace of an owner is rendered from once the plan is applied.
-func (o *owner) templateKey() types.NamespacedName {
-	if o.pinned != nil {
-		return client.ObjectKeyFromObject(o.pinned)
-	}
-	return o.apply.TemplateKey()
 }

@@ -1,260 +1,216 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package planner decides what a migration writes. It is pure: a snapshot and decisions in, a plan out. Evidence says what belongs to
+// what (fleet), doubts become findings (resolve, workspace), what would make Terraform run is blocked (gate), and the rest becomes
+// fields to write (steps).
 package planner
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // Options say what to plan.
 type Options struct {
-	Scope     migrate.Scope
 	Decisions *migrate.Decisions
 	Now       time.Time
-	// Lifetime is how long the plan may be carried out.
-	Lifetime time.Duration
 }
 
-// New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one
-// between owners, WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and not planned.
-func New(s *migrate.Snapshot, options Options) (*migrate.Plan, error) {
+// New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one between owners,
+// WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
+func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options.Decisions)
 	if err := f.unknownDecisions(); err != nil {
 		return nil, err
 	}
-	plan := &migrate.Plan{
-		ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Expires: metav1.NewTime(options.Now.Add(options.Lifetime)),
-		Scope: options.Scope, Namespace: s.Namespace,
+	if err := f.resolve(); err != nil {
+		return nil, err
 	}
-	if options.Scope != migrate.ScopeStorage {
-		if err := f.planAdoption(plan); err != nil {
+	tooMany := f.tooManyNamespaces()
+	p := &plan.Plan{ClusterUID: s.ClusterUID, Created: metav1.NewTime(options.Now), Namespace: s.Namespace, Decisions: options.Decisions}
+	var owners []migrate.Finding
+	for _, group := range f.groups() {
+		unit, err := f.unit(group)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if options.Scope != migrate.ScopeAdopt {
-		plan.Storage = f.storage()
-	}
-	baseline, err := f.baseline()
-	if err != nil {
-		return nil, err
-	}
-	plan.Baseline = baseline
-	if plan.Baseline.Premises, err = f.premises(plan); err != nil {
-		return nil, err
-	}
-	return plan, plan.Seal()
-}
-
-func (f *fleet) planAdoption(plan *migrate.Plan) error {
-	if err := f.resolve(); err != nil {
-		return err
-	}
-	grants, findings, err := f.grantSteps()
-	if err != nil {
-		return err
-	}
-	plan.Grants = grants
-	for _, o := range f.sorted() {
-		plan.Findings = append(plan.Findings, o.findings...)
-		if len(o.steps) > 0 {
-			plan.Units = append(plan.Units, migrate.Unit{
-				Owner: o.Owner, Cluster: o.Cluster, WorkspaceTemplateApply: o.WorkspaceTemplateApply, Workspace: o.Workspace,
-				Evidence: o.Evidence, Steps: o.steps,
-			})
+		p.Units = append(p.Units, unit)
+		for _, o := range group {
+			owners = append(owners, o.findings...)
 		}
 	}
+	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
 	pending, _ := f.pending()
-	plan.Findings = slices.Concat(conflicts(plan.Findings), findings, f.endpoints(), f.olderTemplates(), pending)
-	return nil
+	p.Findings = slices.Concat(conflicts(owners), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), pending)
+	return p, p.Seal()
 }
 
-// Inspect reports what there is, without decisions.
-func Inspect(s *migrate.Snapshot) (*migrate.Inspection, error) {
-	f := newFleet(s, nil)
-	if err := f.resolve(); err != nil {
-		return nil, err
-	}
-	inspection := &migrate.Inspection{
-		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Inspection"}, ClusterUID: s.ClusterUID,
-		Taken: metav1.NewTime(s.Taken), Namespace: s.Namespace, Counts: map[migrate.OwnerState]int{}, Owners: []migrate.OwnerReport{},
-	}
+// groups are the owners of each Cluster, and each WorkspaceTemplateApply that belongs to none.
+func (f *fleet) groups() (groups [][]*owner) {
 	for _, o := range f.sorted() {
-		inspection.Counts[o.State]++
-		inspection.Owners = append(inspection.Owners, o.OwnerReport)
-		inspection.Findings = append(inspection.Findings, o.findings...)
+		last := len(groups) - 1
+		if last >= 0 && o.cluster != "" && groups[last][0].cluster == o.cluster && groups[last][0].Object.Namespace == o.Object.Namespace {
+			groups[last] = append(groups[last], o)
+			continue
+		}
+		groups = append(groups, []*owner{o})
 	}
-	_, findings, err := f.grantSteps()
-	if err != nil {
-		return nil, err
+	return groups
+}
+
+// unit of owners that are adopted together. Only one that is adoptable as a whole has steps.
+func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
+	unit := plan.Unit{Object: owners[0].Object, State: stateOf(owners)}
+	if name := owners[0].cluster; name != "" {
+		unit.Object = migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: unit.Object.Namespace, Name: name}
 	}
-	pending, _ := f.pending()
-	for i := range pending {
-		if pending[i].Reason == ReasonPendingChange {
-			inspection.PendingChanges++
+	if cluster := f.clusters[types.NamespacedName{Namespace: unit.Object.Namespace, Name: owners[0].cluster}]; cluster != nil {
+		unit.Object.UID = cluster.UID
+		if hasControlPlane(cluster) && (unit.State == plan.Adoptable || unit.State == plan.Adopted) {
+			unit.Endpoint = endpointStep(unit.Object, cluster.Spec.ControlPlaneEndpoint)
 		}
 	}
-	inspection.Findings = slices.Concat(conflicts(inspection.Findings), findings, f.endpoints(), f.olderTemplates(), pending)
-	return inspection, nil
+	for _, o := range owners {
+		unit.Members = append(unit.Members, o.Member)
+		if unit.State != plan.Adoptable || len(o.steps) == 0 {
+			continue
+		}
+		unit.Steps = append(append(unit.Steps, f.permission(unit.Steps, o)...), o.steps...)
+		if o.live == nil {
+			continue
+		}
+		hash, err := migrate.WorkspaceHash(o.live)
+		if err != nil {
+			return unit, err
+		}
+		unit.Workspaces = append(unit.Workspaces, migrate.BaselineItem{ObjectRef: *o.Workspace, Generation: o.live.GetGeneration(), Hash: hash})
+	}
+	return unit, nil
+}
+
+// stateOf the unit of some owners. A blocked or ambiguous owner decides for all: adopted in part, a unit would be run by two managers' rules.
+func stateOf(owners []*owner) plan.UnitState {
+	for _, rule := range []struct {
+		owner migrate.OwnerState
+		unit  plan.UnitState
+	}{
+		{migrate.OwnerBlocked, plan.Blocked}, {migrate.OwnerAmbiguous, plan.NeedsDecision}, {migrate.Adoptable, plan.Adoptable},
+		{migrate.Adopted, plan.Adopted}, {migrate.OwnerSkipped, plan.Skipped},
+	} {
+		if slices.ContainsFunc(owners, func(o *owner) bool { return o.State == rule.owner }) {
+			return rule.unit
+		}
+	}
+	return plan.NeverBuilt
+}
+
+// endpointStep repairs an endpoint that CAPT v0.3 wrote as a URL; nil if there is nothing to repair.
+func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan.Step {
+	var c change
+	repaired := validation.Endpoint(stored)
+	if repaired.Host == "" {
+		return nil
+	}
+	c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host)
+	if stored.Port == 0 { // The API server does not store it.
+		c.add("/spec/controlPlaneEndpoint/port", repaired.Port)
+	} else {
+		c.replace("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port)
+	}
+	if len(c) == 0 {
+		return nil
+	}
+	return &plan.Step{Object: cluster, Why: "the host of an endpoint has no scheme", Fields: c}
 }
 
 // unknownDecisions refuses decisions about objects that do not exist.
 func (f *fleet) unknownDecisions() error {
-	there := map[types.UID]bool{}
-	for uid := range f.Raw {
-		there[uid] = true
+	exists := map[types.UID]bool{}
+	for _, list := range [][]client.Object{objectsOf(f.CAPTClusters), objectsOf(f.ControlPlanes), objectsOf(f.Applies)} {
+		for _, object := range list {
+			exists[object.GetUID()] = true
+		}
 	}
 	for _, workspace := range f.workspaces {
-		there[workspace.GetUID()] = true
+		exists[workspace.GetUID()] = true
 	}
 	for uid, decision := range f.decided.owners {
-		if !there[uid] || decision.Take != "" && !there[decision.Take] {
+		if !exists[uid] || decision.Take != "" && !exists[decision.Take] {
 			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
 		}
 	}
 	for uid, decision := range f.decided.workspaces {
-		if !there[uid] || !there[decision.BelongsTo] {
+		if !exists[uid] || !exists[decision.BelongsTo] {
 			return fmt.Errorf("decision about Workspace %s: no object has this UID, or the one of belongsTo", uid)
 		}
 	}
 	return nil
 }
 
-// endpoints reports Clusters whose endpoint is the URL that CAPT v0.3 wrote. CAPT writes no Cluster, and neither does captctl.
-func (f *fleet) endpoints() (findings []migrate.Finding) {
-	for i := range f.Clusters {
-		cluster := &f.Clusters[i]
-		stored := cluster.Spec.ControlPlaneEndpoint
-		if !f.inScope(cluster) || !strings.Contains(stored.Host, "://") || cluster.Spec.ControlPlaneRef.Kind != kindControlPlane {
-			continue
-		}
-		repaired := validation.Endpoint(stored)
-		patch := fmt.Sprintf("\"host\":%q", repaired.Host)
-		if repaired.Port != stored.Port {
-			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
-		}
-		ref := migrate.ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
-			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
-			stored.Host, cluster.Namespace, cluster.Name, patch)})
-	}
-	return findings
-}
-
-// olderTemplates reports the objects of the kind that CAPT v0.3 spelled differently, all at once: their definition goes as a whole.
-func (f *fleet) olderTemplates() (findings []migrate.Finding) {
-	for i := range f.OlderTemplates {
-		object := &f.OlderTemplates[i]
-		ref := migrate.ObjectRef{
-			Group: object.GroupVersionKind().Group, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-		}
-		if !f.inScope(object) {
-			continue
-		}
-		if len(findings) > 0 {
-			findings[0].AlsoAbout = append(findings[0].AlsoAbout, ref)
-			continue
-		}
-		definition := migrate.OlderTemplateDefinition
-		findings = []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonOlderTemplate, Object: ref, Message: fmt.Sprintf(
-			"Cluster API could never use this kind, and the spelling of a kind cannot be changed in place. Export the objects and delete the definition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
-			definition, definition)}}
-	}
-	return findings
-}
-
-// storage lists the objects in scope that still speak of an older version, in the order of Kinds. Which bytes are stored can not be
-// read; that is what finalize proves.
-func (f *fleet) storage() []migrate.StorageItem {
-	var items []migrate.StorageItem
-	for _, kind := range migrate.Kinds() {
-		for _, object := range f.objects(kind.Kind) {
-			if !f.inScope(object) || !f.Older[object.GetUID()] {
-				continue
-			}
-			item := migrate.StorageItem{ObjectRef: migrate.Ref(kind.Kind, object)}
-			for _, ref := range object.GetOwnerReferences() {
-				if migrate.IsOlder(ref.APIVersion) {
-					item.OwnerReferences = object.GetOwnerReferences()
-				}
-			}
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-func (f *fleet) objects(kind string) (found []metav1.Object) {
-	switch kind {
-	case kindTemplate:
-		return objectsOf(f.Templates)
-	case "CAPTClusterTemplate":
-		return objectsOf(f.ClusterTemplates)
-	case "CAPTControlPlaneTemplate":
-		return objectsOf(f.ControlPlaneTemplates)
-	case kindApply:
-		return objectsOf(f.Applies)
-	case kindCAPTCluster:
-		return objectsOf(f.CAPTClusters)
-	}
-	return objectsOf(f.ControlPlanes)
-}
-
 func objectsOf[T any, P interface {
 	*T
-	metav1.Object
-}](list []T) []metav1.Object {
-	found := make([]metav1.Object, len(list))
+	client.Object
+}](list []T) []client.Object {
+	found := make([]client.Object, len(list))
 	for i := range list {
 		found[i] = P(&list[i])
 	}
 	return found
 }
 
-// baseline is what must stay: the Workspaces of WorkspaceTemplateApplies in scope, whether planned or not, and these themselves.
-func (f *fleet) baseline() (migrate.Baseline, error) {
-	var baseline migrate.Baseline
-	taken := map[types.UID]bool{}
-	for i := range f.Applies {
-		apply := &f.Applies[i]
-		if !f.inScope(apply) {
-			continue
-		}
-		baseline.WorkspaceTemplateApplies = append(baseline.WorkspaceTemplateApplies, migrate.Ref(kindApply, apply))
-		live := f.workspaces[f.workspaceKey(apply)]
-		if live == nil || taken[live.GetUID()] {
-			continue
-		}
-		taken[live.GetUID()] = true
-		item, err := baselineOf(live)
-		if err != nil {
-			return baseline, err
-		}
-		baseline.Workspaces = append(baseline.Workspaces, item)
-	}
-	return baseline, nil
+// change is the fields that a step writes.
+type change []plan.Field
+
+// add writes a field that does not exist.
+func (c *change) add(path string, value any) {
+	*c = append(*c, plan.Field{Path: path, After: encode(value)})
 }
 
-func baselineOf(live *unstructured.Unstructured) (migrate.BaselineItem, error) {
-	hash, err := migrate.WorkspaceHash(live)
-	return migrate.BaselineItem{ObjectRef: *workspaceRef(live), Generation: live.GetGeneration(), Hash: hash}, err
+// replace writes a field that has another value.
+func (c *change) replace(path string, before, after any) {
+	field := plan.Field{Path: path, Before: encode(before), After: encode(after)}
+	if !bytes.Equal(field.Before, field.After) {
+		*c = append(*c, field)
+	}
 }
 
-// listed is a list for people, which may be long.
-func listed(names []string) string {
-	const shown = 10
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
+// own adds an owner reference, or replaces the one with the same UID: the API server rejects two of one UID.
+func (c *change) own(object metav1.Object, owner metav1.OwnerReference) {
+	field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(owner)}
+	for _, before := range object.GetOwnerReferences() {
+		if before.UID == owner.UID {
+			field.Before = encode(before)
+		}
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	*c = append(*c, field)
+}
+
+func encode(value any) json.RawMessage {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // Strings, numbers and API types can be encoded.
+	}
+	return data
+}
+
+// step returns the step of a change; none if nothing changes.
+func step(kind string, object client.Object, subresource, why string, c change) []plan.Step {
+	if len(c) == 0 {
+		return nil
+	}
+	return []plan.Step{{Object: migrate.Ref(kind, object), Subresource: subresource, Why: why, Fields: c}}
 }

@@ -7,27 +7,28 @@ import "github.com/capt-provider/capt/migrate"
 
 // Reasons of findings. Reasons describes each of them.
 const (
-	ReasonSkipped          = "Skipped"
-	ReasonBeingDeleted     = "BeingDeleted"
-	ReasonSeveral          = "MultipleCandidates"
-	ReasonNotFound         = "WorkspaceTemplateApplyNotFound"
-	ReasonNeverBuilt       = "NeverBuilt"
-	ReasonWorkspaceShared  = "WorkspaceShared"
-	ReasonWorkspaceMissing = "WorkspaceNotFound"
-	ReasonWorkspaceClaimed = "WorkspaceClaimed"
-	ReasonTemplateMissing  = "WorkspaceTemplateNotFound"
-	ReasonTooManyGrants    = "TooManyNamespaces"
-	ReasonCannotRender     = "RenderFailed"
-	ReasonWouldChange      = "WorkspaceDiffers"
-	ReasonPinFailed        = "PinFailed"
-	ReasonFargateProfile   = "FargateProfileConflict"
-	ReasonDeletionPolicy   = "DeletionPolicyDiffers"
-	ReasonMachine          = "MachineNotAdopted"
-	ReasonPendingChange    = "PendingChange"
-	ReasonPaused           = "Paused"
-	ReasonSharedTemplate   = "PermissionGranted"
-	ReasonClusterEndpoint  = "InvalidClusterEndpoint"
-	ReasonOlderTemplate    = "TemplateKindRenamed"
+	ReasonSkipped           = "Skipped"
+	ReasonBeingDeleted      = "BeingDeleted"
+	ReasonSeveral           = "MultipleCandidates"
+	ReasonReferenceDiffers  = "ReferenceDiffers"
+	ReasonNotFound          = "WorkspaceTemplateApplyNotFound"
+	ReasonNeverBuilt        = "NeverBuilt"
+	ReasonWorkspaceShared   = "WorkspaceShared"
+	ReasonWorkspaceMissing  = "WorkspaceNotFound"
+	ReasonWorkspaceClaimed  = "WorkspaceClaimed"
+	ReasonTemplateMissing   = "WorkspaceTemplateNotFound"
+	ReasonTooManyNamespaces = "TooManyNamespaces"
+	ReasonCannotRender      = "RenderFailed"
+	ReasonWouldChange       = "WorkspaceDiffers"
+	ReasonPinFailed         = "PinFailed"
+	ReasonFargateProfile    = "FargateProfileConflict"
+	ReasonDeletionPolicy    = "DeletionPolicyDiffers"
+	ReasonMachine           = "MachineNotAdopted"
+	ReasonPendingChange     = "PendingChange"
+	ReasonPaused            = "Paused"
+	ReasonSharedTemplate    = "PermissionGranted"
+	ReasonClusterEndpoint   = "InvalidClusterEndpoint"
+	ReasonOlderTemplate     = "TemplateKindRenamed"
 )
 
 // Reason describes why there is a finding. The list is stable: programs may rely on it.
@@ -48,11 +49,13 @@ func Reasons() []Reason {
 	)
 	return []Reason{
 		{ReasonSeveral, of(ambiguous), "The evidence does not decide which WorkspaceTemplateApply belongs to which owner.",
-			"Decide `take: UID` for the owner whose Workspace it is."},
+			"Decide `take: UID` for the owner whose Workspace it is. If an owner without a reference was never built, set `spec.workspaceTemplateApplyRef` to a new name once this version is installed."},
 		{ReasonWorkspaceShared, of(ambiguous, warning), "Several WorkspaceTemplateApplies refer to one cluster-wide Workspace: equal names in two namespaces, or `x` and `x-apply`.",
 			"Decide `belongsTo: UID` for the Workspace, once. The other owners need no decision."},
 		{ReasonBeingDeleted, of(ambiguous, warning), "The owner, its WorkspaceTemplateApply or its Workspace is being deleted.",
-			"Let CAPT v0.3 finish the deletion, and plan again."},
+			"Let CAPT v0.3 finish the deletion. If this version is installed, set what the condition `AdoptionRequired` of the object names, so that the manager finishes the deletion. Plan again."},
+		{ReasonReferenceDiffers, of(blocked), "`spec` of the owner refers to another WorkspaceTemplateApply than the one that belongs to it. The manager would use or create that one, and the reference cannot be changed in v1beta2.",
+			"Set `spec.workspaceTemplateApplyName` to the match, while the definitions of CAPT v0.3 are installed and its manager is stopped, and plan again."},
 		{ReasonNotFound, of(blocked), "The owner was built, and no WorkspaceTemplateApply of its namespace belongs to it. The manager would build it a second time.",
 			"Restore the WorkspaceTemplateApply from a backup or from Git, and plan again."},
 		{ReasonWorkspaceMissing, of(blocked, warning), "The Workspace of the WorkspaceTemplateApply does not exist. The manager would create what it describes a second time.",
@@ -71,23 +74,23 @@ func Reasons() []Reason {
 			"Set `spec.vpc.template.deletionPolicy: Retain` on the CAPTCluster, or `Delete` on the WorkspaceTemplateApply."},
 		{ReasonFargateProfile, of(blocked), "The WorkspaceTemplateApply was created by hand for a Fargate profile that a CAPTControlPlane lists by now.",
 			"Remove the profile from the spec of the CAPTControlPlane, migrate, and add it again."},
-		{ReasonTooManyGrants, of(blocked), "More namespaces use a WorkspaceTemplate than `spec.allowedNamespaces.names` can hold.",
+		{ReasonTooManyNamespaces, of(blocked), "More namespaces use a WorkspaceTemplate than `spec.allowedNamespaces.names` can hold.",
 			"Allow them with `spec.allowedNamespaces.selector`, or `\"*\"`, and plan again."},
 		{ReasonSkipped, of(migrate.Skipped), "A decision leaves the object as it is. The manager reports `AdoptionRequired`, and writes nothing.",
 			"Remove the decision, and plan again."},
 		{ReasonNeverBuilt, of(warning), "Nothing was ever built for the owner, or its WorkspaceTemplateApply only has the name of a Workspace that belongs to another one.",
-			"None is needed. Delete the owner if it is not wanted."},
-		{ReasonMachine, of(warning), "CAPT v0.3 created the WorkspaceTemplateApply for a CaptMachine. No kind of this version succeeds it.",
+			"None is needed: the manager creates what was never built. If it is not wanted, stop CAPT v0.3 first, then delete it."},
+		{ReasonMachine, of(warning), "CAPT v0.3 created the WorkspaceTemplateApply for a CaptMachine. This version does not have that kind.",
 			"None is needed: it stays as it is. To adopt it, decide `take` with its own UID: it is retained when the CaptMachine is removed."},
-		{ReasonPendingChange, of(warning), "The object is adopted, and spec or template were edited since, while the manager was off: it would have Terraform apply the edit.",
+		{ReasonPendingChange, of(warning), "The object is adopted, and spec or template were edited since, while the manager was stopped: it would have Terraform apply the edit.",
 			"Revert the edit. If it is intended, start the manager."},
 		{ReasonPaused, of(warning), "The owner or its Cluster is paused. It is adopted, and the manager does not reconcile it until it is resumed.",
 			"Resume it when it suits you."},
 		{ReasonSharedTemplate, of(warning), "Other namespaces use the WorkspaceTemplate. The plan permits them in `spec.allowedNamespaces`.",
 			"None is needed: the plan grants it."},
 		{ReasonClusterEndpoint, of(warning), "`spec.controlPlaneEndpoint.host` of the Cluster is a URL, as CAPT v0.3 wrote it, so that clients cannot connect.",
-			"Remove the scheme with the command in the message. captctl does not write Clusters."},
+			"Apply the plan with `--fix-cluster-endpoints`, or remove the scheme with the command in the message."},
 		{ReasonOlderTemplate, of(warning), "Objects of the kind `CaptControlPlaneTemplate` exist. Cluster API could never use them, and the spelling of a kind cannot be changed in place.",
-			"Export the objects and delete the definition with the two commands in the message."},
+			"Stop CAPT v0.3, then export the objects and delete the definition with the two commands in the message."},
 	}
 }

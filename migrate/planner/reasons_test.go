@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -135,6 +136,10 @@ func situations() map[string]situation {
 				}
 			}),
 		},
+		planner.ReasonReferenceDiffers: {
+			arrange: arrange(func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = "another" }),
+			solve:   edit(func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = s.eks.Name }),
+		},
 		planner.ReasonNotFound: {
 			arrange: arrange(func(s *scene) { s.gone[s.eks] = true }),
 			solve:   edit(func(s *scene) { delete(s.gone, s.eks) }),
@@ -177,7 +182,7 @@ func situations() map[string]situation {
 			},
 			solve: edit(func(s *scene) { s.plane.Spec.FargateProfiles = nil }),
 		},
-		planner.ReasonTooManyGrants: {
+		planner.ReasonTooManyNamespaces: {
 			arrange: arrange(func(s *scene) {
 				s.eksTemplate.Namespace = "shared"
 				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
@@ -269,7 +274,7 @@ func TestEveryReasonHasAWayOut(t *testing.T) {
 			if reason.Name == planner.ReasonPinFailed {
 				decisions = decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Pin: true})
 			}
-			before := plan(t, decisions, scenes...)
+			before := planFor(t, decisions, scenes...)
 			require.Contains(t, reasonsOf(before), reason.Name, "%v", story(before))
 			for _, finding := range before.Findings {
 				if finding.Reason == reason.Name && strings.Contains(finding.Message, "skip: true") {
@@ -277,14 +282,14 @@ func TestEveryReasonHasAWayOut(t *testing.T) {
 				}
 			}
 
-			after := plan(t, situation.solve(t, s), scenes...)
+			after := planFor(t, situation.solve(t, s), scenes...)
 			assert.NotContains(t, reasonsOf(after), reason.Name, "%v", story(after))
 			assert.Empty(t, after.Undecided(), "%v", story(after))
 		})
 	}
 }
 
-func reasonsOf(plan *migrate.Plan) (reasons []string) {
+func reasonsOf(plan *plan.Plan) (reasons []string) {
 	for _, finding := range plan.Findings {
 		reasons = append(reasons, finding.Reason)
 	}

@@ -4,84 +4,130 @@
 package planner
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Recheck plans one unit again from a fresh snapshot of its objects, right before it is written. The error says what changed since the plan was
-// made: the manager would now change a Workspace, or something else would be written than planned.
+// Recheck plans one unit again from a fresh snapshot of its objects, right before it is written. What would be written now must be what the unit
+// says, without what is written already. The error says what changed since the plan was made.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
-	now, err := Units(s, Options{Decisions: decisionsAbout(s, decisions, unit), Now: s.Taken})
+	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s changed since the plan was made: %w. Create a new plan", unit.Name(), err)
 	}
-	members := map[types.UID]bool{}
-	for _, member := range unit.Members {
-		members[member.Object.UID] = true
-	}
-	for i := range now.Findings {
-		finding := &now.Findings[i]
-		ours := slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return members[object.UID] })
-		if ours && (finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked) {
+	for _, finding := range now.FindingsOf(unit) {
+		if finding.Undecided() {
 			return fmt.Errorf("%s changed since the plan was made (%s): %s", finding.Object, finding.Reason, finding.Message)
 		}
 	}
+	var steps []plan.Step
 	for i := range now.Units {
-		for _, step := range now.Units[i].Steps {
-			if !slices.ContainsFunc(unit.Steps, func(planned plan.Step) bool { return contains(planned, step) }) {
-				return fmt.Errorf("%s changed since the plan was made: its adoption would now write something else (%s). Create a new plan", step.Object, step.Why)
+		steps = append(steps, now.Units[i].Steps...)
+	}
+	for i := range steps {
+		for j := range steps[i].Fields {
+			if !writes(unit.Steps, &steps[i], &steps[i].Fields[j]) {
+				return differs(&steps[i], "would now also write "+steps[i].Fields[j].Path)
 			}
+		}
+		if steps[i].Create != nil && !creates(unit.Steps, &steps[i]) {
+			return differs(&steps[i], "would now create it")
+		}
+	}
+	for i := range unit.Steps {
+		if err := stillPlanned(s, steps, &unit.Steps[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// contains reports whether a planned step writes everything that another one does.
-func contains(planned, step plan.Step) bool {
-	return planned.Object == step.Object && planned.Subresource == step.Subresource && !slices.ContainsFunc(step.Fields, func(field plan.Field) bool {
-		return !slices.ContainsFunc(planned.Fields, func(known plan.Field) bool {
-			return known.Path == field.Path && string(known.After) == string(field.After)
+// stillPlanned fails if a field of a step is not written yet, and would not be planned any more.
+func stillPlanned(s *migrate.Snapshot, now []plan.Step, step *plan.Step) error {
+	live, err := content(s, step.Object)
+	if err != nil {
+		return err
+	}
+	if step.Create != nil {
+		if live == nil && !creates(now, step) {
+			return differs(step, "would no longer create it")
+		}
+		return nil
+	}
+	for i := range step.Fields {
+		field := &step.Fields[i]
+		state, err := field.State(live)
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.Object, err)
+		}
+		if state != plan.Applied && !writes(now, step, field) {
+			return differs(step, "would no longer write "+field.Path)
+		}
+	}
+	return nil
+}
+
+func differs(step *plan.Step, what string) error {
+	return fmt.Errorf("%s changed since the plan was made: its adoption %s. Create a new plan", step.Object, what)
+}
+
+// writes reports whether one of some steps writes a field of the object of another step.
+func writes(steps []plan.Step, of *plan.Step, field *plan.Field) bool {
+	return slices.ContainsFunc(steps, func(step plan.Step) bool {
+		return step.Object == of.Object && step.Subresource == of.Subresource && slices.ContainsFunc(step.Fields, func(known plan.Field) bool {
+			return known.Path == field.Path && bytes.Equal(known.After, field.After)
 		})
 	})
 }
 
-// decisionsAbout returns the decisions about objects of a snapshot. What a unit was planned with is decided: an owner that is written in part
-// may no longer match by evidence.
-func decisionsAbout(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) *migrate.Decisions {
-	some := &migrate.Decisions{}
+// creates reports whether one of some steps creates the object of another step.
+func creates(steps []plan.Step, of *plan.Step) bool {
+	return slices.ContainsFunc(steps, func(step plan.Step) bool { return step.Create != nil && step.Object == of.Object })
+}
+
+// content of an object of a snapshot; nil if it does not exist.
+func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
+	lists := map[string]func() []client.Object{
+		kindCAPTCluster:  func() []client.Object { return objectsOf(s.CAPTClusters) },
+		kindControlPlane: func() []client.Object { return objectsOf(s.ControlPlanes) },
+		kindApply:        func() []client.Object { return objectsOf(s.Applies) },
+		kindTemplate:     func() []client.Object { return objectsOf(s.Templates) },
+	}
+	for _, object := range lists[ref.Kind]() {
+		if object.GetNamespace() == ref.Namespace && object.GetName() == ref.Name {
+			return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		}
+	}
+	return nil, nil
+}
+
+// decisionsAbout a unit are those that it was planned with, and what it was planned without a decision: an owner that is written in part may
+// no longer match by evidence, and what stays as it is must not match because the objects that it conflicts with are not in the snapshot.
+func decisionsAbout(unit *plan.Unit, decisions *migrate.Decisions) *migrate.Decisions {
+	made, about := byUID(decisions), &migrate.Decisions{}
 	for _, member := range unit.Members {
-		if apply := member.WorkspaceTemplateApply; apply != nil && apply.UID != member.Object.UID {
-			some.Owners = append(some.Owners, migrate.OwnerDecision{UID: member.Object.UID, Take: apply.UID})
+		owner := made.owners[member.Object.UID]
+		owner.UID = member.Object.UID
+		switch apply := member.WorkspaceTemplateApply; {
+		case member.State != migrate.Adoptable && member.State != migrate.Adopted:
+			owner = migrate.OwnerDecision{UID: owner.UID, Skip: true}
+		case apply != nil && apply.UID != owner.UID:
+			owner.Take = apply.UID
+		}
+		about.Owners = append(about.Owners, owner)
+		if member.Workspace == nil || owner.Skip {
+			continue
+		}
+		if workspace, decided := made.workspaces[member.Workspace.UID]; decided {
+			about.Workspaces = append(about.Workspaces, workspace)
 		}
 	}
-	if decisions == nil {
-		return some
-	}
-	known := map[types.UID]bool{}
-	for uid := range s.Raw {
-		known[uid] = true
-	}
-	for i := range s.ClusterWideWorkspaces {
-		known[s.ClusterWideWorkspaces[i].GetUID()] = true
-	}
-	for _, decision := range decisions.Owners {
-		i := slices.IndexFunc(some.Owners, func(d migrate.OwnerDecision) bool { return d.UID == decision.UID })
-		switch {
-		case i >= 0:
-			some.Owners[i].Pin = decision.Pin
-		case known[decision.UID] && (decision.Take == "" || known[decision.Take]):
-			some.Owners = append(some.Owners, decision)
-		}
-	}
-	for _, decision := range decisions.Workspaces {
-		if known[decision.UID] && known[decision.BelongsTo] {
-			some.Workspaces = append(some.Workspaces, decision)
-		}
-	}
-	return some
+	return about
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 	captconversion "github.com/capt-provider/capt/webhooks/conversion"
@@ -30,7 +29,7 @@ import (
 // template and spec render.
 func TestTheReferenceFleetNeedsNoDecision(t *testing.T) {
 	folder := referenceFleet(t)
-	fleet := &migrate.Snapshot{ClusterUID: "management-cluster", Taken: now, Raw: map[types.UID]migrate.Document{}, Older: map[types.UID]bool{}}
+	fleet := &migrate.Snapshot{ClusterUID: "management-cluster", Taken: now}
 	for _, name := range []string{"default", "team-a"} {
 		fleet.Namespaces = append(fleet.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
@@ -47,15 +46,33 @@ func TestTheReferenceFleetNeedsNoDecision(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, fleet.Applies)
-	got, err := planner.New(fleet, planner.Options{Scope: migrate.ScopeAll, Now: now, Lifetime: time.Hour})
+	got, err := planner.New(fleet, planner.Options{Now: now})
 	require.NoError(t, err)
 	told := story(got)
 	assert.Empty(t, got.Undecided(), "%v", told)
-	assert.Len(t, got.Units, 25)
+	adopted := 0
+	for i := range got.Units {
+		unit := &got.Units[i]
+		assert.Equal(t, plan.Adoptable, unit.State, unit.Name())
+		for _, member := range unit.Members {
+			if member.State == migrate.Adoptable {
+				adopted++
+			}
+		}
+	}
+	assert.Equal(t, 25, adopted)
+	var names []string
+	for i := range got.Units {
+		names = append(names, got.Units[i].Name())
+	}
+	assert.Equal(t, []string{
+		"WorkspaceTemplateApply/default/demo-fargate", "WorkspaceTemplateApply/default/demo-karpenter",
+		"default/broken", "default/demo", "default/in-old-vpc", "default/prod-1", "team-a/apps",
+	}, names)
 	assert.Subset(t, told, []string{
-		"CAPTControlPlane broken: broken-eks-controlplane-apply /spec/workspaceName",
-		"CAPTControlPlane apps: apps-eks-controlplane-apply /spec/workspaceName",
-		"WorkspaceTemplateApply apps-kubeconfig-apply: apps-kubeconfig-apply /spec/workspaceName",
+		"WorkspaceTemplateApply broken-eks-controlplane-apply: /spec/workspaceName",
+		"WorkspaceTemplateApply apps-eks-controlplane-apply: /spec/workspaceName",
+		"WorkspaceTemplateApply apps-kubeconfig-apply: /spec/workspaceName",
 		"Warning TemplateKindRenamed CaptControlPlaneTemplate standard",
 	})
 	for _, finding := range got.Findings {

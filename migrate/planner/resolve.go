@@ -4,16 +4,20 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // orSkip ends what can also be decided by leaving something alone. It is never the only way out.
@@ -28,7 +32,7 @@ func (f *fleet) resolve() error {
 	}
 	f.findStandalone()
 	for _, o := range f.owners {
-		if o.Owner.Kind == kindApply {
+		if o.Object.Kind == kindApply {
 			if err := f.resolveOwner(o); err != nil {
 				return err
 			}
@@ -38,9 +42,14 @@ func (f *fleet) resolve() error {
 }
 
 func (f *fleet) resolveOwner(o *owner) error {
-	if decision := f.decided.owners[o.object.GetUID()]; decision.Skip {
+	if decision := f.decided.owners[o.typed.GetUID()]; decision.Skip {
 		o.State = migrate.OwnerSkipped
 		o.find(migrate.Skipped, ReasonSkipped, "it stays as it is, as decided. "+decision.Reason)
+		return nil
+	}
+	if o.settled && (o.Object.Kind == kindApply || byThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil) {
+		f.found(o)
+		o.State = migrate.Adopted
 		return nil
 	}
 	if f.blocked(o) && !o.leaveAlone() {
@@ -54,15 +63,17 @@ func (f *fleet) blocked(o *owner) bool {
 	if stop := f.unclear(o); stop {
 		return true
 	}
+	f.found(o)
+	return !o.settled && (f.workspaceUnclear(o) || o.live != nil && f.gate(o))
+}
+
+// found notes the WorkspaceTemplateApply of an owner and its Workspace.
+func (f *fleet) found(o *owner) {
 	o.live = f.workspaces[f.workspaceKey(o.apply)]
 	o.WorkspaceTemplateApply = ptr.To(migrate.Ref(kindApply, o.apply))
 	if o.live != nil {
-		o.Workspace = workspaceRef(o.live)
+		o.Workspace = ptr.To(migrate.RefOf(o.live))
 	}
-	if adopted(o.apply) && o.Owner.Kind != kindApply && o.referenceInSpec() != nil {
-		return false // From then on it has been the manager's.
-	}
-	return f.workspaceUnclear(o) || o.live != nil && f.gate(o)
 }
 
 // leaveAlone turns what blocks a helper of CAPT v0.3 into a warning, and reports whether it is a helper: its cluster must not wait for
@@ -103,16 +114,25 @@ func (f *fleet) finish(o *owner) error {
 	return nil
 }
 
-// adopted reports whether a WorkspaceTemplateApply has been adopted, or was created by this version.
+// adopted reports whether a WorkspaceTemplateApply of CAPT v0.3 has been adopted.
 func adopted(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != ""
+}
+
+// byThisVersion reports whether this version created the Workspace of a WorkspaceTemplateApply, or will.
+func byThisVersion(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.WorkspaceName == "" && adoption.Unadopted(apply) == "" && slices.Contains(apply.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
 // unclear reports whether it is not known which WorkspaceTemplateApply is the owner's.
 func (f *fleet) unclear(o *owner) bool {
 	switch {
-	case !o.object.GetDeletionTimestamp().IsZero():
-		o.ambiguous(ReasonBeingDeleted, "it is being deleted. Let CAPT v0.3 finish the deletion and plan again"+orSkip, f.candidates(o))
+	case !o.typed.GetDeletionTimestamp().IsZero():
+		o.ambiguous(ReasonBeingDeleted, "it is being deleted. "+finishDeletion+orSkip, f.candidates(o))
+	case o.match.Misreferred != nil:
+		name := o.match.Misreferred.Name
+		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so that the manager would use or create another one. The reference cannot be changed in v1beta2: set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped, and plan again%s",
+			o.match.Problem, name, orSkip)).Candidates = f.candidates(o)
 	case o.match.Problem != "":
 		o.ambiguous(ReasonSeveral, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
 	case f.ofProfile(o):
@@ -122,19 +142,23 @@ func (f *fleet) unclear(o *owner) bool {
 		return false
 	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
 		o.State = migrate.NothingToAdopt
+	case f.perhapsBuilt(o):
+		o.ambiguous(ReasonSeveral, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
+			"Decide with take: UID in --decisions or, if it was never built, set spec.workspaceTemplateApplyRef to a new name once this version is installed"+orSkip, f.candidates(o))
 	case f.built(o):
 		o.block(ReasonNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
-	case f.perhapsBuilt(o):
-		o.ambiguous(ReasonSeveral, "there is no evidence that it was ever built, but WorkspaceTemplateApplies without an owner are made from its template. Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
 	default:
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will build it. Delete it if it is not wanted")
+		o.find(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
 	}
 	return true
 }
 
-// perhapsBuilt looks for WorkspaceTemplateApplies that name no cluster and may be the owner's: the template may name the cluster, and
-// the owner would be built a second time.
+// finishDeletion is what to do about an object that is being deleted.
+const finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, set what the condition AdoptionRequired of the object names so that the manager finishes it, and plan again"
+
+// perhapsBuilt looks for WorkspaceTemplateApplies that the manager would take for the owner's, and reports whether there are any: for an owner
+// with a candidate it creates nothing.
 func (f *fleet) perhapsBuilt(o *owner) bool {
 	taken := map[types.UID]bool{}
 	for _, other := range f.owners {
@@ -144,8 +168,11 @@ func (f *fleet) perhapsBuilt(o *owner) bool {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		if !taken[apply.UID] && apply.Namespace == o.object.GetNamespace() && o.match.Claimant.Want.Orphan(o.object, apply) {
-			o.match.Candidates = append(o.match.Candidates, adoption.MatchCandidate{Apply: apply, For: []adoption.Evidence{adoption.SameTemplate}})
+		if taken[apply.UID] || apply.Namespace != o.typed.GetNamespace() || o.referenceInSpec() != nil {
+			continue
+		}
+		if evidence := o.match.Claimant.Want.EvidenceFor(o.typed, apply); len(evidence) > 0 {
+			o.match.Candidates = append(o.match.Candidates, adoption.MatchCandidate{Apply: apply, For: evidence})
 		}
 	}
 	return len(o.match.Candidates) > 0
@@ -153,9 +180,9 @@ func (f *fleet) perhapsBuilt(o *owner) bool {
 
 // built reports whether there is evidence that the owner has something in the cloud.
 func (f *fleet) built(o *owner) bool {
-	name := naming.VPCWorkspaceTemplateApply(o.object.GetName())
+	name := naming.VPCWorkspaceTemplateApply(o.typed.GetName())
 	if o.plane != nil {
-		name = naming.ControlPlaneWorkspaceTemplateApply(o.object.GetName())
+		name = naming.ControlPlaneWorkspaceTemplateApply(o.typed.GetName())
 	}
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
 		return true
@@ -183,7 +210,7 @@ func (f *fleet) candidates(o *owner) []migrate.Candidate {
 }
 
 func (o *owner) find(severity migrate.Severity, reason, message string) *migrate.Finding {
-	o.findings = append(o.findings, migrate.Finding{Severity: severity, Reason: reason, Object: o.Owner, Message: strings.TrimSpace(message)})
+	o.findings = append(o.findings, migrate.Finding{Severity: severity, Reason: reason, Object: o.Object, Message: strings.TrimSpace(message)})
 	return &o.findings[len(o.findings)-1]
 }
 
@@ -197,4 +224,88 @@ func (o *owner) ambiguous(reason, message string, candidates []migrate.Candidate
 func (o *owner) block(reason, message string) *migrate.Finding {
 	o.State = migrate.OwnerBlocked
 	return o.find(migrate.Blocked, reason, message)
+}
+
+// findStandalone adds the WorkspaceTemplateApplies that no owner has or may have: helpers and machines of CAPT v0.3, and what users made.
+func (f *fleet) findStandalone() {
+	claimed := map[types.UID]bool{}
+	clusters := map[types.UID]string{}
+	for _, o := range f.owners {
+		clusters[o.typed.GetUID()] = o.cluster
+		if o.apply != nil {
+			claimed[o.apply.UID] = true
+			continue
+		}
+		for _, candidate := range o.match.Candidates {
+			claimed[candidate.Apply.UID] = true
+		}
+	}
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		ours := byThisVersion(apply) || apply.Labels[naming.TurnsLabel] != "" // The label is on those of Fargate profiles.
+		if !claimed[apply.UID] && !ours {
+			f.owners = append(f.owners, standalone(apply, clusters))
+		}
+	}
+}
+
+// standalone is a WorkspaceTemplateApply without an owner, with its role.
+func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
+	o := &owner{typed: apply, apply: apply, settled: adopted(apply), Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
+	for _, ref := range apply.OwnerReferences {
+		if cluster := clusters[ref.UID]; cluster != "" {
+			o.cluster = cluster
+		}
+		if ref.Kind == kindControlPlane || ref.Kind == kindCAPTCluster {
+			o.Role = fmt.Sprintf("of %s %s", ref.Kind, ref.Name)
+		}
+	}
+	if machine := adoption.Machine(apply); machine != "" {
+		o.Role, o.machine, o.retain = "machine of "+machine, true, true
+	}
+	if helper := adoption.Helper(apply); helper != "" {
+		o.Role = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name)
+		o.helper, o.retain = true, helper == adoption.SpotRole
+	}
+	return o
+}
+
+// machineLeft reports whether a WorkspaceTemplateApply is that of a CaptMachine, and no decision adopts it.
+func (f *fleet) machineLeft(o *owner) bool {
+	if !o.machine || f.decided.owners[o.typed.GetUID()].Take == o.typed.GetUID() {
+		return false
+	}
+	o.State = migrate.OwnerSkipped
+	o.find(migrate.Warning, ReasonMachine, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it, retained, decide take: %s for it in --decisions",
+		o.Role, o.typed.GetUID()))
+	return true
+}
+
+// ofProfile reports whether a WorkspaceTemplateApply is that of a Fargate profile that a control plane lists. CAPT v0.3 had none: users
+// created such WorkspaceTemplateApplies by hand, and may have added the profile to the spec once this version served it.
+func (f *fleet) ofProfile(o *owner) bool {
+	if o.Object.Kind != kindApply || o.apply.Spec.Variables[naming.ProfileVariable] == "" {
+		return false
+	}
+	for _, other := range f.owners {
+		if other.plane == nil || other.plane.Namespace != o.apply.Namespace {
+			continue
+		}
+		for i := range other.plane.Spec.FargateProfiles {
+			if meansProfile(o.apply, other.cluster, &other.plane.Spec.FargateProfiles[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func meansProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
+	switch ref := profile.WorkspaceTemplateApplyRef; {
+	case ref != nil:
+		return ref.Name == apply.Name
+	case cluster == "": // Its name will be known when its Cluster is.
+		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]
+	}
+	return adoption.OfProfile(cluster, profile).SchemeName == apply.Name
 }

@@ -1,23 +1,11 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package planner_test
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -140,7 +128,7 @@ func (s *scene) objects() (all []client.Object) {
 func snapshot(t *testing.T, scenes ...*scene) *migrate.Snapshot {
 	t.Helper()
 	snapshot := &migrate.Snapshot{
-		ClusterUID: "management-cluster", Taken: now, Raw: map[types.UID]migrate.Document{}, Older: map[types.UID]bool{},
+		ClusterUID: "management-cluster", Taken: now,
 	}
 	seen := map[string]bool{}
 	for _, s := range scenes {
@@ -187,32 +175,29 @@ func take(t *testing.T, snapshot *migrate.Snapshot, object client.Object) {
 	default:
 		t.Fatalf("no place for %T", object)
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	require.NoError(t, err)
-	raw := &unstructured.Unstructured{Object: content}
-	if _, has := content["status"]; has {
-		content["status"] = map[string]any{}
-	}
-	snapshot.Raw[object.GetUID()], err = raw.MarshalJSON()
-	require.NoError(t, err)
-	snapshot.Older[object.GetUID()] = true
-}
-
-// raw is an object as the API server has it.
-func raw(t *testing.T, snapshot *migrate.Snapshot, uid types.UID) *unstructured.Unstructured {
-	t.Helper()
-	object, err := snapshot.Raw[uid].Object()
-	require.NoError(t, err)
-	return object
 }
 
 var now = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
-func plan(t *testing.T, decisions *migrate.Decisions, scenes ...*scene) *migrate.Plan {
+func planFor(t *testing.T, decisions *migrate.Decisions, scenes ...*scene) *plan.Plan {
 	t.Helper()
-	plan, err := planner.New(snapshot(t, scenes...), planner.Options{
-		Scope: migrate.ScopeAll, Decisions: decisions, Now: now, Lifetime: time.Hour,
-	})
+	p, err := planner.New(snapshot(t, scenes...), planner.Options{Decisions: decisions, Now: now})
 	require.NoError(t, err)
-	return plan
+	requireStates(t, p)
+	return p
+}
+
+// requireStates proves what holds for every unit of every plan: only an adoptable one has steps, and none is adopted in part.
+func requireStates(t *testing.T, p *plan.Plan) {
+	t.Helper()
+	for i := range p.Units {
+		unit := &p.Units[i]
+		require.Equal(t, unit.State == plan.Adoptable, len(unit.Steps) > 0, "%s is %s and has %d steps", unit.Name(), unit.State, len(unit.Steps))
+		has := func(state migrate.OwnerState) bool {
+			return slices.ContainsFunc(unit.Members, func(m plan.Member) bool { return m.State == state })
+		}
+		require.Equal(t, unit.State == plan.Blocked || unit.State == plan.NeedsDecision, has(migrate.OwnerBlocked) || has(migrate.OwnerAmbiguous), unit.Name())
+		undecided := slices.ContainsFunc(p.FindingsOf(unit), func(f migrate.Finding) bool { return f.Undecided() })
+		require.Equal(t, unit.State == plan.Blocked || unit.State == plan.NeedsDecision, undecided, "findings say why %s is %s", unit.Name(), unit.State)
+	}
 }

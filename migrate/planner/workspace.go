@@ -22,7 +22,7 @@ func (f *fleet) workspaceUnclear(o *owner) bool {
 	key := f.workspaceKey(o.apply)
 	switch {
 	case o.apply.DeletionTimestamp != nil:
-		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted. Let CAPT v0.3 finish the deletion and plan again%s", o.apply.Name, orSkip), nil)
+		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("WorkspaceTemplateApply %s is being deleted. %s%s", o.apply.Name, finishDeletion, orSkip), nil)
 		return true
 	case o.live == nil:
 		return f.workspaceMissing(o, key)
@@ -74,7 +74,7 @@ func (f *fleet) lost(o *owner, holder *infrav1.WorkspaceTemplateApply, key types
 		return false
 	}
 	o.State, o.Workspace = migrate.NothingToAdopt, nil
-	o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("nothing was ever built for it: WorkspaceTemplateApply %s only has the name of Workspace %s, which status of WorkspaceTemplateApply %s records and which is rendered from it. It stays as it is. Delete it if it is not wanted, or create it again under another name",
+	o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("nothing was ever built for it: WorkspaceTemplateApply %s only has the name of Workspace %s, which status of WorkspaceTemplateApply %s records and which is rendered from it. It stays as it is. If it is not wanted, stop CAPT v0.3 before you delete it: it would delete that Workspace",
 		o.apply.Name, key.Name, client.ObjectKeyFromObject(holder)))
 	return true
 }
@@ -135,9 +135,9 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 	case o.helper:
 		o.retain = true
 		return false
-	case o.Owner.Kind == kindApply:
+	case o.Object.Kind == kindApply:
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonWorkspaceMissing, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. Delete it if it is not needed", key.Name))
+		o.find(migrate.Warning, ReasonWorkspaceMissing, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
 	default:
 		o.block(ReasonWorkspaceMissing, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it again. Restore the Workspace from a backup, and plan again%s",
 			o.apply.Name, key.Name, orSkip))

@@ -1,157 +1,204 @@
-/*
-Copyright 2026 The CAPT Authors.
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
-
-// Package view is what captctl shows to people: plans, findings, patches, fleets and reports, as tables and as text. It decides nothing.
+// Package view prints plans, checks, results and states as tables and text. It decides nothing.
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Plan shows what a plan would write, object by object.
-func Plan(p *output.Printer, plan *migrate.Plan) {
-	PlanSummary(p, plan)
-	if len(plan.Grants) > 0 {
-		p.Blank()
-		p.Linef("%s", p.Paint(output.Strong, "Permissions, granted first:"))
-		p.Table([]output.Column{{Name: "Namespace"}, {Name: "WorkspaceTemplate"}, {Name: "Writes"}, {Name: "Why"}}, grantRows(plan))
+// unitStates in the order in which they are counted.
+var unitStates = []plan.UnitState{plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
+
+func unitStyle(state string) output.Style {
+	switch plan.UnitState(state) {
+	case plan.Adopted, plan.Adoptable:
+		return output.Good
+	case plan.NeedsDecision:
+		return output.Attention
+	case plan.Blocked:
+		return output.Bad
+	case plan.Skipped, plan.NeverBuilt:
+		return output.Faint
 	}
-	if len(plan.Units) > 0 {
-		p.Blank()
-		p.Linef("%s", p.Paint(output.Strong, "Owners, adopted one by one:"))
-		p.Table(unitColumns, unitRows(plan))
-	}
-	if len(plan.Storage) > 0 {
-		p.Blank()
-		p.Linef("%s", p.Paint(output.Strong, "Objects, rewritten in "+migrate.Version+" without a change:"))
-		p.Table([]output.Column{{Name: "Kind"}, {Name: "Objects"}, {Name: "Old-Owner-References"}}, storageRows(plan))
-	}
-	Findings(p, plan.Findings)
+	return output.Plain
 }
 
-// PlanSummary shows what a plan is, and how much it would write.
-func PlanSummary(p *output.Printer, plan *migrate.Plan) {
-	p.Linef("Plan %s for the management cluster %s", p.Paint(output.Strong, plan.ID), p.Paint(output.Plain, string(plan.ClusterUID)))
-	p.Linef("  Scope:      %s, %s", plan.Scope, namespaces(plan.Namespace))
-	p.Linef("  Made:       %s, may be carried out until %s", moment(plan.Created.Time), moment(plan.Expires.Time))
-	p.Linef("  Writes:     %s", writes(plan))
-	p.Linef("  Must stay:  %s and %s", count(len(plan.Baseline.Workspaces), "Workspace"),
-		count(len(plan.Baseline.WorkspaceTemplateApplies), "WorkspaceTemplateApply"))
-	p.Linef("  Findings:   %s", severities(p, plan.Findings))
+// Plan shows a plan: its units and findings.
+func Plan(p *output.Printer, of *plan.Plan) {
+	PlanSummary(p, of, all(of))
+	Findings(p, of.Findings)
 }
 
-var unitColumns = []output.Column{
-	{Name: "Namespace"}, {Name: "Owner"}, {Name: "Cluster"}, {Name: "WorkspaceTemplateApply"}, {Name: "Workspace"}, {Name: "Writes"},
-	{Name: "Evidence"}, {Name: "More-Evidence", Wide: true},
+// all units of a plan.
+func all(of *plan.Plan) []*plan.Unit {
+	units := make([]*plan.Unit, len(of.Units))
+	for i := range of.Units {
+		units[i] = &of.Units[i]
+	}
+	return units
 }
 
-func unitRows(plan *migrate.Plan) (rows output.Rows) {
-	for _, unit := range plan.Units {
-		first, more := "", ""
-		if len(unit.Evidence) > 0 {
-			first, more = unit.Evidence[0], strings.Join(unit.Evidence[1:], "; ")
-		}
+// PlanSummary shows some units of a plan, and how much it writes for them.
+func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
+		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
+	p.Blank()
+	showUnits(p, of, units)
+}
+
+// showUnits is a table of units, and their numbers.
+func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+	if len(units) == 0 {
+		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
+		return
+	}
+	rows := output.Rows{}
+	for _, unit := range units {
 		rows = append(rows, []string{
-			unit.Owner.Namespace, unit.Owner.Kind + "/" + unit.Owner.Name, unit.Cluster, name(unit.WorkspaceTemplateApply), name(unit.Workspace),
-			fields(unit.Steps), first, more,
+			unit.Name(), string(unit.State), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(written(unit)), becomes(of, unit),
 		})
 	}
-	return rows
+	p.Table([]output.Column{
+		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
+	}, rows)
+	if p.Wide() {
+		members(p, units)
+	}
+	p.Blank()
+	p.Linef("%s: %s", Count(len(units), "unit"), counts(p, units))
 }
 
-func grantRows(plan *migrate.Plan) (rows output.Rows) {
-	for _, step := range plan.Grants {
-		rows = append(rows, []string{step.Object.Namespace, step.Object.Name, fields([]migrate.Step{step}), step.Why})
+// members are shown with -o wide: what belongs together, and why.
+func members(p *output.Printer, units []*plan.Unit) {
+	rows := output.Rows{}
+	for _, unit := range units {
+		for i := range unit.Members {
+			member := &unit.Members[i]
+			what := member.Object.Kind + "/" + member.Object.Name
+			rows = append(rows, []string{
+				unit.Name(), what, member.Role, name(member.WorkspaceTemplateApply), name(member.Workspace), strings.Join(member.Evidence, "; "),
+			})
+		}
 	}
-	return rows
+	p.Blank()
+	p.Table([]output.Column{
+		{Name: "Unit"}, {Name: "Member"}, {Name: "Role"}, {Name: "WorkspaceTemplateApply"}, {Name: "Workspace"}, {Name: "Evidence"},
+	}, rows)
 }
 
-// storageRows count by kind, in the order of writing.
-func storageRows(plan *migrate.Plan) (rows output.Rows) {
-	var kinds []string
-	objects, owners := map[string]int{}, map[string]int{}
-	for _, item := range plan.Storage {
-		if objects[item.Kind] == 0 {
-			kinds = append(kinds, item.Kind)
-		}
-		objects[item.Kind]++
-		if len(item.OwnerReferences) > 0 {
-			owners[item.Kind]++
-		}
-	}
-	for _, kind := range kinds {
-		rows = append(rows, []string{kind, fmt.Sprint(objects[kind]), fmt.Sprint(owners[kind])})
-	}
-	return rows
-}
-
-// fields that steps write, each once.
-func fields(steps []migrate.Step) string {
-	var names []string
-	for _, step := range steps {
-		if step.Create != nil {
-			names = append(names, step.Object.Kind+" "+step.Object.Name)
-		}
-		for _, operation := range step.Patch {
-			field := shortPath(operation.Path)
-			if operation.Op != "test" && !slices.Contains(names, field) {
-				names = append(names, field)
+// counts units by state.
+func counts(p *output.Printer, units []*plan.Unit) string {
+	var parts []string
+	for _, state := range unitStates {
+		n := 0
+		for _, unit := range units {
+			if unit.State == state {
+				n++
 			}
 		}
+		if n > 0 {
+			parts = append(parts, p.Paint(unitStyle(string(state)), fmt.Sprintf("%d %s", n, state)))
+		}
 	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-func writes(plan *migrate.Plan) string {
-	if plan.Empty() {
-		return "none: there is nothing to do"
+// becomes says in a few words what becomes of a unit.
+func becomes(of *plan.Plan, unit *plan.Unit) string {
+	var reasons []string
+	for _, finding := range of.FindingsOf(unit) {
+		if finding.Undecided() && !slices.Contains(reasons, finding.Reason) {
+			reasons = append(reasons, finding.Reason)
+		}
 	}
-	steps := 0
-	for _, unit := range plan.Units {
-		steps += len(unit.Steps)
+	switch unit.State {
+	case plan.Adopted:
+		return "adopted already"
+	case plan.Adoptable:
+		return "the manager adopts it, no Workspace changes"
+	case plan.Skipped:
+		return "stays as it is, as decided"
+	case plan.NeverBuilt:
+		return "the manager creates it: nothing was built"
+	case plan.NeedsDecision, plan.Blocked:
 	}
-	return fmt.Sprintf("%s, %s (%s), %s in %s", count(len(plan.Grants), "permission"), count(len(plan.Units), "owner"), count(steps, "patch"),
-		count(len(plan.Storage), "object"), migrate.Version)
+	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
+}
+
+// Writes counts the objects that a plan writes.
+func Writes(of *plan.Plan) int { return WritesOf(all(of)) }
+
+// WritesOf counts the objects that some units write.
+func WritesOf(units []*plan.Unit) (objects int) {
+	for _, unit := range units {
+		objects += written(unit)
+	}
+	return objects
+}
+
+// written counts the objects that a unit writes.
+func written(unit *plan.Unit) int {
+	var objects []migrate.ObjectRef
+	for i := range unit.Steps {
+		if object := unit.Steps[i].Object; !slices.Contains(objects, object) {
+			objects = append(objects, object)
+		}
+	}
+	return len(objects)
+}
+
+// AfterPlan says what to do with a new plan.
+func AfterPlan(p *output.Printer, of *plan.Plan, file string) {
+	p.Blank()
+	switch {
+	case Writes(of) == 0:
+		p.Linef("There is nothing to apply.")
+	case file == "":
+		p.Linef("The plan is not saved. To apply it, run: captctl migrate plan --out plan.json")
+	default:
+		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
+		p.Linef("  captctl migrate show %s --diff", p.Paint(output.Plain, file))
+		if first := firstCluster(of); first != "" {
+			p.Linef("  captctl migrate apply %s --cluster %s", p.Paint(output.Plain, file), p.Paint(output.Plain, first))
+		}
+		p.Linef("  captctl migrate apply %s", p.Paint(output.Plain, file))
+	}
+}
+
+// firstCluster to adopt.
+func firstCluster(of *plan.Plan) string {
+	for i := range of.Units {
+		if unit := &of.Units[i]; unit.Object.Kind == "Cluster" && len(unit.Steps) > 0 {
+			return unit.Name()
+		}
+	}
+	return ""
 }
 
 func namespaces(only string) string {
 	if only == "" {
 		return "all namespaces"
 	}
-	return "namespace " + only + " only"
+	return "namespace " + only
 }
 
-// moment is in UTC: those who look at a plan may be elsewhere than those who made it.
+// moment is in UTC: the reader may be in another time zone.
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
 
-// count is "1 object" or "2 objects".
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "ch"):
-		noun += "es"
-	case strings.HasSuffix(noun, "y"):
-		noun = strings.TrimSuffix(noun, "y") + "ies"
-	default:
+// Count is "1 object" or "2 objects".
+func Count(n int, noun string) string {
+	if n != 1 {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)

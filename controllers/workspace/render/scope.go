@@ -87,7 +87,7 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 // isRecorded reports whether the adopted Workspace has the same reference already.
 func isRecorded(ref terraform.Reference, recorded *terraform.WorkspaceSpec) bool {
 	return recorded != nil && slices.ContainsFunc(recorded.References(nil), func(has terraform.Reference) bool {
-		return has.Connection == ref.Connection && has.Object == ref.Object && *has.Namespace == *ref.Namespace
+		return has.Kind == ref.Kind && has.Connection == ref.Connection && has.Object == ref.Object && *has.Namespace == *ref.Namespace
 	})
 }
 

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or whose WorkspaceTemplateApplies
+// refer to the same Workspace. Others stay as they are.
+func conflicts(findings []migrate.Finding) []migrate.Finding {
+	group := make([]int, len(findings)) // For each finding the first one of its conflict.
+	root := func(i int) int {
+		for group[i] != i {
+			i = group[i]
+		}
+		return i
+	}
+	first := map[types.UID]int{}
+	for i := range findings {
+		group[i] = i
+		for _, uid := range about(&findings[i]) {
+			other, seen := first[uid]
+			if !seen {
+				first[uid] = i
+				continue
+			}
+			a, b := root(i), root(other)
+			group[max(a, b)] = min(a, b)
+		}
+	}
+	at := map[int]int{}
+	var merged []migrate.Finding
+	for i := range findings {
+		into, known := at[root(i)]
+		if !known {
+			at[root(i)] = len(merged)
+			merged = append(merged, findings[i])
+			continue
+		}
+		merge(&merged[into], &findings[i])
+	}
+	return merged
+}
+
+// about are the objects that a finding has in common with others of its conflict.
+func about(finding *migrate.Finding) (uids []types.UID) {
+	switch {
+	case finding.Severity != migrate.Ambiguous:
+	case finding.Reason == ReasonWorkspaceShared:
+		return []types.UID{finding.Workspace.UID}
+	case finding.Reason == ReasonSeveral:
+		for _, candidate := range finding.Candidates {
+			uids = append(uids, candidate.Object.UID)
+		}
+	}
+	return uids
+}
+
+// merge adds a finding to another one of the same conflict. Evidence for a candidate is about one owner: it says about which.
+func merge(into, from *migrate.Finding) {
+	into.AlsoAbout = append(into.AlsoAbout, from.Object)
+	if into.Reason == ReasonWorkspaceShared {
+		return // Evidence is about the Workspace, and the same for all owners.
+	}
+	if len(into.AlsoAbout) == 1 {
+		ofOwner(into, into.Object)
+	}
+	ofOwner(from, from.Object)
+	into.Candidates = append(into.Candidates, from.Candidates...)
+	into.Message = fmt.Sprintf("%d owners may have the same WorkspaceTemplateApplies. Decide for each of them which one is its own with take: UID in --decisions, or leave it as it is with skip: true",
+		len(into.AlsoAbout)+1)
+}
+
+func ofOwner(finding *migrate.Finding, owner migrate.ObjectRef) {
+	for i := range finding.Candidates {
+		finding.Candidates[i].Owner = &owner
+	}
+}
+
+func hasControlPlane(cluster *clusterv1.Cluster) bool {
+	return cluster.Spec.ControlPlaneRef.Kind == kindControlPlane
+}
+
+// endpoints reports Clusters whose endpoint is the URL that CAPT v0.3 wrote. The manager never writes a Cluster.
+func (f *fleet) endpoints() (findings []migrate.Finding) {
+	for i := range f.Clusters {
+		cluster := &f.Clusters[i]
+		stored := cluster.Spec.ControlPlaneEndpoint
+		if !f.inScope(cluster) || !strings.Contains(stored.Host, "://") || !hasControlPlane(cluster) {
+			continue
+		}
+		repaired := validation.Endpoint(stored)
+		patch := fmt.Sprintf("\"host\":%q", repaired.Host)
+		if repaired.Port != stored.Port {
+			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
+		}
+		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
+			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Apply the plan with --fix-cluster-endpoints, or remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
+			stored.Host, cluster.Namespace, cluster.Name, patch)})
+	}
+	return findings
+}
+
+// olderTemplates reports the objects of the kind that CAPT v0.3 spelled differently, all at once: their definition is deleted as a whole.
+func (f *fleet) olderTemplates() []migrate.Finding {
+	var refs []migrate.ObjectRef
+	for i := range f.OlderTemplates {
+		if f.inScope(&f.OlderTemplates[i]) {
+			refs = append(refs, migrate.RefOf(&f.OlderTemplates[i]))
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	definition := migrate.OlderTemplateDefinition
+	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonOlderTemplate, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
+		"Cluster API could never use this kind, and the spelling of a kind cannot be changed in place. Stop CAPT v0.3, then export the objects and delete the definition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
+		definition, definition)}}
+}
+
+// Pending compares every adopted Workspace with what the manager would write: one finding (PendingChange) for each that would
+// change, one (CannotRender) for what could not be compared, and how many Workspaces were compared. The gate of an adoption says nothing about what is edited afterwards, while the controllers are off.
+func Pending(s *migrate.Snapshot) (findings []migrate.Finding, compared int, err error) {
+	f := newFleet(s, nil)
+	if err := f.resolve(); err != nil {
+		return nil, 0, err
+	}
+	findings, compared = f.pending()
+	return findings, compared, nil
+}
+
+func (f *fleet) pending() (findings []migrate.Finding, compared int) {
+	ofOwner := map[types.UID]bool{}
+	for _, o := range f.sorted() {
+		if o.live == nil || o.Object.Kind == kindApply || !adopted(o.apply) || o.typed.GetDeletionTimestamp() != nil {
+			continue
+		}
+		ofOwner[o.apply.UID] = true
+		if o.referenceInSpec() == nil { // The gate has looked at it.
+			continue
+		}
+		found, rendered := f.pendingOf(o)
+		findings, compared = append(findings, found...), compared+rendered
+	}
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		live := f.workspaces[f.workspaceKey(apply)]
+		if ofOwner[apply.UID] || live == nil || !adopted(apply) || !f.inScope(apply) || apply.DeletionTimestamp != nil {
+			continue
+		}
+		o := &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
+		found, rendered := f.pendingOf(o)
+		findings, compared = append(findings, found...), compared+rendered
+	}
+	return findings, compared
+}
+
+// pendingOf compares one Workspace with what is rendered for it, and returns 1 if that could be rendered. The manager writes what
+// the WorkspaceTemplateApply renders also when its owner cannot write it.
+func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding, compared int) {
+	looks, unwritten := f.looks(o)
+	for _, look := range looks {
+		differences, err := f.rendered(look.apply, o.live)
+		if err != nil {
+			unwritten = cmp.Or(unwritten, err)
+			continue
+		}
+		compared = 1
+		if len(differences) > 0 {
+			findings = append(findings, o.pendingChange(differences))
+			break
+		}
+	}
+	if unwritten != nil {
+		findings = append(findings, migrate.Finding{
+			Severity: migrate.Warning, Reason: ReasonCannotRender, Object: o.Object, Workspace: o.Workspace,
+			Message: fmt.Sprintf("Workspace %s cannot be compared with what the manager would write once this is corrected: %v. Correct it, and compare again before the manager starts",
+				o.live.GetName(), unwritten),
+		})
+	}
+	return findings, compared
+}
+
+func (o *owner) pendingChange(differences []render.Difference) migrate.Finding {
+	return migrate.Finding{
+		Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Object, Workspace: o.Workspace, Differences: differences,
+		Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: spec or WorkspaceTemplate %s was edited. Revert the edit, or start the manager to apply it",
+			o.live.GetName(), strings.Join(fieldsOf(differences), ", "), o.apply.TemplateKey()),
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
+const maxAllowedNamespaces = 256
+
+// adopt plans the steps for an owner. The manager waits for an owner that refers to none, or to a WorkspaceTemplateApply that has not
+// been adopted. The WorkspaceTemplateApply comes first, but for an owner that is pinned: it must refer to its template before it has
+// an adopted WorkspaceTemplateApply to write.
+func (f *fleet) adopt(o *owner) error {
+	o.Evidence = evidenceFor(o)
+	ofApply, ofOwner := o.applySteps(), o.ownerSteps()
+	if o.pinned == nil {
+		o.steps = slices.Concat(ofApply, ofOwner)
+		return nil
+	}
+	created, err := o.pinSteps()
+	o.steps = slices.Concat(created, ofOwner, ofApply)
+	return err
+}
+
+// evidenceFor the WorkspaceTemplateApply that was found.
+func evidenceFor(o *owner) (found []string) {
+	for i := range o.match.Candidates {
+		if candidate := &o.match.Candidates[i]; candidate.Apply == o.apply {
+			for _, evidence := range candidate.For {
+				found = append(found, string(evidence))
+			}
+		}
+	}
+	return found
+}
+
+// applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what it created where CAPT v0.3 recorded that
+// otherwise, or not at all.
+func (o *owner) applySteps() []plan.Step {
+	var c, status change
+	apply := o.apply
+	if o.pinned != nil {
+		c.replace("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef())
+	}
+	if apply.Spec.WorkspaceName == "" && o.live != nil {
+		c.add("/spec/workspaceName", o.live.GetName())
+	}
+	switch {
+	case !o.retains():
+	case apply.Spec.DeletionPolicy == "":
+		c.add("/spec/deletionPolicy", infrav1.DeletionPolicyRetain)
+	default:
+		c.replace("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain)
+	}
+	if o.Object.Kind != kindApply && metav1.GetControllerOf(apply) == nil {
+		c.own(apply, o.reference())
+	}
+	if o.live != nil && apply.Status.WorkspaceName == "" {
+		status.add("/status/workspaceName", o.live.GetName())
+	}
+	if o.live != nil && apply.Status.WorkspaceRef == nil {
+		status.add("/status/workspaceRef", reference(o.live))
+	}
+	return append(step(kindApply, apply, "", o.why(), c),
+		step(kindApply, apply, "status", "status records the UID of the Workspace, so that no other one of its name is used", status)...)
+}
+
+func (o *owner) why() string {
+	if o.live == nil {
+		return "what it created stays, and nothing waits for its deletion"
+	}
+	return fmt.Sprintf("spec names Workspace %s, so that it is found without status", o.live.GetName())
+}
+
+// retains reports whether what was created must outlive the WorkspaceTemplateApply.
+func (o *owner) retains() bool {
+	if o.plane == nil && o.network != nil {
+		return o.network.Spec.VPC.Template != nil && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
+	}
+	return o.retain
+}
+
+// reference to an owner, as its controller would set it.
+func (o *owner) reference() metav1.OwnerReference {
+	version := infrav1.GroupVersion
+	if o.plane != nil {
+		version = controlplanev1.GroupVersion
+	}
+	return metav1.OwnerReference{
+		APIVersion: version.String(), Kind: o.Object.Kind, Name: o.Object.Name, UID: o.Object.UID,
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}
+}
+
+// reference to a Workspace, as the manager records it.
+func reference(live *unstructured.Unstructured) *infrav1.WorkspaceReference {
+	return &infrav1.WorkspaceReference{
+		APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName(), Namespace: live.GetNamespace(), UID: live.GetUID(),
+		ExternalName: live.GetAnnotations()[render.ExternalNameAnnotation],
+	}
+}
+
+// ownerSteps make the owner refer to the WorkspaceTemplateApply, and repair what CAPT v0.3 wrote as its endpoint.
+func (o *owner) ownerSteps() []plan.Step {
+	if o.Object.Kind == kindApply {
+		return nil
+	}
+	var c change
+	o.pinOwner(&c)
+	if o.referenceInSpec() == nil {
+		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name})
+	}
+	if o.plane != nil {
+		stored := o.plane.Spec.ControlPlaneEndpoint
+		if repaired := validation.Endpoint(stored); repaired.Host != "" {
+			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host)
+		}
+	}
+	return step(o.Object.Kind, o.typed, "", fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, so that no second one is created", o.apply.Name), c)
+}
+
+func (o *owner) referenceInSpec() *infrav1.WorkspaceTemplateApplyReference {
+	if o.plane != nil {
+		return o.plane.Spec.WorkspaceTemplateApplyRef
+	}
+	return o.network.Spec.WorkspaceTemplateApplyRef
+}
+
+// permission lets the namespace of an owner use the template that its Workspace was rendered from; none if it may, or one of the steps
+// says so.
+func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
+	template := f.notPermitted(o)
+	if template == nil {
+		return nil
+	}
+	namespace, ref := o.apply.Namespace, migrate.Ref(kindTemplate, template)
+	if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Object == ref }) {
+		return nil
+	}
+	return step(kindTemplate, template, "", fmt.Sprintf("namespace %s uses the template already", namespace), change{
+		{Path: namesPath, Element: true, After: encode(namespace)},
+	})
+}
+
+// namesPath is the list of a template to which a permission is added.
+const namesPath = "/spec/allowedNamespaces/names"
+
+// notPermitted is the template of an owner that is adopted, if its namespace may not use it; otherwise nil.
+func (f *fleet) notPermitted(o *owner) *infrav1.WorkspaceTemplate {
+	template := f.templates[o.apply.TemplateKey()]
+	if o.live == nil || o.pinned != nil || template == nil || f.permitted(template, o.apply.Namespace) {
+		return nil
+	}
+	return template
+}
+
+// tooManyNamespaces blocks the owners that need more permissions for a template than it can hold.
+func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
+	users := map[*infrav1.WorkspaceTemplate][]*owner{}
+	for _, o := range f.sorted() {
+		if len(o.steps) == 0 {
+			continue
+		}
+		if template := f.notPermitted(o); template != nil {
+			users[template] = append(users[template], o)
+		}
+	}
+	for i := range f.Templates {
+		template := &f.Templates[i]
+		names := sets.New[string]()
+		if allowed := template.Spec.AllowedNamespaces; allowed != nil {
+			names.Insert(allowed.Names...)
+		}
+		finding := migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyNamespaces, Object: migrate.Ref(kindTemplate, template)}
+		for _, o := range users[template] {
+			names.Insert(o.apply.Namespace)
+			finding.AlsoAbout = append(finding.AlsoAbout, o.Object)
+		}
+		if len(finding.AlsoAbout) == 0 || names.Len() <= maxAllowedNamespaces {
+			continue
+		}
+		for _, o := range users[template] {
+			o.State = migrate.OwnerBlocked
+		}
+		finding.Message = fmt.Sprintf("%d namespaces use it, and spec.allowedNamespaces.names can hold %d. Allow them with spec.allowedNamespaces.selector, or \"*\", and plan again",
+			names.Len(), maxAllowedNamespaces)
+		findings = append(findings, finding)
+	}
+	return findings
+}
+
+// sharedTemplates reports the templates to which a plan adds permissions.
+func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
+	namespaces := map[migrate.ObjectRef]sets.Set[string]{}
+	for i := range units {
+		for _, step := range units[i].Steps {
+			if step.Object.Kind == kindTemplate && step.Create == nil {
+				if namespaces[step.Object] == nil {
+					namespaces[step.Object] = sets.New[string]()
+				}
+				namespaces[step.Object].Insert(units[i].Object.Namespace)
+			}
+		}
+	}
+	for template, users := range namespaces {
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonSharedTemplate, Object: template, Message: fmt.Sprintf(
+			"other namespaces use it, and the plan permits them in spec.allowedNamespaces: %s", listed(sets.List(users)))})
+	}
+	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })
+	return findings
+}
+
+// listed shortens a list for a message.
+func listed(names []string) string {
+	const shown = 10
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
