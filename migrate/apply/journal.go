@@ -9,8 +9,11 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/retry"
 )
@@ -33,6 +37,8 @@ const (
 	partKey     = "plan.json.gz"
 	// partSize keeps a ConfigMap, in base64, below the limit of 1 MiB.
 	partSize = 512 << 10
+	// maxMessage keeps the state of a large fleet below it, too.
+	maxMessage = 1 << 10
 )
 
 // Phase is how far a unit has come.
@@ -49,12 +55,16 @@ const (
 	PhaseRolledBack Phase = "RolledBack"
 )
 
-// UnitState is the recorded progress of a unit. What is written is read from the objects; this is for people, and for other hosts.
+// UnitState is the recorded progress of a unit. What is written is read from the objects.
 type UnitState struct {
 	Phase Phase `json:"phase"`
-	// Message says why the last run did not complete the unit.
+	// Message says why the last run did not complete the unit, or what the user should know.
 	Message string      `json:"message,omitempty"`
 	Updated metav1.Time `json:"updated"`
+	// Found are fields that had the planned value before the first write. A rollback leaves them.
+	Found []string `json:"found,omitempty"`
+	// Endpoint is true once spec.controlPlaneEndpoint of the Cluster was to be written, too.
+	Endpoint bool `json:"endpoint,omitempty"`
 }
 
 // Backup is where the backup is that was written before the first write.
@@ -104,16 +114,12 @@ func States(ctx context.Context, reader client.Reader, namespace string) ([]Stat
 
 // Recorded returns the journal of a plan; nil if the plan was never applied in this cluster.
 func Recorded(ctx context.Context, reader client.Reader, namespace, planID string) (*State, error) {
-	configMap := &corev1.ConfigMap{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: stateName(planID)}, configMap)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	states, err := States(ctx, reader, namespace)
+	i := slices.IndexFunc(states, func(state State) bool { return state.PlanID == planID })
+	if err != nil || i < 0 {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the journal of plan %s: %w", planID, err)
-	}
-	state := &State{}
-	return state, decode(configMap, state)
+	return &states[i], nil
 }
 
 func decode(configMap *corev1.ConfigMap, state *State) error {
@@ -159,58 +165,81 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 
 // journal writes the state of one plan. Only the holder of the Lease writes it.
 type journal struct {
-	client    client.Client
+	writes    *lock.Writer
 	namespace string
 	clock     clock.PassiveClock
 	mutex     sync.Mutex
 	state     State
 }
 
-// begin stores the plan and then its state: once the state exists, the plan does.
-func (j *journal) begin(ctx context.Context, p *plan.Plan) error {
+// store writes the plan. The state comes after it: once the state exists, the plan does.
+func (j *journal) store(ctx context.Context, p *plan.Plan) error {
 	var compressed bytes.Buffer
 	compressor := gzip.NewWriter(&compressed)
-	if err := p.Write(compressor); err != nil {
+	if err := errors.Join(p.Write(compressor), compressor.Close()); err != nil {
 		return fmt.Errorf("compressing the plan: %w", err)
 	}
-	if err := compressor.Close(); err != nil {
-		return fmt.Errorf("compressing the plan: %w", err)
-	}
-	j.state.Parts = 0
+	parts := 0
 	for part := range slices.Chunk(compressed.Bytes(), partSize) {
-		configMap := j.configMap(partName(p.ID, j.state.Parts), "plan")
+		configMap := j.configMap(partName(p.ID, parts), "plan")
 		configMap.BinaryData = map[string][]byte{partKey: part}
 		if err := j.put(ctx, configMap); err != nil {
 			return err
 		}
-		j.state.Parts++
+		parts++
+	}
+	j.state.Parts = parts
+	return nil
+}
+
+// unit returns what is recorded about a unit; the phase is empty if no run of the plan has started it.
+func (j *journal) unit(name string) UnitState {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.state.Units[name]
+}
+
+// set records a unit, unless that is known already.
+func (j *journal) set(ctx context.Context, name string, wanted UnitState) error {
+	if len(wanted.Message) > maxMessage {
+		wanted.Message = strings.ToValidUTF8(wanted.Message[:maxMessage], "") + "…"
 	}
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	return j.save(ctx)
-}
-
-// set records the phase of a unit.
-func (j *journal) set(ctx context.Context, unit string, phase Phase, message string) error {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	if known := j.state.Units[unit]; known.Phase == phase && known.Message == message {
+	known := j.state.Units[name]
+	if wanted.Updated = known.Updated; reflect.DeepEqual(known, wanted) {
 		return nil
 	}
 	if j.state.Units == nil {
 		j.state.Units = map[string]UnitState{}
 	}
-	j.state.Units[unit] = UnitState{Phase: phase, Message: message, Updated: metav1.NewTime(j.clock.Now())}
-	return j.save(ctx)
+	wanted.Updated = metav1.NewTime(j.clock.Now())
+	j.state.Units[name] = wanted
+	return j.write(ctx)
 }
 
-func (j *journal) phase(unit string) Phase {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	return j.state.Units[unit].Phase
+// phase records how far a unit has come.
+func (j *journal) phase(ctx context.Context, name string, phase Phase, message string) error {
+	unit := j.unit(name)
+	unit.Phase, unit.Message = phase, message
+	return j.set(ctx, name, unit)
+}
+
+// fail records why a unit was not completed. A unit that was never started has no phase, and gets none.
+func (j *journal) fail(ctx context.Context, name, message string) error {
+	if phase := j.unit(name).Phase; phase != "" {
+		return j.phase(ctx, name, phase, message)
+	}
+	return nil
 }
 
 func (j *journal) save(ctx context.Context) error {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.write(ctx)
+}
+
+func (j *journal) write(ctx context.Context) error {
 	j.state.APIVersion, j.state.Kind, j.state.Updated = migrate.APIVersion, journalKind, metav1.NewTime(j.clock.Now())
 	data, err := json.Marshal(&j.state)
 	if err != nil {
@@ -233,9 +262,9 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 // put creates or replaces a ConfigMap. The Lease orders the runs, so that the last write wins.
 func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
 	err := retry.Do(ctx, func(ctx context.Context) error {
-		err := j.client.Update(ctx, wanted.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+		err := j.writes.Update(ctx, wanted.DeepCopy())
 		if apierrors.IsNotFound(err) {
-			err = j.client.Create(ctx, wanted.DeepCopy(), client.FieldOwner(migrate.FieldManager))
+			err = j.writes.Create(ctx, wanted.DeepCopy())
 		}
 		if apierrors.IsAlreadyExists(err) {
 			return retry.Again(err)
@@ -244,14 +273,6 @@ func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
 	})
 	if err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", wanted.Namespace, wanted.Name, err)
-	}
-	return nil
-}
-
-// fail records why a unit was not completed. A unit that was never started has no phase, and gets none.
-func (j *journal) fail(ctx context.Context, unit, message string) error {
-	if phase := j.phase(unit); phase != "" {
-		return j.set(ctx, unit, phase, message)
 	}
 	return nil
 }

@@ -26,11 +26,12 @@ type Options struct {
 	Reader client.Reader
 	// Namespace of the Lease and the journal.
 	Namespace string
-	// Units are the names (NAMESPACE/NAME) of the units to work on; all of the plan if it is empty.
+	// Units are the names (NAMESPACE/NAME) of the units to work on; all of the plan if it is empty. Apply rejects one that the plan does not
+	// adopt, and leaves such units out if none is named.
 	Units []string
 	// Concurrency is how many units are in progress at the same time.
 	Concurrency int
-	// MaxFailures is how many units may fail before no other is started.
+	// MaxFailures is how many units may fail before no other is started. None is started after a Workspace was found changed.
 	MaxFailures int
 	// FixClusterEndpoints also writes spec.controlPlaneEndpoint of Clusters.
 	FixClusterEndpoints bool
@@ -42,7 +43,7 @@ type Options struct {
 	LeaseDuration time.Duration
 	Clock         clock.Clock
 	Progress      migrate.Progress
-	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote.
+	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote. A rollback does not call it.
 	Backup func(ctx context.Context, previous *Backup) (*Backup, error)
 	// Check runs before the first write of a run and lists everything that prevents it, such as missing rights.
 	Check func(ctx context.Context) error
@@ -80,6 +81,8 @@ const (
 	RolledBack UnitOutcome = "RolledBack"
 	// Unchanged: there was nothing to write.
 	Unchanged UnitOutcome = "Unchanged"
+	// LeftOut: the plan has no steps for the unit; the message says why.
+	LeftOut UnitOutcome = "LeftOut"
 	// Failed: the message says why. The unit may be written in part.
 	Failed UnitOutcome = "Failed"
 	// NotStarted: the run ended before.
@@ -90,8 +93,11 @@ const (
 type UnitResult struct {
 	Unit    string      `json:"unit"`
 	Outcome UnitOutcome `json:"outcome"`
+	// State of the unit in the plan, if it was left out.
+	State plan.UnitState `json:"state,omitempty"`
 	// Writes is how many objects this run wrote.
-	Writes  int    `json:"writes"`
+	Writes int `json:"writes"`
+	// Message says why the unit failed or was left out, or what the user should know.
 	Message string `json:"message,omitempty"`
 }
 

@@ -6,27 +6,18 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// pollInterval is how often objects are read while the manager is waited for.
-const pollInterval = time.Second
-
 // pausedBy is the value of the annotation cluster.x-k8s.io/paused that captctl sets. An object with another value was paused by the user, and
-// stays paused. The Lease lets one run write at a time, so that what an earlier plan left paused is this run's, too.
+// stays paused. The Lease lets one run write at a time, so that what an earlier run left paused is this run's, too.
 const pausedBy = "captctl-migrate"
 
 // pauseStep sets the annotation that pauses an object.
@@ -36,34 +27,64 @@ func pauseStep(object migrate.ObjectRef) *plan.Step {
 	return &plan.Step{Object: object, Why: "paused while captctl writes its Cluster", Fields: []plan.Field{{Path: path, After: value}}}
 }
 
-// pause stops the manager from looking at a unit that is only half written.
-func (r *run) pause(ctx context.Context, unit *plan.Unit) error {
-	return r.eachObject(unit, func(object migrate.ObjectRef) error {
-		return ignoreChanged(r.write(ctx, pauseStep(object), forward, &UnitResult{}))
-	})
-}
-
-func (r *run) unpause(ctx context.Context, unit *plan.Unit) error {
-	return r.eachObject(unit, func(object migrate.ObjectRef) error {
-		return ignoreChanged(r.write(ctx, pauseStep(object), backward, &UnitResult{}))
-	})
-}
-
-func ignoreChanged(err error) error {
-	if _, ok := err.(*changedError); ok { //nolint:errorlint // write returns it unwrapped.
-		return nil
+// whilePaused writes a unit while the manager does not reconcile its objects, so that it sees all of it or nothing. A unit that is written in
+// part stays paused: that changes no Workspace, and a manager that acts on one half might. started is true if an earlier run wrote some of it.
+func (r *run) whilePaused(ctx context.Context, unit *plan.Unit, started bool, result *UnitResult, write func(context.Context) error) error {
+	err := r.setPaused(ctx, unit, forward)
+	if err == nil {
+		err = write(ctx)
+	}
+	if err == nil {
+		return r.setPaused(ctx, unit, backward)
+	}
+	if !started && result.Writes == 0 {
+		resume, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, r.setPaused(resume, unit, backward))
 	}
 	return err
 }
 
-// eachObject calls do for the owners and WorkspaceTemplateApplies of a unit.
-func (r *run) eachObject(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
-	return each(unit.Members, do)
+// setPaused pauses or resumes the objects of a unit. Those that the user paused, and those that are deleted, stay as they are.
+func (r *run) setPaused(ctx context.Context, unit *plan.Unit, to direction) error {
+	return each(unit, func(object migrate.ObjectRef) error {
+		err := r.write(ctx, pauseStep(object), to, &UnitResult{})
+		if changed := (*changedError)(nil); errors.As(err, &changed) {
+			return nil
+		}
+		return err
+	})
 }
 
-func each(members []plan.Member, do func(migrate.ObjectRef) error) error {
+// paused returns the objects of a unit that captctl paused.
+func (r *run) paused(ctx context.Context, unit *plan.Unit) (objects []string, err error) {
+	err = each(unit, func(object migrate.ObjectRef) error {
+		live, err := r.read(ctx, object)
+		if err == nil && live != nil && live.GetAnnotations()[clusterv1.PausedAnnotation] == pausedBy {
+			objects = append(objects, object.String())
+		}
+		return err
+	})
+	return objects, err
+}
+
+// leftPaused describes how a unit that failed is left; empty if the manager reconciles all of it.
+func (r *run) leftPaused(ctx context.Context, unit *plan.Unit) string {
+	const until = "with annotation " + clusterv1.PausedAnnotation + "=" + pausedBy + " until the unit is applied or rolled back"
+	objects, err := r.paused(ctx, unit)
+	switch {
+	case err != nil:
+		return "Its objects may be paused " + until
+	case len(objects) > 0:
+		return fmt.Sprintf("Paused %s: %s", until, strings.Join(objects, ", "))
+	}
+	return ""
+}
+
+// each calls do for the owners and WorkspaceTemplateApplies of a unit that are adopted, an owner before what it writes.
+func each(unit *plan.Unit, do func(migrate.ObjectRef) error) error {
 	done := map[migrate.ObjectRef]bool{}
-	for _, member := range members {
+	for _, member := range adopting(unit) {
 		objects := []migrate.ObjectRef{member.Object}
 		if member.WorkspaceTemplateApply != nil {
 			objects = append(objects, *member.WorkspaceTemplateApply)
@@ -81,55 +102,12 @@ func each(members []plan.Member, do func(migrate.ObjectRef) error) error {
 	return nil
 }
 
-// await waits until the manager has reported every object of a unit as it is now. What the user paused is not waited for.
-func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) error {
-	// A helper that is left alone has no Workspace in the plan, and stays unadopted.
-	members := slices.DeleteFunc(slices.Clone(unit.Members), func(member plan.Member) bool { return member.Workspace == nil })
-	var unsettled string
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
-		unsettled = ""
-		err := each(members, func(ref migrate.ObjectRef) error {
-			live, err := r.read(ctx, ref)
-			if err != nil || live == nil || unsettled != "" {
-				return err
-			}
-			if why := unreported(live, adopted); why != "" {
-				unsettled = fmt.Sprintf("%s: %s", ref, why)
-			}
-			return nil
-		})
-		return unsettled == "", err
-	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("everything is written, but within %s the manager has not reported it. %s. Check that the manager runs, and run the same command again", r.Wait, unsettled)
-	}
-	return err
-}
-
-// unreported says why the manager has not yet reported an object as it is now; empty if it has. It reports an object that is not adopted with
-// the condition AdoptionRequired only, and leaves the rest of its status alone.
-func unreported(live *unstructured.Unstructured, adopted bool) string {
-	if _, paused := live.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
-		return ""
-	}
-	required, message := adoptionRequired(live)
-	switch observed, _, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration"); {
-	case adopted && required:
-		return "condition AdoptionRequired is still True: " + message
-	case !adopted && required, observed == live.GetGeneration():
-		return ""
-	}
-	return "status.observedGeneration is not yet " + strconv.FormatInt(live.GetGeneration(), 10)
-}
-
-func adoptionRequired(live *unstructured.Unstructured) (required bool, message string) {
-	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-	for _, entry := range conditions {
-		condition, _ := entry.(map[string]any)
-		if condition["type"] == infrav1.AdoptionRequiredCondition && condition["status"] == string(metav1.ConditionTrue) {
-			message, _ = condition["message"].(string)
-			return true, message
+// adopting are the members of a unit but for those that are left alone.
+func adopting(unit *plan.Unit) (members []plan.Member) {
+	for _, member := range unit.Members {
+		if member.Workspace != nil && (member.State == migrate.Adoptable || member.State == migrate.Adopted) {
+			members = append(members, member)
 		}
 	}
-	return false, ""
+	return members
 }

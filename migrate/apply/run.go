@@ -4,12 +4,14 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,25 +31,40 @@ const shutdownTimeout = 10 * time.Second
 type run struct {
 	Options
 	plan *plan.Plan
-	// writes is the client for every write. It fails once the Lease is lost, and keeps nothing in a dry run.
-	writes  client.Client
+	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
+	writes  *lock.Writer
 	journal *journal
+	// others are the journals of other plans.
+	others  []State
 	mutex   sync.Mutex
 	results map[string]*UnitResult
-	// rollback is the direction of the run.
-	rollback bool
+	// halted is set when a Workspace changed: no other unit is started.
+	halted bool
+	// silent is set when the manager did not report a unit that was rolled back: no other one waits for it.
+	silent atomic.Bool
 }
 
 // work does one unit and returns what it did. An error means that the unit failed.
 type work func(ctx context.Context, unit *plan.Unit, result *UnitResult) error
 
-// Apply writes a plan, or what is missing of it after an interruption. The error is migrate.Partly if some units were not applied.
+// Apply writes a plan, or what is missing of it after an interruption. The outcome of the error is NeedsDecision if the plan does not adopt some
+// units, and Partly if units failed that are written in part or after others.
 func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	r, err := newRun(p, o)
 	if err != nil {
 		return nil, err
 	}
-	return r.do(ctx, "Applying", r.apply)
+	units, left, err := r.adopted()
+	if err != nil {
+		return nil, err
+	}
+	result, err := r.do(ctx, "Applying", units, r.backUp, r.apply)
+	if result == nil || len(left) == 0 {
+		return result, err
+	}
+	result.Units = append(result.Units, left...)
+	slices.SortFunc(result.Units, func(a, b UnitResult) int { return strings.Compare(a.Unit, b.Unit) })
+	return result, cmp.Or(err, undecided(left))
 }
 
 // Rollback reverts what a plan wrote. What was changed since is left, and reported.
@@ -56,8 +73,11 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.rollback = true
-	return r.do(ctx, "Rolling back", r.rollBack)
+	units, err := r.selected(p)
+	if err != nil {
+		return nil, err
+	}
+	return r.do(ctx, "Rolling back", units, func(context.Context) error { return nil }, r.rollBack)
 }
 
 func newRun(p *plan.Plan, o Options) (*run, error) {
@@ -85,21 +105,59 @@ func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
 	return units, nil
 }
 
-func (r *run) do(ctx context.Context, phase string, work work) (*Result, error) {
+// adopted returns the selected units that the plan adopts, and the others as they are reported. One that was named is an error.
+func (r *run) adopted() (units []*plan.Unit, left []UnitResult, err error) {
+	selected, err := r.selected(r.plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, unit := range selected {
+		if unit.State == plan.Adoptable || unit.State == plan.Adopted {
+			units = append(units, unit)
+			continue
+		}
+		result := UnitResult{Unit: unit.Name(), Outcome: LeftOut, State: unit.State, Message: "there is nothing to adopt"}
+		findings := r.plan.FindingsOf(unit)
+		if i := slices.IndexFunc(findings, migrate.Finding.Undecided); i >= 0 {
+			result.Message = findings[i].Reason + ": " + findings[i].Message
+		}
+		left = append(left, result)
+	}
+	if len(r.Units) > 0 && len(left) > 0 {
+		return nil, nil, cmp.Or(undecided(left), fmt.Errorf("plan %s does not adopt %s, which is %s: %s", r.plan.ID, left[0].Unit, left[0].State, left[0].Message))
+	}
+	return units, left, nil
+}
+
+// undecided is the error for units that the plan does not adopt before the user decides; nil if there is none.
+func undecided(left []UnitResult) error {
+	left = slices.DeleteFunc(slices.Clone(left), func(result UnitResult) bool {
+		return result.State != plan.NeedsDecision && result.State != plan.Blocked
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	return migrate.NeedsDecision.Errorf("the plan does not adopt %d units; the first: %s is %s: %s. Decide, or remove what blocks it, and create a new plan",
+		len(left), left[0].Unit, left[0].State, left[0].Message)
+}
+
+// do takes the lock and works on units. begin comes right before the journal is written.
+func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin func(context.Context) error, work work) (*Result, error) {
 	if err := r.sameCluster(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.Check(ctx); err != nil {
 		return nil, err
 	}
+	if len(units) == 0 {
+		return r.result(ctx, nil)
+	}
 	if r.DryRun {
-		r.writes = client.NewDryRunClient(r.Client)
-		if recorded, err := Recorded(ctx, r.Reader, r.Namespace, r.plan.ID); err != nil {
+		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
+		if err := r.readJournals(ctx); err != nil {
 			return nil, err
-		} else if recorded != nil {
-			r.journal.state = *recorded
 		}
-		return r.each(ctx, phase, work)
+		return r.each(ctx, phase, units, work)
 	}
 	identity := lock.Identity()
 	held, ctx, err := lock.Acquire(ctx, lock.Options{
@@ -114,11 +172,20 @@ func (r *run) do(ctx context.Context, phase string, work work) (*Result, error) 
 		held.Release(release)
 	}()
 	r.writes = lock.Fence(r.Client, held.Check)
-	r.journal.client = r.writes
-	if err := r.begin(ctx, identity); err != nil {
+	r.journal.writes = r.writes
+	if err := r.readJournals(ctx); err != nil {
 		return nil, err
 	}
-	return r.each(ctx, phase, work)
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	if r.journal.state.Parts > 0 { // A plan that was never applied has nothing to roll back.
+		r.journal.state.Run = identity
+		if err := r.journal.save(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.each(ctx, phase, units, work)
 }
 
 // sameCluster rejects a plan of another management cluster.
@@ -134,39 +201,45 @@ func (r *run) sameCluster(ctx context.Context) error {
 	return nil
 }
 
-// begin writes the backup and the journal, before the first write of an object.
-func (r *run) begin(ctx context.Context, identity string) error {
-	recorded, err := Recorded(ctx, r.Reader, r.Namespace, r.plan.ID)
+// readJournals reads the journals of this plan and of others.
+func (r *run) readJournals(ctx context.Context) error {
+	states, err := States(ctx, r.Reader, r.Namespace)
 	if err != nil {
 		return err
 	}
-	state := State{PlanID: r.plan.ID, Checksum: r.plan.Checksum, ClusterUID: r.plan.ClusterUID, Started: metav1.NewTime(r.Clock.Now())}
-	if recorded != nil {
-		if recorded.Checksum != r.plan.Checksum {
-			return fmt.Errorf("another plan with ID %s was applied in this cluster: its checksum is %s, not %s", r.plan.ID, recorded.Checksum, r.plan.Checksum)
+	r.journal.state = State{PlanID: r.plan.ID, Checksum: r.plan.Checksum, ClusterUID: r.plan.ClusterUID, Started: metav1.NewTime(r.Clock.Now())}
+	for i := range states {
+		switch {
+		case states[i].PlanID != r.plan.ID:
+			r.others = append(r.others, states[i])
+		case states[i].Checksum != r.plan.Checksum:
+			return fmt.Errorf("another plan with ID %s was applied in this cluster: its checksum is %s, not %s", r.plan.ID, states[i].Checksum, r.plan.Checksum)
+		default:
+			r.journal.state = states[i]
 		}
-		state = *recorded
 	}
-	if state.Backup, err = r.Backup(ctx, state.Backup); err != nil {
-		return err
-	}
-	state.Run = identity
-	r.journal.state = state
-	return r.journal.begin(ctx, r.plan)
+	return nil
 }
 
-// each works on the selected units, and stops starting new ones after too many failures.
-func (r *run) each(ctx context.Context, phase string, work work) (*Result, error) {
-	units, err := r.selected(r.plan)
-	if err != nil {
-		return nil, err
+// backUp writes the backup and then the plan, before the first write of an object.
+func (r *run) backUp(ctx context.Context) (err error) {
+	if r.journal.state.Backup, err = r.Backup(ctx, r.journal.state.Backup); err != nil {
+		return err
 	}
+	if r.journal.state.Parts > 0 {
+		return nil
+	}
+	return r.journal.store(ctx, r.plan)
+}
+
+// each works on units, and stops starting new ones after too many failures.
+func (r *run) each(ctx context.Context, phase string, units []*plan.Unit, work work) (*Result, error) {
 	r.Progress.Phase(phase, len(units))
 	var workers errgroup.Group
 	workers.SetLimit(r.Concurrency)
 	for _, unit := range units {
 		workers.Go(func() error {
-			if ctx.Err() == nil && r.failures() <= r.MaxFailures {
+			if ctx.Err() == nil && r.mayStart() {
 				r.one(ctx, unit, work)
 			}
 			r.Progress.Add(1)
@@ -179,35 +252,42 @@ func (r *run) each(ctx context.Context, phase string, work work) (*Result, error
 
 func (r *run) one(ctx context.Context, unit *plan.Unit, work work) {
 	result := &UnitResult{Unit: unit.Name()}
-	if err := work(ctx, unit, result); err != nil {
+	err := work(ctx, unit, result)
+	if err != nil {
 		result.Outcome, result.Message = Failed, err.Error()
 		if !r.DryRun {
 			record, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 			defer cancel()
+			if paused := r.leftPaused(record, unit); paused != "" {
+				result.Message += ". " + paused
+			}
 			if recording := r.journal.fail(record, unit.Name(), result.Message); recording != nil {
-				result.Message = errors.Join(err, recording).Error()
+				result.Message = errors.Join(errors.New(result.Message), recording).Error()
 			}
 		}
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	changed := (*workspaceError)(nil)
+	r.halted = r.halted || errors.As(err, &changed)
 	r.results[unit.Name()] = result
 }
 
-func (r *run) failures() (count int) {
+func (r *run) mayStart() bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	failures := 0
 	for _, result := range r.results {
 		if result.Outcome == Failed {
-			count++
+			failures++
 		}
 	}
-	return count
+	return failures <= r.MaxFailures && !r.halted
 }
 
 func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 	result := &Result{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Result"}, PlanID: r.plan.ID, DryRun: r.DryRun, Backup: r.journal.state.Backup}
-	failed, left, first := 0, 0, ""
+	failed, left, first, outcome := 0, 0, "", migrate.Failed
 	for _, unit := range units {
 		of := r.results[unit.Name()]
 		switch {
@@ -220,13 +300,19 @@ func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 				first = of.Unit + ": " + of.Message
 			}
 		}
+		if r.journal.unit(unit.Name()).Phase != "" {
+			outcome = migrate.Partly // Something is written.
+		}
 		result.Units = append(result.Units, *of)
 	}
+	again := "Run the same command again to resume"
 	switch {
 	case failed+left == 0:
 		return result, nil
 	case ctx.Err() != nil:
-		return result, migrate.Partly.Errorf("interrupted (%w): %d of %d failed, %d not started. Run the same command again to resume", context.Cause(ctx), failed, len(units), left)
+		return result, migrate.Partly.Errorf("interrupted (%w): %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)
+	case outcome == migrate.Failed:
+		again = "Nothing was written"
 	}
-	return result, migrate.Partly.Errorf("%d of %d failed, %d not started; the first: %s. Run the same command again to resume", failed, len(units), left, first)
+	return result, outcome.Errorf("%d of %d failed, %d not started; the first: %s. %s", failed, len(units), left, first, again)
 }

@@ -4,33 +4,101 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// apply writes a unit: pause, write, unpause, wait for the manager, and prove that no Workspace changed.
+const (
+	clusterKind  = "Cluster"
+	templateKind = "WorkspaceTemplate"
+	applyKind    = "WorkspaceTemplateApply"
+)
+
+// apply writes a unit: pause, write, resume, wait for the manager, and prove that no Workspace changed.
 func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
-	steps := r.steps(unit)
-	pending, err := r.pending(ctx, unit, steps)
+	recorded := r.journal.unit(unit.Name())
+	if recorded.Phase == PhaseApplied {
+		return r.applyAgain(ctx, unit, recorded, result)
+	}
+	steps := r.planned(unit)
+	is, err := r.compare(ctx, steps)
 	if err != nil {
 		return err
 	}
-	if !pending && r.journal.phase(unit.Name()) == PhaseApplied {
+	if is.changed != nil {
+		return fmt.Errorf("%w. Create a new plan", is.changed)
+	}
+	paused, err := r.paused(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if !is.pending && len(paused) == 0 {
+		return r.settle(ctx, unit, recorded, unit.Workspaces, result)
+	}
+	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
+	if changed, err := r.changedWorkspace(ctx, unit.Workspaces); err != nil {
+		return err
+	} else if changed != nil {
+		return fmt.Errorf("%s changed since the plan was made: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
+	}
+	next, started := recorded, recorded.Phase == PhaseApplying || recorded.Phase == PhaseRollingBack
+	if !started {
+		next = UnitState{Found: is.found}
+	}
+	next.Endpoint = next.Endpoint || is.endpoint
+	if !is.pending { // An earlier run was interrupted before it resumed the objects.
+		steps = nil
+	}
+	return r.carryOut(ctx, unit, started, next, steps, result)
+}
+
+// applyAgain looks at a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
+// second time. Only the repair of the endpoint may have been asked for later.
+func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) error {
+	is, err := r.compare(ctx, unit.Steps)
+	if err != nil {
+		return err
+	}
+	if is.differs != nil {
+		result.Message = fmt.Sprintf("no longer as it was applied: %s. To adopt it again, create a new plan", is.differs)
+	}
+	if unit.Endpoint == nil || !r.FixClusterEndpoints {
 		return nil
 	}
-	if pending {
-		if err := r.Gate(ctx, unit); err != nil {
+	if is, err = r.compare(ctx, []plan.Step{*unit.Endpoint}); err != nil || !is.pending {
+		return cmp.Or(err, is.changed)
+	}
+	before, err := r.workspaces(ctx, unit.Workspaces)
+	if err != nil {
+		return err
+	}
+	if err := r.Gate(ctx, unit); err != nil {
+		return err
+	}
+	result.Outcome, recorded.Endpoint = Applied, true
+	if !r.DryRun {
+		if err := r.journal.set(ctx, unit.Name(), recorded); err != nil {
 			return err
 		}
+	}
+	if err := r.write(ctx, unit.Endpoint, forward, result); err != nil {
+		return err
+	}
+	return r.settle(ctx, unit, recorded, before, result)
+}
+
+// carryOut writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
+func (r *run) carryOut(ctx context.Context, unit *plan.Unit, started bool, next UnitState, steps []plan.Step, result *UnitResult) error {
+	err := r.Gate(ctx, unit)
+	if err != nil {
+		return err
 	}
 	result.Outcome = Applied
 	write := func(ctx context.Context) error {
@@ -41,156 +109,117 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		}
 		return nil
 	}
-	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
-	done := PhaseApplied
-	return r.carryOut(ctx, unit, unit.Workspaces, PhaseApplying, &done, write)
-}
-
-// rollBack reverts a unit in the reverse order.
-func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
-	result.Outcome = Unchanged
-	if phase := r.journal.phase(unit.Name()); phase == "" || phase == PhaseRolledBack {
-		return nil
-	}
-	before, err := r.workspaces(ctx, unit)
-	if err != nil {
-		return err
-	}
-	result.Outcome = RolledBack
-	done, kept := PhaseRolledBack, []string(nil)
-	write := func(ctx context.Context) (err error) {
-		if kept, err = r.revert(ctx, unit, result); len(kept) > 0 {
-			done = PhaseRollingBack
-		}
-		return err
-	}
-	if err := r.carryOut(ctx, unit, before, PhaseRollingBack, &done, write); err != nil || len(kept) == 0 {
-		return err
-	}
-	return fmt.Errorf("rolled back, but for what was changed since: %s", strings.Join(kept, "; "))
-}
-
-// revert writes the steps of a unit backward until none is applied any more, and returns what it left because it was changed since. A
-// reconcile that began before the unit was paused can write a status once more.
-func (r *run) revert(ctx context.Context, unit *plan.Unit, result *UnitResult) (kept []string, err error) {
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
-		kept = nil
-		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
-		for _, step := range backwards(r.steps(unit)) {
-			// Status follows from spec: it stays while a field of spec does.
-			if r.shared(unit, step) || incomplete[step.Object] {
-				continue
-			}
-			err := r.write(ctx, step, backward, result)
-			if changed, ok := err.(*changedError); ok { //nolint:errorlint // write returns it unwrapped.
-				kept, incomplete[step.Object] = append(kept, changed.Error()), true
-			} else if err != nil {
-				return false, err
-			}
-		}
-		return result.Writes == before || r.DryRun, nil
-	})
-	return kept, err
-}
-
-// backwards returns steps in reverse order of their objects. The status of an object still comes after its spec: the manager derives it from
-// there.
-func backwards(steps []plan.Step) (reverse []*plan.Step) {
-	for i := len(steps) - 1; i >= 0; i-- {
-		if steps[i].Subresource != "" && i > 0 && steps[i-1].Object == steps[i].Object {
-			reverse = append(reverse, &steps[i-1], &steps[i])
-			i--
-			continue
-		}
-		reverse = append(reverse, &steps[i])
-	}
-	return reverse
-}
-
-// carryOut writes a unit while it is paused. done is the phase after it, known once it is written.
-func (r *run) carryOut(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, started Phase, done *Phase, write func(context.Context) error) error {
 	if r.DryRun {
 		return write(ctx)
 	}
-	if err := r.journal.set(ctx, unit.Name(), started, ""); err != nil {
+	next.Phase, next.Message = PhaseApplying, ""
+	if err := r.journal.set(ctx, unit.Name(), next); err != nil {
 		return err
 	}
-	if err := r.pause(ctx, unit); err != nil {
+	if len(steps) == 0 {
+		err = r.setPaused(ctx, unit, backward)
+	} else {
+		err = r.whilePaused(ctx, unit, started, result, write)
+	}
+	if err != nil {
 		return err
 	}
-	if err := write(ctx); err != nil {
-		return fmt.Errorf("%w. The unit stays paused until it is resumed or rolled back", err)
-	}
-	if err := r.unpause(ctx, unit); err != nil {
-		return err
-	}
-	if err := r.await(ctx, unit, *done == PhaseApplied); err != nil {
-		return err
-	}
-	if err := r.prove(ctx, unit, before); err != nil {
-		return err
-	}
-	return r.journal.set(ctx, unit.Name(), *done, "")
+	return r.settle(ctx, unit, next, unit.Workspaces, result)
 }
 
-// steps of a unit, with the repair of the Cluster's endpoint last if it is asked for.
-func (r *run) steps(unit *plan.Unit) []plan.Step {
-	if unit.Endpoint == nil || !r.FixClusterEndpoints && !r.rollback {
+// settle waits for the manager, proves that no Workspace changed, and records a unit as applied. There is nothing left to write.
+func (r *run) settle(ctx context.Context, unit *plan.Unit, recorded UnitState, before []migrate.BaselineItem, result *UnitResult) error {
+	if r.DryRun || recorded.Phase == "" && unit.State == plan.Adopted {
+		return nil
+	}
+	paused, err := r.await(ctx, unit, true)
+	if err != nil {
+		return err
+	}
+	if changed, err := r.changedWorkspace(ctx, before); err != nil {
+		return err
+	} else if changed != nil {
+		return &workspaceError{*changed}
+	}
+	if len(paused) > 0 {
+		result.Message = "not verified by the manager until the user resumes what the user paused: " + strings.Join(paused, ", ")
+	}
+	if recorded.Phase == "" {
+		return nil
+	}
+	return r.journal.phase(ctx, unit.Name(), PhaseApplied, result.Message)
+}
+
+// planned returns the steps of a unit, with the repair of the Cluster's endpoint last if it is asked for.
+func (r *run) planned(unit *plan.Unit) []plan.Step {
+	if unit.Endpoint == nil || !r.FixClusterEndpoints {
 		return unit.Steps
 	}
 	return append(slices.Clone(unit.Steps), *unit.Endpoint)
 }
 
-// pending reports whether a unit has something to write, and fails if an object is no longer as the plan found it. A unit that was applied may
-// have been changed since by the user.
-func (r *run) pending(ctx context.Context, unit *plan.Unit, steps []plan.Step) (bool, error) {
-	applied := r.journal.phase(unit.Name()) == PhaseApplied
-	pending := false
-	for i := range steps {
-		live, err := r.read(ctx, steps[i].Object)
-		if err != nil {
-			return false, err
-		}
-		state, changed, err := examine(&steps[i], live, forward)
-		switch {
-		case err != nil:
-			return false, err
-		case state == plan.Changed && !applied:
-			return false, changed
-		case state == plan.Pending:
-			pending = true
-		}
-	}
-	return pending, nil
+// comparison of the live objects of a unit with its steps.
+type comparison struct {
+	// pending: a step is not written. endpoint: the repair of the endpoint is one of them.
+	pending, endpoint bool
+	// changed is the first object that is neither as the plan found it nor as it leaves it; differs the first that is not as the plan leaves it.
+	changed, differs error
+	// found are the fields that are as the plan leaves them.
+	found []string
 }
 
-// shared reports whether a step must stay because another unit that is applied needs it too: templates that several clusters use.
-func (r *run) shared(unit *plan.Unit, step *plan.Step) bool {
-	selected, _ := r.selected(r.plan)
-	for i := range r.plan.Units {
-		other := &r.plan.Units[i]
-		phase := r.journal.phase(other.Name())
-		if other.Name() == unit.Name() || phase == "" || phase == PhaseRolledBack || slices.Contains(selected, other) && phase == PhaseRollingBack {
+func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, err error) {
+	for i := range steps {
+		step := &steps[i]
+		live, err := r.read(ctx, step.Object)
+		if err != nil {
+			return is, err
+		}
+		state, changed, err := examine(step, live, forward)
+		if err != nil {
+			return is, err
+		}
+		switch {
+		case state == plan.Changed:
+			is.changed, is.differs = cmp.Or(is.changed, changed), cmp.Or(is.differs, changed)
+		case state == plan.Pending:
+			is.pending, is.endpoint = true, is.endpoint || step.Object.Kind == clusterKind
+			is.differs = cmp.Or(is.differs, fmt.Errorf("%s is as it was before", step.Object))
+		}
+		if live == nil || namespaceOf(step) != "" { // Several units have the same permission, and the first one writes it.
 			continue
 		}
-		if slices.ContainsFunc(other.Steps, func(theirs plan.Step) bool { return sameElements(step, &theirs) }) {
-			return true
+		for f := range step.Fields {
+			if fieldState, err := step.Fields[f].State(live.Object); err == nil && fieldState == plan.Applied {
+				is.found = append(is.found, foundField(step, &step.Fields[f]))
+			}
 		}
 	}
-	return false
+	return is, nil
 }
 
-func sameElements(one, other *plan.Step) bool {
-	return one.Object.UID != "" && one.Object.UID == other.Object.UID && one.Subresource == other.Subresource &&
-		slices.EqualFunc(one.Fields, other.Fields, func(a, b plan.Field) bool {
-			return a.Element && b.Element && a.Path == b.Path && string(a.After) == string(b.After)
-		})
+// foundField names a field of a step in the journal.
+func foundField(step *plan.Step, field *plan.Field) string {
+	return step.Object.String() + " " + field.Path
 }
 
-// workspaces reads the Workspaces of a unit. One that is gone is left out.
-func (r *run) workspaces(ctx context.Context, unit *plan.Unit) (items []migrate.BaselineItem, err error) {
-	for _, planned := range unit.Workspaces {
-		live, err := r.read(ctx, planned.ObjectRef)
+// workspaceError says that a Workspace changed while a unit was written.
+type workspaceError struct{ before migrate.BaselineItem }
+
+func (e *workspaceError) Error() string {
+	resource := "workspaces." + e.before.Group + " " + e.before.Name
+	if e.before.Namespace != "" {
+		resource = "-n " + e.before.Namespace + " " + resource
+	}
+	return fmt.Sprintf("%s changed while captctl wrote its unit: its UID, generation (%d before), spec, labels, annotations or finalizers. "+
+		"Keep Terraform from applying the change (kubectl annotate %s crossplane.io/paused=true), and find out what changed it",
+		e.before.ObjectRef, e.before.Generation, resource)
+}
+
+// workspaces reads Workspaces as they are now. One that does not exist is left out.
+func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (items []migrate.BaselineItem, err error) {
+	for _, before := range known {
+		live, err := r.read(ctx, before.ObjectRef)
 		if err != nil {
 			return nil, err
 		}
@@ -201,37 +230,23 @@ func (r *run) workspaces(ctx context.Context, unit *plan.Unit) (items []migrate.
 		if err != nil {
 			return nil, err
 		}
-		item := migrate.BaselineItem{ObjectRef: planned.ObjectRef, Generation: live.GetGeneration(), Hash: hash}
+		item := migrate.BaselineItem{ObjectRef: before.ObjectRef, Generation: live.GetGeneration(), Hash: hash}
 		item.UID = live.GetUID()
 		items = append(items, item)
 	}
 	return items, nil
 }
 
-// prove fails if a Workspace is not what it was before.
-func (r *run) prove(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem) error {
-	after, err := r.workspaces(ctx, unit)
-	if err != nil {
-		return err
-	}
-	for _, item := range before {
-		if !slices.Contains(after, item) {
-			return fmt.Errorf("%s is not what it was: its UID, generation (%d before), spec, labels, annotations or finalizers changed. Pause the Cluster, look at what changed it, and roll back",
-				item.ObjectRef, item.Generation)
-		}
-	}
-	return nil
-}
-
-// empty returns an object with only kind, namespace and name.
-func empty(ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	kind, err := ref.GroupVersionKind()
+// changedWorkspace returns the first Workspace that is not what it was before; nil if all are.
+func (r *run) changedWorkspace(ctx context.Context, before []migrate.BaselineItem) (*migrate.BaselineItem, error) {
+	after, err := r.workspaces(ctx, before)
 	if err != nil {
 		return nil, err
 	}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(ref.Namespace)
-	object.SetName(ref.Name)
-	return object, nil
+	for i := range before {
+		if !slices.Contains(after, before[i]) {
+			return &before[i], nil
+		}
+	}
+	return nil, nil
 }

@@ -85,8 +85,8 @@ func examineCreated(step *plan.Step, live *unstructured.Unstructured) (plan.Fiel
 // write makes a step, or reverts it, unless that is done already. The object is read before each try, so that a conflict or a lost answer ends
 // like a first try. The error is a *changedError if the object is left as it is.
 func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *UnitResult) error {
-	if step.Create != nil {
-		return r.create(ctx, step, to, result)
+	if step.Create != nil && to == backward { // captctl deletes nothing.
+		return nil
 	}
 	var kept error
 	err := retry.Do(ctx, func(ctx context.Context) error {
@@ -94,9 +94,16 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		if err != nil {
 			return err
 		}
+		var state plan.FieldState
 		// Forward nothing of an object is written that was changed; backward each field is judged alone.
-		if _, kept, err = examine(step, live, to); err != nil || kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID) {
+		state, kept, err = examine(step, live, to)
+		switch {
+		case err != nil:
 			return err
+		case step.Create != nil && state == plan.Pending:
+			return r.create(ctx, step, result)
+		case step.Create != nil, kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID):
+			return nil
 		}
 		wanted, err := after(step, live, to)
 		if err != nil {
@@ -130,35 +137,15 @@ func after(step *plan.Step, live *unstructured.Unstructured, to direction) (*uns
 	return wanted, nil
 }
 
-// create makes a new object. A rollback leaves it: captctl deletes nothing.
-func (r *run) create(ctx context.Context, step *plan.Step, to direction, result *UnitResult) error {
-	if to == backward {
-		return nil
+func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) error {
+	err := r.writes.Create(ctx, (&unstructured.Unstructured{Object: step.Create}).DeepCopy())
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return retry.Again(err)
+	case err == nil:
+		result.Writes++
 	}
-	var changed error
-	err := retry.Do(ctx, func(ctx context.Context) error {
-		live, err := r.read(ctx, step.Object)
-		if err != nil {
-			return err
-		}
-		var state plan.FieldState
-		if state, changed, err = examine(step, live, to); err != nil || state != plan.Pending {
-			return err
-		}
-		object := &unstructured.Unstructured{Object: step.Create}
-		err = r.writes.Create(ctx, object.DeepCopy(), client.FieldOwner(migrate.FieldManager))
-		if apierrors.IsAlreadyExists(err) {
-			return retry.Again(err)
-		}
-		if err == nil {
-			result.Writes++
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("creating %s: %w", step.Object, err)
-	}
-	return changed
+	return err
 }
 
 // patch sends the difference between two states of an object as a JSON patch that applies only to the object that was read.
@@ -187,12 +174,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live, wanted *unstruct
 	if err != nil {
 		return err
 	}
-	patch, owner := client.RawPatch(types.JSONPatchType, data), client.FieldOwner(migrate.FieldManager)
-	if step.Subresource == "" {
-		err = r.writes.Patch(ctx, object, patch, owner)
-	} else {
-		err = r.writes.SubResource(step.Subresource).Patch(ctx, object, patch, owner)
-	}
+	err = r.writes.Patch(ctx, object, step.Subresource, client.RawPatch(types.JSONPatchType, data))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, live):
 		return retry.Again(err)
@@ -223,5 +205,18 @@ func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Un
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", ref, err)
 	}
+	return object, nil
+}
+
+// empty returns an object with only kind, namespace and name.
+func empty(ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	kind, err := ref.GroupVersionKind()
+	if err != nil {
+		return nil, err
+	}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(ref.Namespace)
+	object.SetName(ref.Name)
 	return object, nil
 }

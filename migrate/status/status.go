@@ -5,9 +5,6 @@
 package status
 
 import (
-	"context"
-	"errors"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,6 +77,3 @@ type Options struct {
 	Namespace string
 	Clock     clock.PassiveClock
 }
-
-// Read returns the status of the migration.
-func Read(context.Context, Options) (*Status, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// pollInterval is how often objects are read while the manager is waited for.
+const pollInterval = time.Second
+
+// errUnreported says that the manager has not reported a unit in time.
+var errUnreported = errors.New("the manager has not reported it")
+
+// await waits until the manager has reported every object of a unit as it is now, and every Workspace as rendered. What the user paused is not
+// waited for, and returned. adopted is false after a rollback.
+func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
+	owners := map[types.UID]types.UID{}
+	for _, member := range adopting(unit) {
+		if member.WorkspaceTemplateApply != nil {
+			owners[member.WorkspaceTemplateApply.UID] = member.Object.UID
+		}
+	}
+	var last string
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+		pending, byUser := "", map[types.UID]bool{}
+		paused = nil
+		cluster, err := r.clusterPaused(ctx, unit)
+		if err != nil {
+			return false, err
+		}
+		err = each(unit, func(ref migrate.ObjectRef) error {
+			live, err := r.read(ctx, ref)
+			if err != nil || pending != "" {
+				return err
+			}
+			if live != nil && (cluster || pausedByUser(live) || byUser[owners[ref.UID]]) {
+				byUser[ref.UID] = true // What it owns is paused with it.
+				paused = append(paused, ref.String())
+				return nil
+			}
+			why, err := unreported(live, adopted)
+			if why != "" {
+				pending = fmt.Sprintf("%s: %s", ref, why)
+			}
+			return err
+		})
+		if pending != "" { // At the deadline, a read may fail before anything is known.
+			last = pending
+		}
+		return pending == "", err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = fmt.Errorf("everything is written, and %w within %s. %s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods)",
+			errUnreported, r.Wait, last, r.Namespace)
+	}
+	return paused, err
+}
+
+func pausedByUser(live *unstructured.Unstructured) bool {
+	value, paused := live.GetAnnotations()[clusterv1.PausedAnnotation]
+	return paused && value != pausedBy
+}
+
+// clusterPaused reports whether the user paused all of a unit with spec.paused of the Cluster.
+func (r *run) clusterPaused(ctx context.Context, unit *plan.Unit) (bool, error) {
+	if unit.Object.Kind != clusterKind {
+		return false, nil
+	}
+	live, err := r.read(ctx, unit.Object)
+	if err != nil || live == nil {
+		return false, err
+	}
+	paused, _, err := unstructured.NestedBool(live.Object, "spec", "paused")
+	return paused, err
+}
+
+// reported is what the manager reports of every kind.
+type reported struct {
+	Status struct {
+		Conditions         []metav1.Condition `json:"conditions"`
+		ObservedGeneration int64              `json:"observedGeneration"`
+		// WrittenGeneration is that of a WorkspaceTemplateApply only.
+		WrittenGeneration int64 `json:"writtenGeneration"`
+	} `json:"status"`
+}
+
+// unreported says why the manager has not yet reported an object as it is now; empty if it has. Of an object that is not adopted the manager
+// reports the conditions Paused and AdoptionRequired only.
+func unreported(live *unstructured.Unstructured, adopted bool) (string, error) {
+	if live == nil {
+		if adopted {
+			return "it does not exist any more", nil
+		}
+		return "", nil
+	}
+	var is reported
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &is); err != nil {
+		return "", fmt.Errorf("reading the status of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
+	}
+	conditions, generation := is.Status.Conditions, live.GetGeneration()
+	required := meta.IsStatusConditionTrue(conditions, infrav1.AdoptionRequiredCondition)
+	switch {
+	case meta.IsStatusConditionTrue(conditions, clusterv1.PausedCondition):
+		return describe(conditions, clusterv1.PausedCondition), nil
+	case required && adopted:
+		return describe(conditions, infrav1.AdoptionRequiredCondition), nil
+	case required:
+		return "", nil
+	case is.Status.ObservedGeneration != generation:
+		return fmt.Sprintf("status.observedGeneration is %d, and metadata.generation %d", is.Status.ObservedGeneration, generation), nil
+	case !adopted || live.GetKind() != applyKind || is.Status.WrittenGeneration == generation:
+		return "", nil
+	}
+	return fmt.Sprintf("its Workspace is not reported to be as it was rendered (status.writtenGeneration is %d, and metadata.generation %d). %s",
+		is.Status.WrittenGeneration, generation, describe(conditions, infrav1.ReadyCondition)), nil
+}
+
+func describe(conditions []metav1.Condition, name string) string {
+	condition := meta.FindStatusCondition(conditions, name)
+	if condition == nil {
+		return "It has no condition " + name
+	}
+	return strings.TrimSuffix(fmt.Sprintf("Condition %s is %s (%s): %s", name, condition.Status, condition.Reason, condition.Message), ": ")
+}

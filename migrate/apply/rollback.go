@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// rollBack reverts a unit in the reverse order. What cannot be reverted, because it was changed since, is not a failure: running the rollback
+// again would not change that.
+func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
+	result.Outcome = Unchanged
+	recorded := r.journal.unit(unit.Name())
+	switch recorded.Phase {
+	case "":
+		result.Message = "this plan has not written it"
+		return nil
+	case PhaseRolledBack:
+		return nil
+	}
+	if later := r.later(unit.Name(), recorded); later != "" {
+		return fmt.Errorf("plan %s wrote it later. Roll that back first: captctl migrate rollback %s", later, later)
+	}
+	before, err := r.workspaces(ctx, unit.Workspaces)
+	if err != nil {
+		return err
+	}
+	result.Outcome = RolledBack
+	var kept []string
+	write := func(ctx context.Context) (err error) {
+		kept, err = r.revert(ctx, unit, recorded, result)
+		return err
+	}
+	if r.DryRun {
+		err = write(ctx)
+		result.Message = strings.Join(kept, "; ")
+		return err
+	}
+	if err := r.journal.phase(ctx, unit.Name(), PhaseRollingBack, ""); err != nil {
+		return err
+	}
+	if err := r.whilePaused(ctx, unit, true, result, write); err != nil {
+		return err
+	}
+	if !r.silent.Load() {
+		_, err := r.await(ctx, unit, false)
+		if errors.Is(err, errUnreported) { // Nothing depends on the manager: it may have been stopped for the rollback.
+			r.silent.Store(true)
+			kept = append(kept, err.Error())
+		} else if err != nil {
+			return err
+		}
+	}
+	if changed, err := r.changedWorkspace(ctx, before); err != nil {
+		return err
+	} else if changed != nil {
+		return &workspaceError{*changed}
+	}
+	result.Message = strings.Join(kept, "; ")
+	return r.journal.phase(ctx, unit.Name(), PhaseRolledBack, result.Message)
+}
+
+// later returns a plan that wrote a unit after this one, and was not rolled back; empty if there is none.
+func (r *run) later(unit string, recorded UnitState) string {
+	for i := range r.others {
+		theirs := r.others[i].Units[unit]
+		if theirs.Phase != "" && theirs.Phase != PhaseRolledBack && recorded.Updated.Before(&theirs.Updated) {
+			return r.others[i].PlanID
+		}
+	}
+	return ""
+}
+
+// revert writes the steps of a unit backward until none is applied any more, and returns what it left and why. A reconcile that began before
+// the unit was paused can write a status once more.
+func (r *run) revert(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (kept []string, err error) {
+	steps := backwards(written(unit, recorded))
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+		kept = nil
+		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
+		for _, step := range steps {
+			if incomplete[step.Object] { // Status follows from spec: it stays while a field of spec does.
+				continue
+			}
+			user, err := r.permissionUser(ctx, unit, step)
+			if err != nil {
+				return false, err
+			}
+			if user != "" {
+				kept = append(kept, fmt.Sprintf("%s still permits namespace %s: %s uses it", step.Object, namespaceOf(step), user))
+				continue
+			}
+			err = r.write(ctx, step, backward, result)
+			if changed := (*changedError)(nil); errors.As(err, &changed) {
+				kept, incomplete[step.Object] = append(kept, changed.Error()), true
+			} else if err != nil {
+				return false, err
+			}
+		}
+		return result.Writes == before || r.DryRun, nil
+	})
+	return kept, err
+}
+
+// written returns the steps of a unit without the fields that were as planned before the first write.
+func written(unit *plan.Unit, recorded UnitState) []plan.Step {
+	steps := slices.Clone(unit.Steps)
+	if recorded.Endpoint && unit.Endpoint != nil {
+		steps = append(steps, *unit.Endpoint)
+	}
+	for i := range steps {
+		steps[i].Fields = slices.DeleteFunc(slices.Clone(steps[i].Fields), func(field plan.Field) bool {
+			return slices.Contains(recorded.Found, foundField(&steps[i], &field))
+		})
+	}
+	return steps
+}
+
+// backwards returns steps in reverse order of their objects. The status of an object still comes after its spec: the manager derives it from
+// there.
+func backwards(steps []plan.Step) (reverse []*plan.Step) {
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].Subresource != "" && i > 0 && steps[i-1].Object == steps[i].Object {
+			reverse = append(reverse, &steps[i-1], &steps[i])
+			i--
+			continue
+		}
+		reverse = append(reverse, &steps[i])
+	}
+	return reverse
+}
+
+// namespaceOf returns the namespace that a step permits to use a WorkspaceTemplate; empty if it is not such a step.
+func namespaceOf(step *plan.Step) (namespace string) {
+	if step.Object.Kind == templateKind && len(step.Fields) == 1 && step.Fields[0].Element {
+		_ = json.Unmarshal(step.Fields[0].After, &namespace) // It is a string.
+	}
+	return namespace
+}
+
+// permissionUser returns a WorkspaceTemplateApply outside a unit that depends on the permission of a step: one that the manager renders, and
+// that this run does not roll back at the same time.
+func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.Step) (user string, err error) {
+	namespace := namespaceOf(step)
+	if namespace == "" {
+		return "", nil
+	}
+	leaving := r.leaving(unit)
+	key := types.NamespacedName{Namespace: step.Object.Namespace, Name: step.Object.Name}
+	err = migrate.Each(ctx, r.Reader, infrav1.GroupVersion.WithKind(applyKind), namespace, func(object *unstructured.Unstructured) error {
+		other := &infrav1.WorkspaceTemplateApply{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, other); err != nil {
+			return err
+		}
+		if other.TemplateKey() == key && adoption.Unadopted(other) == "" && !leaving[other.UID] {
+			user = migrate.Ref(applyKind, other).String()
+		}
+		return nil
+	})
+	return user, err
+}
+
+// leaving are the objects of a unit, and of others that are being rolled back at the same time.
+func (r *run) leaving(unit *plan.Unit) map[types.UID]bool {
+	leaving := map[types.UID]bool{}
+	selected, _ := r.selected(r.plan) // It was validated.
+	for _, other := range selected {
+		if other.Name() != unit.Name() && r.journal.unit(other.Name()).Phase != PhaseRollingBack {
+			continue
+		}
+		for _, object := range other.Objects() {
+			leaving[object.UID] = true
+		}
+	}
+	return leaving
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func condition(name, status string) any {
+	return map[string]any{"type": name, "status": status, "reason": "Because", "message": "of this", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+}
+
+func TestTheManagerHasReportedAnObject(t *testing.T) {
+	type status map[string]any
+	current := func(conditions ...any) status {
+		return status{"observedGeneration": int64(3), "writtenGeneration": int64(3), "conditions": conditions}
+	}
+	for name, tc := range map[string]struct {
+		kind       string
+		status     status
+		rolledBack bool
+		want       string
+	}{
+		"all of it":                     {applyKind, current(condition(infrav1.AdoptionRequiredCondition, "False"), condition(clusterv1.PausedCondition, "False")), false, ""},
+		"of an earlier generation":      {"CAPTCluster", status{"observedGeneration": int64(2)}, false, "status.observedGeneration is 2, and metadata.generation 3"},
+		"never":                         {"CAPTCluster", status{}, false, "status.observedGeneration is 0"},
+		"still as paused":               {"CAPTCluster", current(condition(clusterv1.PausedCondition, "True")), false, "Condition Paused is True (Because): of this"},
+		"still as not adopted":          {applyKind, current(condition(infrav1.AdoptionRequiredCondition, "True")), false, "Condition AdoptionRequired is True (Because): of this"},
+		"without its Workspace":         {applyKind, status{"observedGeneration": int64(3), "writtenGeneration": int64(2), "conditions": []any{condition(infrav1.ReadyCondition, "False")}}, false, "Condition Ready is False (Because): of this"},
+		"without a Workspace, an owner": {"CAPTControlPlane", status{"observedGeneration": int64(3)}, false, ""},
+		"rolled back":                   {applyKind, status{"conditions": []any{condition(infrav1.AdoptionRequiredCondition, "True")}}, true, ""},
+		"rolled back, not yet":          {applyKind, status{"observedGeneration": int64(2), "writtenGeneration": int64(2)}, true, "status.observedGeneration is 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &unstructured.Unstructured{Object: map[string]any{"kind": tc.kind, "status": map[string]any(tc.status)}}
+			object.SetGeneration(3)
+			why, err := unreported(object, !tc.rolledBack)
+			require.NoError(t, err)
+			if tc.want == "" {
+				assert.Empty(t, why)
+			}
+			assert.Contains(t, why, tc.want)
+		})
+	}
+	why, err := unreported(nil, true)
+	require.NoError(t, err)
+	assert.NotEmpty(t, why, "an object that was deleted is not adopted")
+}
+
+func TestAPlanIsNotRolledBackUnderALaterOne(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(int64(60*minute), 0)) }
+	for name, tc := range map[string]struct {
+		other UnitState
+		want  string
+	}{
+		"written later":     {UnitState{Phase: PhaseApplied, Updated: at(2)}, "other"},
+		"begun later":       {UnitState{Phase: PhaseApplying, Updated: at(2)}, "other"},
+		"written before":    {UnitState{Phase: PhaseApplied, Updated: at(0)}, ""},
+		"rolled back later": {UnitState{Phase: PhaseRolledBack, Updated: at(2)}, ""},
+		"of another unit":   {UnitState{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &run{others: []State{{PlanID: "other", Units: map[string]UnitState{"team-a/demo": tc.other}}}}
+			assert.Equal(t, tc.want, r.later("team-a/demo", UnitState{Phase: PhaseApplied, Updated: at(1)}))
+		})
+	}
+}
+
+// What was as planned before the first write is not the plan's, and the endpoint only if it was asked for.
+func TestARollbackRevertsOnlyWhatThePlanWrote(t *testing.T) {
+	object := migrate.ObjectRef{Kind: "CAPTControlPlane", Namespace: "team-a", Name: "demo"}
+	unit := &plan.Unit{
+		Steps:    []plan.Step{{Object: object, Fields: []plan.Field{{Path: "/spec/one"}, {Path: "/spec/two"}}}},
+		Endpoint: &plan.Step{Object: migrate.ObjectRef{Kind: clusterKind}},
+	}
+	steps := written(unit, UnitState{Found: []string{foundField(&unit.Steps[0], &unit.Steps[0].Fields[0])}})
+	require.Len(t, steps, 1)
+	assert.Equal(t, []plan.Field{{Path: "/spec/two"}}, steps[0].Fields)
+	assert.Len(t, unit.Steps[0].Fields, 2)
+	assert.Len(t, written(unit, UnitState{Endpoint: true}), 2)
+}
+
+func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "this"}}).Build()
+	p := &plan.Plan{ClusterUID: "another"}
+	require.NoError(t, p.Seal())
+	none := func(context.Context) error { t.Error("it must not come so far"); return nil }
+	_, err := Apply(t.Context(), p, Options{
+		Client: c, Reader: c, Namespace: "capt-system", Check: none,
+		Backup: func(ctx context.Context, _ *Backup) (*Backup, error) { return nil, none(ctx) },
+		Gate:   func(ctx context.Context, _ *plan.Unit) error { return none(ctx) },
+	})
+	require.ErrorContains(t, err, "made for another management cluster")
+}

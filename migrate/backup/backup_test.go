@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package backup_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/backup"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const secret = "c2VjcmV0" // #nosec G101 -- It must not be in the archive.
+
+func fleet() client.WithWatch {
+	workspace := &unstructured.Unstructured{}
+	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
+	workspace.SetName("demo-eks")
+	workspace.Object["spec"] = map[string]any{"providerConfigRef": map[string]any{"name": "aws"}}
+	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(
+		&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo-eks", UID: "1"}},
+		&infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "2"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo"}, Data: map[string][]byte{"password": []byte(secret)}},
+		workspace,
+	).Build()
+}
+
+func sealed(t *testing.T) *plan.Plan {
+	t.Helper()
+	p := &plan.Plan{ClusterUID: "kube-system"}
+	require.NoError(t, p.Seal())
+	return p
+}
+
+func writer(t *testing.T, reader client.Reader, file string) func(*apply.Backup) (*apply.Backup, error) {
+	t.Helper()
+	write := backup.Writer(reader, file, sealed(t), clock.NewFakePassiveClock(time.Unix(0, 0)))
+	return func(previous *apply.Backup) (*apply.Backup, error) { return write(t.Context(), previous) }
+}
+
+// entries of an archive, by name.
+func entries(t *testing.T, file string) map[string]string {
+	t.Helper()
+	archive, err := os.Open(file)
+	require.NoError(t, err)
+	defer archive.Close()
+	compressed, err := gzip.NewReader(archive)
+	require.NoError(t, err)
+	found := map[string]string{}
+	for reader := tar.NewReader(compressed); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		require.NoError(t, err)
+		content, err := io.ReadAll(reader)
+		require.NoError(t, err)
+		found[header.Name] = string(content)
+	}
+}
+
+func TestABackupHasEveryObjectAndNoSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), backup.DefaultFile("0123456789ab"))
+	written, err := writer(t, fleet(), file)(nil)
+	require.NoError(t, err)
+	about, sum, err := backup.Verify(file)
+	require.NoError(t, err)
+	assert.Equal(t, sum, written.Checksum)
+	assert.Equal(t, sealed(t).Checksum, about.PlanChecksum)
+	assert.Equal(t, map[string]int{"CAPTCluster.infrastructure.cluster.x-k8s.io": 1, "WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io": 1, "Workspace.tf.upbound.io": 1}, about.Objects)
+
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	content := entries(t, file)
+	apply := map[string]any{}
+	require.NoError(t, json.Unmarshal([]byte(content["objects/WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io/team-a/demo-eks.json"]), &apply))
+	assert.Equal(t, "infrastructure.cluster.x-k8s.io/v1beta2", apply["apiVersion"])
+	assert.Equal(t, "1", apply["metadata"].(map[string]any)["uid"])
+	assert.NotContains(t, apply["metadata"], "resourceVersion")
+	assert.Contains(t, content, "objects/Workspace.tf.upbound.io/_cluster/demo-eks.json")
+	assert.JSONEq(t, `{"ProviderConfig.tf.upbound.io aws": 1}`, content["provider-configs.json"])
+	assert.Contains(t, content["README.md"], "captctl migrate rollback "+sealed(t).ID)
+	stored, err := plan.Read(strings.NewReader(content["plan.json"]))
+	require.NoError(t, err)
+	assert.Equal(t, sealed(t).Checksum, stored.Checksum)
+	for name, text := range content {
+		assert.NotContains(t, text, secret, name)
+	}
+}
+
+func TestAnExistingFileIsNeverReplaced(t *testing.T) {
+	other := &plan.Plan{ClusterUID: "another"}
+	require.NoError(t, other.Seal())
+	for name, tc := range map[string]struct {
+		// before puts a file in place, and returns what the journal says.
+		before func(*testing.T, string) *apply.Backup
+		want   string
+	}{
+		"of the same plan, without a journal": {func(t *testing.T, file string) *apply.Backup {
+			_, err := writer(t, fleet(), file)(nil)
+			require.NoError(t, err)
+			return nil
+		}, ""},
+		"of the same plan, in the journal": {func(t *testing.T, file string) *apply.Backup {
+			written, err := writer(t, fleet(), file)(nil)
+			require.NoError(t, err)
+			return written
+		}, ""},
+		"another one than in the journal": {func(t *testing.T, file string) *apply.Backup {
+			_, err := writer(t, fleet(), file)(nil)
+			require.NoError(t, err)
+			return &apply.Backup{Host: "laptop", File: "/home/me/backup.tar.gz", Checksum: "abc"}
+		}, "that of /home/me/backup.tar.gz on host laptop was abc"},
+		"of another plan": {func(t *testing.T, file string) *apply.Backup {
+			_, err := backup.Writer(fleet(), file, other, clock.NewFakePassiveClock(time.Unix(0, 0)))(t.Context(), nil)
+			require.NoError(t, err)
+			return nil
+		}, "is the backup of plan " + other.ID},
+		"no backup at all": {func(t *testing.T, file string) *apply.Backup {
+			require.NoError(t, os.WriteFile(file, []byte("notes"), 0o600))
+			return nil
+		}, "exists and is not a backup"},
+		"edited": {func(t *testing.T, file string) *apply.Backup {
+			_, err := writer(t, fleet(), file)(nil)
+			require.NoError(t, err)
+			edit(t, file)
+			return nil
+		}, "it was edited, or is damaged"},
+		"cut off": {func(t *testing.T, file string) *apply.Backup {
+			_, err := writer(t, fleet(), file)(nil)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(file, 500))
+			return nil
+		}, "exists and is not a backup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "backup.tar.gz")
+			previous := tc.before(t, file)
+			before, err := os.ReadFile(file)
+			require.NoError(t, err)
+			written, err := writer(t, fleet(), file)(previous)
+			if tc.want == "" {
+				require.NoError(t, err)
+				assert.NotEmpty(t, written.Checksum)
+			} else {
+				require.ErrorContains(t, err, tc.want)
+			}
+			after, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, before, after)
+		})
+	}
+}
+
+// edit changes an object in an archive whose compression and form are right.
+func edit(t *testing.T, file string) {
+	t.Helper()
+	var edited bytes.Buffer
+	compressed := gzip.NewWriter(&edited)
+	archive := tar.NewWriter(compressed)
+	for name, content := range entries(t, file) {
+		content = strings.ReplaceAll(content, `"aws"`, `"gcp"`)
+		require.NoError(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}))
+		_, err := archive.Write([]byte(content))
+		require.NoError(t, err)
+	}
+	require.NoError(t, archive.Close())
+	require.NoError(t, compressed.Close())
+	require.NoError(t, os.WriteFile(file, edited.Bytes(), 0o600))
+}
+
+func TestWhatAKilledRunLeftIsHarmless(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "backup.tar.gz")
+	require.NoError(t, os.WriteFile(file+".partial", []byte("half of it"), 0o644))
+	written, err := writer(t, fleet(), file)(nil)
+	require.NoError(t, err)
+	_, sum, err := backup.Verify(file)
+	require.NoError(t, err)
+	assert.Equal(t, written.Checksum, sum)
+	assert.NoFileExists(t, file+".partial")
+}
+
+func TestAFailedBackupLeavesNoFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "backup.tar.gz")
+	forbidden := errors.New("captclusters is forbidden")
+	reader := interceptor.NewClient(fleet(), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if list.GetObjectKind().GroupVersionKind().Kind == "CAPTClusterList" {
+				return forbidden
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	_, err := writer(t, reader, file)(nil)
+	require.ErrorIs(t, err, forbidden)
+	left, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// A run that goes on at another host has no file there.
+func TestTheBackupOfAnotherHostIsNotDemanded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "backup.tar.gz")
+	previous := &apply.Backup{Host: "laptop", File: "/home/me/backup.tar.gz", Checksum: "abc"}
+	written, err := writer(t, fleet(), file)(previous)
+	require.NoError(t, err)
+	assert.Equal(t, previous, written)
+	assert.NoFileExists(t, file)
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+
+	"github.com/capt-provider/capt/migrate"
+)
+
+// Verify reads a whole archive and compares each entry with its checksum. It returns what the archive is of and its SHA-256, in hexadecimal;
+// the SHA-256 also if the archive is damaged.
+func Verify(file string) (about *About, sum string, err error) {
+	archive, err := os.Open(file) // #nosec G304 -- The user names the file.
+	if err != nil {
+		return nil, "", err
+	}
+	defer archive.Close() //nolint:errcheck // It is only read.
+	hash := sha256.New()
+	bytes := bufio.NewReader(io.TeeReader(archive, hash))
+	about, err = entries(bytes)
+	if _, rest := io.Copy(io.Discard, bytes); rest != nil {
+		return nil, "", rest
+	}
+	return about, hex.EncodeToString(hash.Sum(nil)), err
+}
+
+func entries(from io.Reader) (*About, error) {
+	compressed, err := gzip.NewReader(from)
+	if err != nil {
+		return nil, err
+	}
+	sums, documents := map[string]string{}, map[string][]byte{}
+	for reader := tar.NewReader(compressed); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		hash, to := sha256.New(), io.Discard
+		var document bytes.Buffer
+		if header.Name == aboutEntry || header.Name == sumsEntry {
+			to = &document
+		}
+		if _, err := io.Copy(io.MultiWriter(hash, to), reader); err != nil {
+			return nil, fmt.Errorf("%s: %w", header.Name, err)
+		}
+		sums[header.Name], documents[header.Name] = hex.EncodeToString(hash.Sum(nil)), document.Bytes()
+	}
+	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
+		return nil, err
+	}
+	delete(sums, sumsEntry)
+	want := map[string]string{}
+	for line := range strings.Lines(string(documents[sumsEntry])) {
+		sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		want[name] = sum
+	}
+	if !maps.Equal(sums, want) {
+		return nil, fmt.Errorf("its entries are not those of its %s: it was edited, or is damaged", sumsEntry)
+	}
+	about := &About{}
+	if err := json.Unmarshal(documents[aboutEntry], about); err != nil {
+		return nil, fmt.Errorf("%s: %w", aboutEntry, err)
+	}
+	if about.APIVersion != migrate.APIVersion || about.Kind != kind {
+		return nil, fmt.Errorf("%s is %q %q, which this version of captctl does not know", aboutEntry, about.APIVersion, about.Kind)
+	}
+	return about, nil
+}
