@@ -41,7 +41,7 @@ func (l *look) definitions(ctx context.Context) (Check, error) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
 		}
 		if isLegacyTemplate(definition) {
-			found.Commands = append(found.Commands, deleteTemplates...)
+			found.Commands = replaceTemplates()
 		}
 	}
 	if len(found.Objects) > 0 {
@@ -55,10 +55,15 @@ func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool
 	return definition != nil && definition.Spec.Names.Kind == migrate.OlderTemplateKind
 }
 
-// deleteTemplates are the commands of the finding TemplateKindRenamed.
-var deleteTemplates = []string{
-	"kubectl get " + migrate.OlderTemplateDefinition + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
-	"kubectl delete crd " + migrate.OlderTemplateDefinition,
+// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, also where the policies of
+// this version protect it.
+func replaceTemplates() []string {
+	const name = migrate.OlderTemplateDefinition
+	return []string{
+		"kubectl get " + name + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
+		"kubectl annotate --overwrite crd " + name + " capt.cluster.x-k8s.io/allow-delete=true",
+		"kubectl delete crd " + name,
+	}
 }
 
 // problems are why a definition cannot be used for a migration.
@@ -119,18 +124,23 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 			if len(objects) > 0 { // The finding has the commands that export them as well.
 				found.Message += ", as finding TemplateKindRenamed says"
 			} else {
-				found.Commands = deleteTemplates[1:]
+				found.Commands = replaceTemplates()[2:]
 			}
 		}
 	}
+	machines, err := l.machines(ctx)
+	found.Objects = append(found.Objects, machines...)
+	return found, err
+}
+
+// machines are the definitions of CaptMachine and its kin.
+func (l *look) machines(ctx context.Context) (found []string, err error) {
 	for _, name := range legacyDefinitionNames {
-		kind, _, _ := strings.Cut(name, ".")
-		err := l.client.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{})
-		if client.IgnoreNotFound(err) != nil {
-			return Check{}, err
-		}
-		if err == nil {
-			found.Objects = append(found.Objects, fmt.Sprintf("%s: this version has no such kind. Keep the definition while %s exist: their WorkspaceTemplateApplies depend on them", name, kind))
+		switch err := l.client.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}); {
+		case err == nil:
+			found = append(found, name+": this version has no such kind. Keep the definition while it has objects, which own WorkspaceTemplateApplies")
+		case !apierrors.IsNotFound(err):
+			return nil, err
 		}
 	}
 	return found, nil
@@ -138,25 +148,21 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 
 // stored reports the stored versions. Once v1beta1 is not among them, the definitions of CAPT v0.3 cannot be installed again.
 func (l *look) stored(ctx context.Context) (Check, error) {
-	found := Check{Status: OK}
-	older := false
+	found := Check{Status: OK, Message: "nothing is stored in v1beta1: the definitions of CAPT v0.3 cannot be installed again. Clusters can still be rolled back"}
 	for _, kind := range migrate.Kinds() {
 		definition, err := l.definition(ctx, kind)
 		if err != nil {
 			return Check{}, err
 		}
-		if definition != nil {
-			versions := definition.Status.StoredVersions
-			older = older || slices.Contains(versions, migrate.LegacyVersion)
-			found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(versions, ", "))
+		if definition == nil {
+			continue
 		}
+		if slices.Contains(definition.Status.StoredVersions, migrate.LegacyVersion) {
+			found.Message = "the definitions of CAPT v0.3 can be installed again while objects are stored in v1beta1. The manager migrates stored versions " +
+				"once no object awaits adoption; to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
+		}
+		found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(definition.Status.StoredVersions, ", "))
 	}
-	if !older {
-		found.Message = "nothing is stored in v1beta1 any more: the definitions of CAPT v0.3 cannot be installed again. Adopted clusters can still be rolled back"
-		return found, nil
-	}
-	found.Message = "the definitions of CAPT v0.3 can be installed again while objects are stored in v1beta1. The manager migrates stored versions " +
-		"once no object awaits adoption; to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
 	return found, nil
 }
 
