@@ -132,15 +132,15 @@ func (f *Facts) unadoptedMessage() string {
 		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Claimed
 	case f.Missing != "":
 		return fmt.Sprintf("WorkspaceTemplateApply %s of spec.workspaceTemplateApplyRef, which CAPT v0.3 recorded, does not exist: a new one would be built a second time. "+
-			"Restore it and adopt it with captctl migrate; or, if nothing is left of what it created, set the reference to a new name", f.Missing)
+			"Restore it and adopt it with captctl migrate apply; or, if nothing is left of what it created, set the reference in v1beta2 to a new name", f.Missing)
 	case f.Partner != "":
-		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written before that. Adopt the cluster with captctl migrate", f.Partner)
+		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written before that. Adopt the cluster with captctl migrate apply", f.Partner)
 	}
 	return ""
 }
 
 func (f *Facts) unadopted() string {
-	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate, or set its spec.workspaceName to %s",
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply, or set its spec.workspaceName in v1beta2 to %s",
 		f.Candidates[0].Name, f.Unadopted, f.Unadopted)
 }
 

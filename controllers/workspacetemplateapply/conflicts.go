@@ -55,7 +55,7 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to %[1]s", f.Unadopted)
+	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply, or set spec.workspaceName in v1beta2 to %[1]s", f.Unadopted)
 }
 
 func forgottenMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {

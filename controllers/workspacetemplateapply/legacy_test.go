@@ -80,7 +80,7 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
 			require.NotNil(t, required)
 			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-				"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", required.Message)
+				"nothing is written or deleted. Adopt it with captctl migrate apply, or set spec.workspaceName in v1beta2 to demo", required.Message)
 			want := builder.Story(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
 			assert.Equal(t, want, builder.Story(after.Status.Conditions), "readiness stays as it was")
@@ -102,7 +102,7 @@ func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T)
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-		"nothing is written or deleted. Adopt it with captctl migrate, or set spec.workspaceName to demo", w.ready("demo-apply"))
+		"nothing is written or deleted. Adopt it with captctl migrate apply, or set spec.workspaceName in v1beta2 to demo", w.ready("demo-apply"))
 	w.mustReconcile("demo-apply")
 	assert.Empty(t, w.writes)
 }

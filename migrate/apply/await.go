@@ -32,37 +32,11 @@ var errUnreported = errors.New("the manager has not reported it")
 // await waits until the manager has reported every object of a unit as it is now, and every Workspace as rendered. What the user paused is not
 // waited for, and returned. adopted is false after a rollback.
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
-	owners := map[types.UID]types.UID{}
-	for _, member := range adopting(unit) {
-		if member.WorkspaceTemplateApply != nil {
-			owners[member.WorkspaceTemplateApply.UID] = member.Object.UID
-		}
-	}
 	var last string
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
-		pending, byUser := "", map[types.UID]bool{}
-		paused = nil
-		cluster, err := r.clusterPaused(ctx, unit)
-		if err != nil {
-			return false, err
-		}
-		err = each(unit, func(ref migrate.ObjectRef) error {
-			live, err := r.read(ctx, ref)
-			if err != nil || pending != "" {
-				return err
-			}
-			if live != nil && (cluster || pausedByUser(live) || byUser[owners[ref.UID]]) {
-				byUser[ref.UID] = true // What it owns is paused with it.
-				paused = append(paused, ref.String())
-				return nil
-			}
-			why, err := unreported(live, adopted)
-			if why != "" {
-				pending = fmt.Sprintf("%s: %s", ref, why)
-			}
-			return err
-		})
-		if pending != "" { // At the deadline, a read may fail before anything is known.
+		var pending string
+		var err error
+		if pending, paused, err = r.look(ctx, unit, adopted); pending != "" { // At the deadline, a read may fail before anything is known.
 			last = pending
 		}
 		return pending == "", err
@@ -72,6 +46,37 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 			errUnreported, r.Wait, last, r.Namespace)
 	}
 	return paused, err
+}
+
+// look returns the first object of a unit that the manager has not reported, and why; and those that are paused by the user.
+func (r *run) look(ctx context.Context, unit *plan.Unit, adopted bool) (pending string, paused []string, err error) {
+	owners, byUser := map[types.UID]types.UID{}, map[types.UID]bool{}
+	for _, member := range adopting(unit) {
+		if member.WorkspaceTemplateApply != nil {
+			owners[member.WorkspaceTemplateApply.UID] = member.Object.UID
+		}
+	}
+	cluster, err := r.clusterPaused(ctx, unit)
+	if err != nil {
+		return "", nil, err
+	}
+	err = each(unit, func(ref migrate.ObjectRef) error {
+		live, err := r.read(ctx, ref)
+		if err != nil || pending != "" {
+			return err
+		}
+		if live != nil && (cluster || pausedByUser(live) || byUser[owners[ref.UID]]) {
+			byUser[ref.UID] = true // What it owns is paused with it.
+			paused = append(paused, ref.String())
+			return nil
+		}
+		why, err := unreported(live, adopted)
+		if why != "" {
+			pending = fmt.Sprintf("%s: %s", ref, why)
+		}
+		return err
+	})
+	return pending, paused, err
 }
 
 func pausedByUser(live *unstructured.Unstructured) bool {

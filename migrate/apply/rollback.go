@@ -27,11 +27,8 @@ import (
 func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
-	switch recorded.Phase {
-	case "":
-		result.Message = "this plan has not written it"
-		return nil
-	case PhaseRolledBack:
+	if recorded.Phase == "" || recorded.Phase == PhaseRolledBack {
+		result.Message = "there is nothing of this plan to roll back"
 		return nil
 	}
 	if later := r.later(unit.Name(), recorded); later != "" {
@@ -58,22 +55,28 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	if err := r.whilePaused(ctx, unit, true, result, write); err != nil {
 		return err
 	}
-	if !r.silent.Load() {
-		_, err := r.await(ctx, unit, false)
-		if errors.Is(err, errUnreported) { // Nothing depends on the manager: it may have been stopped for the rollback.
-			r.silent.Store(true)
-			kept = append(kept, err.Error())
-		} else if err != nil {
-			return err
-		}
-	}
-	if changed, err := r.changedWorkspace(ctx, before); err != nil {
+	unreported, err := r.awaitRollback(ctx, unit)
+	if err != nil {
 		return err
-	} else if changed != nil {
-		return &workspaceError{*changed}
 	}
-	result.Message = strings.Join(kept, "; ")
+	if err := r.prove(ctx, before); err != nil {
+		return err
+	}
+	result.Message = strings.Join(append(kept, unreported...), "; ")
 	return r.journal.phase(ctx, unit.Name(), PhaseRolledBack, result.Message)
+}
+
+// awaitRollback waits for the manager, and returns what it did not report: it may have been stopped for the rollback. Then no other unit waits.
+func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []string, err error) {
+	if r.silent.Load() {
+		return nil, nil
+	}
+	_, err = r.await(ctx, unit, false)
+	if errors.Is(err, errUnreported) {
+		r.silent.Store(true)
+		return []string{err.Error()}, nil
+	}
+	return nil, err
 }
 
 // later returns a plan that wrote a unit after this one, and was not rolled back; empty if there is none.

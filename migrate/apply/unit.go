@@ -33,7 +33,7 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		return err
 	}
 	if is.changed != nil {
-		return fmt.Errorf("%w. Create a new plan", is.changed)
+		return is.changed
 	}
 	paused, err := r.paused(ctx, unit)
 	if err != nil {
@@ -43,10 +43,8 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 		return r.settle(ctx, unit, recorded, unit.Workspaces, result)
 	}
 	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
-	if changed, err := r.changedWorkspace(ctx, unit.Workspaces); err != nil {
+	if err := r.stillPlanned(ctx, unit); err != nil {
 		return err
-	} else if changed != nil {
-		return fmt.Errorf("%s changed since the plan was made: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
 	}
 	next, started := recorded, recorded.Phase == PhaseApplying || recorded.Phase == PhaseRollingBack
 	if !started {
@@ -136,10 +134,8 @@ func (r *run) settle(ctx context.Context, unit *plan.Unit, recorded UnitState, b
 	if err != nil {
 		return err
 	}
-	if changed, err := r.changedWorkspace(ctx, before); err != nil {
+	if err := r.prove(ctx, before); err != nil {
 		return err
-	} else if changed != nil {
-		return &workspaceError{*changed}
 	}
 	if len(paused) > 0 {
 		result.Message = "not verified by the manager until the user resumes what the user paused: " + strings.Join(paused, ", ")
@@ -179,10 +175,11 @@ func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, er
 		if err != nil {
 			return is, err
 		}
-		switch {
-		case state == plan.Changed:
-			is.changed, is.differs = cmp.Or(is.changed, changed), cmp.Or(is.differs, changed)
-		case state == plan.Pending:
+		switch state {
+		case plan.Applied:
+		case plan.Changed:
+			is.changed, is.differs = cmp.Or(is.changed, fmt.Errorf("%w. Create a new plan", changed)), cmp.Or(is.differs, changed)
+		case plan.Pending:
 			is.pending, is.endpoint = true, is.endpoint || step.Object.Kind == clusterKind
 			is.differs = cmp.Or(is.differs, fmt.Errorf("%s is as it was before", step.Object))
 		}
@@ -235,6 +232,24 @@ func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (ite
 		items = append(items, item)
 	}
 	return items, nil
+}
+
+// prove fails with a *workspaceError if a Workspace is not what it was before.
+func (r *run) prove(ctx context.Context, before []migrate.BaselineItem) error {
+	changed, err := r.changedWorkspace(ctx, before)
+	if changed != nil {
+		return &workspaceError{*changed}
+	}
+	return err
+}
+
+// stillPlanned fails, before the first write, if a Workspace is not what it was when the plan was made.
+func (r *run) stillPlanned(ctx context.Context, unit *plan.Unit) error {
+	changed, err := r.changedWorkspace(ctx, unit.Workspaces)
+	if changed != nil {
+		return fmt.Errorf("%s changed since the plan was made: its UID, spec, labels, annotations or finalizers. Create a new plan", changed.ObjectRef)
+	}
+	return err
 }
 
 // changedWorkspace returns the first Workspace that is not what it was before; nil if all are.

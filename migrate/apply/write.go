@@ -105,11 +105,7 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		case step.Create != nil, kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID):
 			return nil
 		}
-		wanted, err := after(step, live, to)
-		if err != nil {
-			return err
-		}
-		return r.patch(ctx, step, live, wanted, result)
+		return r.patch(ctx, step, live, to, result)
 	})
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", step.Object, err)
@@ -148,8 +144,12 @@ func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) e
 	return err
 }
 
-// patch sends the difference between two states of an object as a JSON patch that applies only to the object that was read.
-func (r *run) patch(ctx context.Context, step *plan.Step, live, wanted *unstructured.Unstructured, result *UnitResult) error {
+// patch sends what a step changes as a JSON patch that applies only to the object that was read.
+func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Unstructured, to direction, result *UnitResult) error {
+	wanted, err := after(step, live, to)
+	if err != nil {
+		return err
+	}
 	before, err := live.MarshalJSON()
 	if err != nil {
 		return err

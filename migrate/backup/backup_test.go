@@ -66,10 +66,9 @@ func writer(t *testing.T, reader client.Reader, file string) func(*apply.Backup)
 // entries of an archive, by name.
 func entries(t *testing.T, file string) map[string]string {
 	t.Helper()
-	archive, err := os.Open(file)
+	archive, err := os.ReadFile(file)
 	require.NoError(t, err)
-	defer archive.Close()
-	compressed, err := gzip.NewReader(archive)
+	compressed, err := gzip.NewReader(bytes.NewReader(archive))
 	require.NoError(t, err)
 	found := map[string]string{}
 	for reader := tar.NewReader(compressed); ; {

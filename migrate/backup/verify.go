@@ -6,7 +6,6 @@ package backup
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -52,21 +51,27 @@ func entries(from io.Reader) (*About, error) {
 		if err != nil {
 			return nil, err
 		}
-		hash, to := sha256.New(), io.Discard
-		var document bytes.Buffer
+		hash := sha256.New()
+		content := io.TeeReader(reader, hash)
 		if header.Name == aboutEntry || header.Name == sumsEntry {
-			to = &document
+			documents[header.Name], err = io.ReadAll(content)
+		} else {
+			_, err = io.Copy(io.Discard, content)
 		}
-		if _, err := io.Copy(io.MultiWriter(hash, to), reader); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", header.Name, err)
 		}
-		sums[header.Name], documents[header.Name] = hex.EncodeToString(hash.Sum(nil)), document.Bytes()
+		sums[header.Name] = hex.EncodeToString(hash.Sum(nil))
 	}
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
 		return nil, err
 	}
-	delete(sums, sumsEntry)
-	want := map[string]string{}
+	return aboutOf(sums, documents)
+}
+
+// aboutOf compares entries with the list of their checksums, and decodes what the archive is of.
+func aboutOf(sums map[string]string, documents map[string][]byte) (*About, error) {
+	want := map[string]string{sumsEntry: sums[sumsEntry]}
 	for line := range strings.Lines(string(documents[sumsEntry])) {
 		sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 		want[name] = sum

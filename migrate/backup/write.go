@@ -71,30 +71,24 @@ type About struct {
 func DefaultFile(planID string) string { return "capt-migrate-" + planID + ".tar.gz" }
 
 // Writer returns what apply.Options.Backup needs: a function that writes the backup of a plan, or verifies the one that an earlier run wrote.
-// It never replaces a file, and never writes a second backup of a plan: that one would contain what the plan has written.
+// It never replaces a file.
 func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveClock) func(context.Context, *apply.Backup) (*apply.Backup, error) {
 	return func(ctx context.Context, previous *apply.Backup) (*apply.Backup, error) {
 		file, err := filepath.Abs(file)
 		if err != nil {
 			return nil, fmt.Errorf("writing the backup: %w", err)
 		}
-		about, sum, err := Verify(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && previous != nil: // It is on the host that began the migration, or was moved to a safe place.
+		var sum string
+		if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) && previous == nil {
+			sum, err = write(ctx, reader, file, p, now.Now())
+		} else if !errors.Is(missing, fs.ErrNotExist) {
+			sum, err = existing(file, p, previous)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("writing the backup %s: %w", file, err)
+		}
+		if previous != nil { // A file that is missing is on the host that began the migration, or was moved to a safe place.
 			return previous, nil
-		case errors.Is(err, fs.ErrNotExist):
-			if sum, err = write(ctx, reader, file, p, now.Now()); err != nil {
-				return nil, fmt.Errorf("writing the backup %s: %w", file, err)
-			}
-		case previous != nil && sum == previous.Checksum:
-			return previous, nil
-		case previous != nil:
-			return nil, fmt.Errorf("%s is not the backup that was written before the first write of plan %s (its SHA-256 is %s, that of %s on host %s was %s). Restore that file, or move this one away: no second backup is written",
-				file, p.ID, sum, previous.File, previous.Host, previous.Checksum)
-		case err != nil:
-			return nil, fmt.Errorf("%s exists and is not a backup: %w. Move it away, or name another file with --backup", file, err)
-		case about.PlanChecksum != p.Checksum || about.ClusterUID != p.ClusterUID:
-			return nil, fmt.Errorf("%s is the backup of plan %s. Move it away, or name another file with --backup", file, about.PlanID)
 		}
 		host, err := os.Hostname()
 		if err != nil {
@@ -102,6 +96,23 @@ func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveCl
 		}
 		return &apply.Backup{Host: host, File: file, Checksum: sum}, nil
 	}
+}
+
+// existing verifies that a file is the backup of a plan. No second backup is written: it would not show what was before the first write.
+func existing(file string, p *plan.Plan, previous *apply.Backup) (sum string, err error) {
+	about, sum, err := Verify(file)
+	switch {
+	case previous != nil && sum == previous.Checksum:
+		return sum, nil
+	case previous != nil:
+		return "", fmt.Errorf("the file is not the one that was written before the first write of plan %s (its SHA-256 is %s, that of %s on host %s was %s). Restore that file, or move this one away",
+			p.ID, sum, previous.File, previous.Host, previous.Checksum)
+	case err != nil:
+		return "", fmt.Errorf("the file exists and is not a backup: %w. Move it away, or name another file with --backup", err)
+	case about.PlanChecksum != p.Checksum || about.ClusterUID != p.ClusterUID:
+		return "", fmt.Errorf("the file is the backup of plan %s. Move it away, or name another file with --backup", about.PlanID)
+	}
+	return sum, nil
 }
 
 // write writes an archive under a temporary name, reads it back and renames it. What a run that was killed left is replaced.

@@ -129,11 +129,9 @@ type Options struct {
 	Before Stage
 }
 
-const defaultJournalNamespace = "capt-system"
-
 func (o *Options) complete() {
 	if o.JournalNamespace == "" {
-		o.JournalNamespace = defaultJournalNamespace
+		o.JournalNamespace = "capt-system"
 	}
 	if o.Quiet == 0 {
 		o.Quiet = time.Minute

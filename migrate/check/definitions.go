@@ -41,7 +41,7 @@ func (l *look) definitions(ctx context.Context) (Check, error) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
 		}
 		if isLegacyTemplate(definition) {
-			found.Commands = append(found.Commands, deleteTemplates...)
+			found.Commands = replaceTemplates()
 		}
 	}
 	if len(found.Objects) > 0 {
@@ -55,10 +55,15 @@ func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool
 	return definition != nil && definition.Spec.Names.Kind == migrate.OlderTemplateKind
 }
 
-// deleteTemplates are the commands of the finding TemplateKindRenamed.
-var deleteTemplates = []string{
-	"kubectl get " + migrate.OlderTemplateDefinition + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
-	"kubectl delete crd " + migrate.OlderTemplateDefinition,
+// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, also where the policies of
+// this version protect it.
+func replaceTemplates() []string {
+	const name = migrate.OlderTemplateDefinition
+	return []string{
+		"kubectl get " + name + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml",
+		"kubectl annotate --overwrite crd " + name + " capt.cluster.x-k8s.io/allow-delete=true",
+		"kubectl delete crd " + name,
+	}
 }
 
 // problems are why a definition cannot be used for a migration.
@@ -80,13 +85,17 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	if older := version(definition, migrate.LegacyVersion); older == nil || !older.Served {
 		found = append(found, migrate.LegacyVersion+" is not served")
 	}
-	switch conversion := definition.Spec.Conversion; {
-	case conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil:
-		found = append(found, "no webhook converts its versions")
+	return append(found, conversionProblems(definition.Spec.Conversion)...)
+}
+
+func conversionProblems(conversion *apiextensionsv1.CustomResourceConversion) []string {
+	switch {
+	case conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil:
+		return []string{"no webhook converts its versions"}
 	case len(conversion.Webhook.ClientConfig.CABundle) == 0:
-		found = append(found, "its conversion webhook has no caBundle. cert-manager's CA injector writes it")
+		return []string{"its conversion webhook has no caBundle. cert-manager's CA injector writes it"}
 	}
-	return found
+	return nil
 }
 
 func version(definition *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
@@ -119,18 +128,23 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 			if len(objects) > 0 { // The finding has the commands that export them as well.
 				found.Message += ", as finding TemplateKindRenamed says"
 			} else {
-				found.Commands = deleteTemplates[1:]
+				found.Commands = replaceTemplates()[2:]
 			}
 		}
 	}
+	machines, err := l.machines(ctx)
+	found.Objects = append(found.Objects, machines...)
+	return found, err
+}
+
+// machines are the definitions of CaptMachine and its kin.
+func (l *look) machines(ctx context.Context) (found []string, err error) {
 	for _, name := range legacyDefinitionNames {
-		kind, _, _ := strings.Cut(name, ".")
-		err := l.client.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{})
-		if client.IgnoreNotFound(err) != nil {
-			return Check{}, err
-		}
-		if err == nil {
-			found.Objects = append(found.Objects, fmt.Sprintf("%s: this version has no such kind. Keep the definition while %s exist: their WorkspaceTemplateApplies depend on them", name, kind))
+		switch err := l.client.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}); {
+		case err == nil:
+			found = append(found, name+": this version has no such kind. Keep the definition while it has objects, which own WorkspaceTemplateApplies")
+		case !apierrors.IsNotFound(err):
+			return nil, err
 		}
 	}
 	return found, nil
@@ -138,25 +152,21 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 
 // stored reports the stored versions. Once v1beta1 is not among them, the definitions of CAPT v0.3 cannot be installed again.
 func (l *look) stored(ctx context.Context) (Check, error) {
-	found := Check{Status: OK}
-	older := false
+	found := Check{Status: OK, Message: "nothing is stored in v1beta1: the definitions of CAPT v0.3 cannot be installed again. Clusters can still be rolled back"}
 	for _, kind := range migrate.Kinds() {
 		definition, err := l.definition(ctx, kind)
 		if err != nil {
 			return Check{}, err
 		}
-		if definition != nil {
-			versions := definition.Status.StoredVersions
-			older = older || slices.Contains(versions, migrate.LegacyVersion)
-			found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(versions, ", "))
+		if definition == nil {
+			continue
 		}
+		if slices.Contains(definition.Status.StoredVersions, migrate.LegacyVersion) {
+			found.Message = "the definitions of CAPT v0.3 can be installed again while objects are stored in v1beta1. The manager migrates stored versions " +
+				"once no object awaits adoption; to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
+		}
+		found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(definition.Status.StoredVersions, ", "))
 	}
-	if !older {
-		found.Message = "nothing is stored in v1beta1 any more: the definitions of CAPT v0.3 cannot be installed again. Adopted clusters can still be rolled back"
-		return found, nil
-	}
-	found.Message = "the definitions of CAPT v0.3 can be installed again while objects are stored in v1beta1. The manager migrates stored versions " +
-		"once no object awaits adoption; to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
 	return found, nil
 }
 
@@ -191,9 +201,6 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 	return Check{Status: OK, Message: "objects can be read in both versions"}, nil
 }
 
-// candidates is from how many objects one is chosen that is not being deleted: admission accepts its dry run.
-const candidates = 20
-
 // admission patches one object of each kind with nothing, as a dry run: conversion, defaulting and validation take place, and nothing is
 // stored.
 func (l *look) admission(ctx context.Context) (Check, error) {
@@ -206,7 +213,7 @@ func (l *look) admission(ctx context.Context) (Check, error) {
 			forbidden = append(forbidden, kind.Kind)
 			continue
 		}
-		objects, err := l.some(ctx, kind.GroupVersionKind, candidates)
+		objects, err := l.some(ctx, kind.GroupVersionKind, 20) // Admission refuses to change what is being deleted.
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s: %v", kind.Kind, err))
 			continue

@@ -25,32 +25,21 @@ import (
 
 // clusterAPI reports whether Cluster API serves the version that this version of CAPT reads.
 func (l *look) clusterAPI(context.Context) (Check, error) {
-	kind := clusterv1.GroupVersion.WithKind("Cluster")
-	for _, version := range []string{kind.Version, migrate.LegacyVersion} {
-		served, err := l.serves(kind.GroupKind().WithVersion(version))
-		switch {
-		case err != nil:
-			return Check{}, err
-		case served && version == kind.Version:
-			return Check{Status: OK, Message: "Cluster API serves " + clusterv1.GroupVersion.String()}, nil
-		case served:
-			return Check{Status: Failed, Commands: []string{"clusterctl upgrade plan"}, Message: fmt.Sprintf(
-				"Cluster API does not serve %s. Upgrade it to v1.11 or later", clusterv1.GroupVersion)}, nil
-		}
+	version := clusterv1.GroupVersion.String()
+	if served, err := l.serves(clusterv1.GroupVersion.WithKind("Cluster")); served || err != nil {
+		return Check{Status: OK, Message: "Cluster API serves " + version}, err
 	}
-	return Check{Status: Failed, Message: "Cluster API is not installed. CAPT requires v1.11 or later"}, nil
+	return Check{Status: Failed, Commands: []string{"clusterctl upgrade plan"}, Message: fmt.Sprintf("Cluster API does not serve %s. Upgrade it to v1.11 or later", version)}, nil
 }
 
 // certManager reports whether cert-manager is installed: without a certificate, objects cannot be read once the definitions are installed.
 func (l *look) certManager(context.Context) (Check, error) {
 	served, err := l.serves(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
-	switch {
-	case err != nil:
-		return Check{}, err
-	case !served:
-		return Check{Status: Warning, Message: "cert-manager is not installed. The webhooks of this version need a certificate, or its objects cannot be read. Install cert-manager, or configure a certificate as docs/install.md says"}, nil
+	if served || err != nil {
+		return Check{Status: OK, Message: "cert-manager is installed"}, err
 	}
-	return Check{Status: OK, Message: "cert-manager is installed"}, nil
+	return Check{Status: Warning, Message: "cert-manager is not installed. Without a certificate for the webhooks of this version, no object of CAPT can be read. " +
+		"Install cert-manager, or provide a certificate as docs/install.md says"}, nil
 }
 
 const providerName = "provider-terraform"

@@ -87,9 +87,6 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 	}
 	if len(found.Objects) > 0 {
 		found.Message = "CAPT v0.3 runs. It must not run beside this version: it would revert what is adopted, and can create clusters a second time. Stop it"
-		if l.options.Before == Untouched {
-			found.Message += " before this version is installed"
-		}
 		found.Commands = unique(found.Commands)
 		return found, nil
 	}
@@ -137,9 +134,6 @@ func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment) (state s
 // if it runs outside of this cluster, or under a name that is not recognized.
 func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
-		if !kind.InLegacy() {
-			continue
-		}
 		err := migrate.EachMetadata(ctx, l.client, kind.GroupKind().WithVersion(l.version), func(object *metav1.PartialObjectMetadata) error {
 			for _, entry := range object.ManagedFields {
 				if migrate.IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(l.now.Add(-l.options.Quiet)) {
@@ -156,7 +150,7 @@ func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	return recent, nil
 }
 
-// unique drops what is repeated, and keeps the order.
+// unique drops what is repeated.
 func unique(list []string) (once []string) {
 	for _, item := range list {
 		if !slices.Contains(once, item) {

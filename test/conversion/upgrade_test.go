@@ -103,8 +103,7 @@ func (w *world) removeDefinition(t *testing.T, name string) {
 	require.NoError(t, lack, "%s is still there", name)
 }
 
-// exportOlderTemplates does what "captctl migrate crds" does before it removes the definition: it keeps the objects, and
-// removes their finalizers, which would hold the definition back.
+// exportOlderTemplates keeps the objects, and removes their finalizers, which would hold up the deletion of the definition.
 func (w *world) exportOlderTemplates(t *testing.T) map[types.NamespacedName]*unstructured.Unstructured {
 	t.Helper()
 	resource := w.objects.Resource(captControlPlaneTemplate.in(spoke))

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ const (
 	patience = 5 * time.Minute
 	tick     = 25 * time.Millisecond
 
-	// shard has no objects: nothing is written but by the migration.
+	// shard has no objects: nothing is written but by the migration, and WorkspaceTemplates, which all shards share.
 	shard = "--watch-filter=another-shard"
 	skip  = "--skip-crd-migration-phases=StorageVersionMigration"
 )
@@ -66,7 +67,7 @@ func TestTheManagerMigratesStoredVersionsAfterTheLastAdoption(t *testing.T) {
 	w := start(t)
 	waiting := w.awaited(t)
 	require.Greater(t, len(waiting), 5)
-	before := w.stored(t)
+	before := w.stored(t, sharded())
 
 	// While one object awaits adoption, nothing is written, and the log says why.
 	last := waiting[len(waiting)-1]
@@ -84,7 +85,7 @@ func TestTheManagerMigratesStoredVersionsAfterTheLastAdoption(t *testing.T) {
 	w.adopt(t, last)
 	require.Empty(t, w.awaited(t))
 	older := 0
-	for _, value := range w.stored(t) {
+	for _, value := range w.stored(t, sharded()) {
 		if strings.HasSuffix(value.apiVersion, "/"+migrate.LegacyVersion) {
 			older++
 		}
@@ -95,7 +96,7 @@ func TestTheManagerMigratesStoredVersionsAfterTheLastAdoption(t *testing.T) {
 	unchanged := w.snapshot(t)
 	require.NoError(t, w.StartControllers(t.Context(), shard))
 	w.awaitMigrated(t)
-	for key, value := range w.stored(t) {
+	for key, value := range w.stored(t, definitions()) {
 		require.Regexp(t, "/v1beta2$", value.apiVersion, key)
 	}
 	require.Equal(t, unchanged, w.snapshot(t))
@@ -162,11 +163,11 @@ func patch(t *testing.T, c client.Client, object client.Object, body string) {
 	require.NoError(t, c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(body))), "%T %s", object, object.GetName())
 }
 
-// snapshot is everything of every object of CAPT but its resourceVersion, in both versions, by path.
+// snapshot is everything of every object of a shard but its resourceVersion, in both versions, by path.
 func (w *world) snapshot(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	found := map[string]map[string]any{}
-	for _, kind := range definitions() {
+	for _, kind := range sharded() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
 			err := migrate.Each(t.Context(), w.Admin, kind.GroupKind().WithVersion(version), "", func(object *unstructured.Unstructured) error {
 				object.SetResourceVersion("")
@@ -189,6 +190,11 @@ func definitions() (kinds []migrate.Kind) {
 	return kinds
 }
 
+// sharded are those of which a shard has objects of its own.
+func sharded() []migrate.Kind {
+	return slices.DeleteFunc(definitions(), func(kind migrate.Kind) bool { return kind.Kind == "WorkspaceTemplate" })
+}
+
 // awaitMigrated waits until the migrator has marked every definition.
 func (w *world) awaitMigrated(t *testing.T) {
 	t.Helper()
@@ -206,7 +212,7 @@ func (w *world) awaitMigrated(t *testing.T) {
 // events were handled, and the mark must be the only write.
 func (w *world) requireNothingMoreIsWritten(t *testing.T) {
 	t.Helper()
-	values, writes := w.stored(t), w.writes(t)
+	values, writes := w.stored(t, sharded()), w.writes(t)
 	name := migrate.Kinds()[3].Definition()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: name}, definition))
@@ -214,16 +220,18 @@ func (w *world) requireNothingMoreIsWritten(t *testing.T) {
 	patch(t, w.Admin, definition, `{"spec":{"names":{"categories":["`+category+`"]}}}`)
 	w.awaitMigrated(t)
 	require.Equal(t, []string{"patch customresourcedefinitions//" + name}, w.writes(t)[len(writes):])
-	require.Equal(t, values, w.stored(t), "revisions in etcd are the same")
+	require.Equal(t, values, w.stored(t, sharded()), "revisions in etcd are the same")
 }
 
-// writes of the manager to definitions and CAPT's objects.
+// writes of the manager to definitions, and objects of shards.
 func (w *world) writes(t *testing.T) (writes []string) {
 	t.Helper()
 	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes})
 	require.NoError(t, err)
 	for _, event := range events {
-		if ref := event.ObjectRef; strings.HasSuffix(ref.APIGroup, ".cluster.x-k8s.io") || ref.Resource == "customresourcedefinitions" {
+		ref := event.ObjectRef
+		ours := strings.HasSuffix(ref.APIGroup, ".cluster.x-k8s.io") && ref.Resource != "workspacetemplates"
+		if ours || ref.Resource == "customresourcedefinitions" {
 			writes = append(writes, strings.TrimSpace(fmt.Sprintf("%s %s/%s/%s %s", event.Verb, ref.Resource, ref.Namespace, ref.Name, ref.Subresource)))
 		}
 	}
@@ -233,13 +241,13 @@ func (w *world) writes(t *testing.T) (writes []string) {
 // value is what etcd holds of an object, with the revision at which it was written.
 type value struct{ apiVersion, revision string }
 
-// stored is what etcd holds of CAPT, by key.
-func (w *world) stored(t *testing.T) map[string]value {
+// stored is what etcd holds of some kinds, by key.
+func (w *world) stored(t *testing.T, kinds []migrate.Kind) map[string]value {
 	t.Helper()
 	running, err := state.Load(w.Dir())
 	require.NoError(t, err)
 	values := map[string]value{}
-	for _, kind := range definitions() {
+	for _, kind := range kinds {
 		prefix := "/registry/" + kind.Group + "/" + kind.Resource + "/"
 		encode := func(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
 		query, err := json.Marshal(map[string]string{"key": encode(prefix), "range_end": encode(prefix[:len(prefix)-1] + "0")})

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -30,10 +17,10 @@ const aboutCommands = `# captctl
 
 <!-- Written by make generate from the help of captctl. -->
 
-captctl looks after clusters that CAPT runs. How a fleet of the older CAPT is taken over with it, step by step, is in
-[migration.md](migration.md); the fields of what it prints with ` + "`-o json`" + ` are in [captctl-output.md](captctl-output.md).
+captctl manages CAPT clusters. [migration.md](migration.md) describes the migration from CAPT v0.3 step by step,
+[captctl-output.md](captctl-output.md) the fields of ` + "`-o json`" + `.
 
-## Install it
+## Install
 
 ` + "```" + `
 make build                                              # bin/captctl
@@ -48,17 +35,17 @@ ln -s captctl /usr/local/bin/kubectl-capt
 ln -s captctl /usr/local/bin/kubectl_complete-capt
 ` + "```" + `
 
-For completions of captctl itself, see ` + "`captctl completion --help`" + `. They ask the cluster for namespaces and plans.
+For completions of captctl itself, see ` + "`captctl completion --help`" + `. Namespaces, Clusters and plans are read from the cluster.
 
-## What all commands have in common
+## Common to all commands
 
-- ` + "`-o table|wide|json|yaml`" + `: tables are for people and may change; JSON and YAML are for programs and do not.
+- ` + "`-o table|wide|json|yaml`" + `: tables are for users and may change; JSON and YAML are for programs and do not.
 - Output is on standard output; errors, warnings of the API server and progress are on standard error. On a terminal
   progress is a bar, elsewhere a line for every tenth of the work. With ` + "`-o json`" + ` there are no such lines.
 - Colour is for terminals only. ` + "`--no-color`" + `, the environment variable ` + "`NO_COLOR`" + ` or a pipe turn it off.
 - An error is one line that begins with ` + "`Error:`" + ` and says what to do.
-- The kubeconfig is found as by kubectl. The namespace of its context is of no account: commands look at all namespaces
-  unless ` + "`--namespace`" + ` is given.
+- The kubeconfig is found as kubectl finds it. ` + "`captctl migrate`" + ` reads all namespaces unless ` + "`--namespace`" + ` is set; the
+  namespace of the kubeconfig's context does not limit it.
 `
 
 // commandsDocument has the help of each command, as captctl prints it.

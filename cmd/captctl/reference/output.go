@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -28,35 +15,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capt-provider/capt/cmd/captctl/version"
+	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
-// module is where the types are that are described here; others are described elsewhere.
+// module of the types that are described here.
 const module = "github.com/capt-provider/capt/"
 
-// kinds that captctl prints or reads.
+// kinds of documents that captctl prints or reads.
 var kinds = []struct {
 	name string
 	of   reflect.Type
 	from string
 }{
-	{"Decisions", reflect.TypeFor[migrate.Decisions](), "A person writes it, in YAML or JSON, for `captctl migrate plan --decisions`."},
+	{"Check", reflect.TypeFor[view.Check](), "`captctl migrate check` prints it."},
+	{"Plan", reflect.TypeFor[plan.Plan](), "`captctl migrate plan --out` writes it, `plan` and `show` print it, `apply` and `rollback` read it."},
+	{"Decisions", reflect.TypeFor[migrate.Decisions](), "Users write it, in YAML or JSON, for `captctl migrate plan --decisions`."},
+	{"Result", reflect.TypeFor[apply.Result](), "`captctl migrate apply` and `rollback` print it."},
+	{"Status", reflect.TypeFor[status.Status](), "`captctl migrate status` prints it; with `--watch`, one document after another."},
 	{"Version", reflect.TypeFor[version.Version](), "`captctl version` prints it."},
 }
 
-const aboutOutput = `# What captctl prints for machines
+const aboutOutput = `# What captctl prints for programs
 
 <!-- Written by make generate from the Go types and their comments. -->
 
 With ` + "`-o json`" + ` and ` + "`-o yaml`" + ` every command prints one document with ` + "`apiVersion: " + migrate.APIVersion + "`" + ` and a
-` + "`kind`" + `. Within this version fields are added, but neither changed nor removed, so a program should ignore what it does not
+` + "`kind`" + `. Within this version fields are added, but neither changed nor removed: a program should ignore fields that it does not
 know. A field that is not required is left out when it is empty.
 
-Tables, trees and messages are for people, and may change at any time; so may the texts in ` + "`message`, `why`, `evidence`" + `,
-` + "`for` and `against`" + `. Programs look at ` + "`state`, `severity`, `reason`" + ` and the exit code, which ` + "`captctl migrate --help`" + ` lists.
+Tables and messages may change at any time; so may the texts in ` + "`message`, `why`, `evidence`, `step`, `for` and `against`" + `.
+Programs should use ` + "`state`, `phase`, `outcome`, `severity`, `reason`" + ` and the exit code, which ` + "`captctl migrate --help`" + ` lists.
+The reasons of findings are listed in [migration.md](migration.md#decisions).
 
-Hashes are 16 hexadecimal digits. The hash of an object is over its spec, its owners and whether it is being deleted; that
-of a Workspace is over its spec, labels, annotations and finalizers.
+The hash of a Workspace has 16 hexadecimal digits and covers its spec, labels, annotations and finalizers.
 `
 
 // outputDocument describes each kind and every type below it.
@@ -79,7 +74,7 @@ type writer struct {
 	queue     []reflect.Type
 }
 
-// rest describes what was met on the way.
+// rest describes the types of fields.
 func (w *writer) rest() {
 	for len(w.queue) > 0 {
 		next := w.queue[0]
@@ -131,7 +126,7 @@ func (w *writer) rows(of reflect.Type, kind string) {
 	}
 }
 
-// typeOf names a type, and sees to it that it is described if it is ours.
+// typeOf names a type, and queues it for description if it is of this module.
 func (w *writer) typeOf(of reflect.Type) string {
 	switch of {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]():
@@ -168,7 +163,7 @@ func (w *writer) typeOf(of reflect.Type) string {
 	}
 }
 
-// title tells types of one name apart by their packages.
+// title distinguishes types of one name by their packages.
 func title(of reflect.Type) string {
 	folder := path.Base(of.PkgPath())
 	if folder == "migrate" || folder == "render" {
@@ -179,5 +174,5 @@ func title(of reflect.Type) string {
 
 func sentence(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// cell is text that may stand in a table.
+// cell is text for a table.
 func cell(text string) string { return strings.ReplaceAll(sentence(text), "|", `\|`) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/apply"
-	"github.com/capt-provider/capt/migrate/plan"
 )
 
 func outcomeStyle(outcome string) output.Style {
@@ -42,7 +41,7 @@ func Result(p *output.Printer, result *apply.Result) {
 }
 
 // AfterApply says what to do after a run of apply.
-func AfterApply(p *output.Printer, _ *plan.Plan, result *apply.Result) {
+func AfterApply(p *output.Printer, result *apply.Result) {
 	if result.DryRun {
 		return
 	}

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/migrate/status"
+)
+
+// The fleet of these tests has a unit of every state.
+
+var now = time.Date(2026, 10, 22, 12, 0, 0, 0, time.UTC)
+
+func ref(kind, namespace, name string, uid types.UID) migrate.ObjectRef {
+	groups := map[string]string{"Cluster": "cluster.x-k8s.io", "CAPTControlPlane": "controlplane.cluster.x-k8s.io", "Workspace": "tf.upbound.io"}
+	group := groups[kind]
+	if group == "" {
+		group = "infrastructure.cluster.x-k8s.io"
+	}
+	return migrate.ObjectRef{Group: group, Kind: kind, Namespace: namespace, Name: name, UID: uid}
+}
+
+var (
+	network   = ref("CAPTCluster", "team-a", "demo", "network-1")
+	demo      = ref("CAPTControlPlane", "team-a", "demo", "plane-1")
+	vpcApply  = ref("WorkspaceTemplateApply", "team-a", "demo-vpc", "apply-1")
+	demoApply = ref("WorkspaceTemplateApply", "team-a", "demo-eks-controlplane-apply", "apply-2")
+	vpcLive   = ref("Workspace", "", "demo-vpc", "workspace-1")
+	demoLive  = ref("Workspace", "", "demo-eks-controlplane", "workspace-2")
+	helper    = ref("WorkspaceTemplateApply", "team-a", "demo-kubeconfig-apply", "apply-3")
+	unclear   = ref("CAPTControlPlane", "team-b", "shop", "plane-2")
+	changed   = ref("CAPTControlPlane", "team-c", "old", "plane-3")
+	skipped   = ref("CAPTCluster", "team-d", "later", "network-4")
+	shared    = ref("Workspace", "", "x", "workspace-9")
+)
+
+func field(path, before, after string) plan.Field {
+	f := plan.Field{Path: path, After: json.RawMessage(after)}
+	if before != "" {
+		f.Before = json.RawMessage(before)
+	}
+	return f
+}
+
+func findings() []migrate.Finding {
+	return []migrate.Finding{
+		{Severity: migrate.Warning, Reason: planner.ReasonPaused, Object: demo, Message: "its Cluster is paused: it is adopted all the same"},
+		{
+			Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: unclear, Message: "two WorkspaceTemplateApplies may be its own. Decide with take: UID in --decisions",
+			Candidates: []migrate.Candidate{
+				{Object: ref("WorkspaceTemplateApply", "team-b", "shop-eks-controlplane-apply", "apply-4"), For: []string{"it has the name that the naming scheme gives", "its Workspace exists"}},
+				{Object: ref("WorkspaceTemplateApply", "team-b", "production", "apply-5"), For: []string{"cluster_name is shop"}, Against: []string{"its template is another: aws-vpc"}},
+			},
+		},
+		{
+			Severity: migrate.Blocked, Reason: planner.ReasonWouldChange, Object: changed, Message: "Terraform would run. Revert the edit, or decide pin: true in --decisions",
+			Differences: []render.Difference{
+				{Field: "spec.deletionPolicy", Live: "Orphan", Rendered: "Delete"},
+				{Field: "spec.forProvider.module", Live: "a {\n}\nb {\n}\nc {\n  x = 1\n}\n", Rendered: "a {\n}\nb {\n}\nc {\n  x = 2\n}\n"},
+				{Field: "spec.forProvider.vars", Rendered: []any{map[string]any{"key": "region", "value": "eu-central-1"}}},
+			},
+		},
+		{
+			Severity: migrate.Ambiguous, Reason: planner.ReasonWorkspaceShared, Object: ref("CAPTCluster", "team-e", "x", "network-5"), AlsoAbout: []migrate.ObjectRef{ref("CAPTCluster", "team-f", "x", "network-6")},
+			Workspace: &shared, Message: "2 WorkspaceTemplateApplies refer to Workspace x",
+			Candidates: []migrate.Candidate{{Object: ref("WorkspaceTemplateApply", "team-e", "x", "apply-7")}, {Object: ref("WorkspaceTemplateApply", "team-f", "x", "apply-8")}},
+		},
+		{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: skipped, Message: "it stays as it is, as decided"},
+		{Severity: migrate.Warning, Reason: planner.ReasonOlderTemplate, Object: ref("CaptControlPlaneTemplate", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
+	}
+}
+
+func units() []plan.Unit {
+	return []plan.Unit{
+		{
+			Object: ref("Cluster", "team-a", "demo", "cluster-1"), State: plan.Adoptable, Workspaces: []migrate.BaselineItem{{ObjectRef: vpcLive}, {ObjectRef: demoLive}},
+			Members: []plan.Member{
+				{Object: network, WorkspaceTemplateApply: &vpcApply, Workspace: &vpcLive, Evidence: []string{"it owns it"}},
+				{Object: demo, WorkspaceTemplateApply: &demoApply, Workspace: &demoLive, Evidence: []string{"it owns it", "cluster_name is demo"}},
+				{Object: helper, Role: "kubeconfig helper of CAPTControlPlane demo", WorkspaceTemplateApply: &helper},
+			},
+			Steps: []plan.Step{
+				{Object: demoApply, Why: "spec names the Workspace", Fields: []plan.Field{
+					field("/spec/workspaceName", "", `"demo-eks-controlplane"`),
+					field("/metadata/annotations/capt.cluster.x-k8s.io~1claim", `"x"`, `"y"`),
+					{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: json.RawMessage(`{"kind":"CAPTControlPlane","name":"demo"}`)},
+				}},
+				{Object: demoApply, Subresource: "status", Why: "status records its UID", Fields: []plan.Field{field("/status/workspaceRef", "", `{"name":"demo-eks-controlplane"}`)}},
+				{Object: ref("WorkspaceTemplate", "team-a", "pinned", ""), Why: "reproduces the Workspace", Create: map[string]any{"spec": map[string]any{"workspaceScope": "Cluster"}}},
+				{Object: demo, Why: "refers to it", Fields: []plan.Field{field("/spec/controlPlaneEndpoint/host", `"https://abc"`, `"abc"`)}},
+			},
+			Endpoint: &plan.Step{Object: ref("Cluster", "team-a", "demo", "cluster-1"), Why: "the host of an endpoint has no scheme", Fields: []plan.Field{field("/spec/controlPlaneEndpoint/host", `"https://abc"`, `"abc"`)}},
+		},
+		{Object: ref("Cluster", "team-a", "done", "cluster-2"), State: plan.Adopted, Workspaces: []migrate.BaselineItem{{}}},
+		{Object: ref("Cluster", "team-b", "shop", "cluster-3"), State: plan.NeedsDecision, Members: []plan.Member{{Object: unclear}}},
+		{Object: ref("Cluster", "team-c", "old", "cluster-4"), State: plan.Blocked, Members: []plan.Member{{Object: changed}}},
+		{Object: ref("Cluster", "team-d", "later", "cluster-5"), State: plan.Skipped, Members: []plan.Member{{Object: skipped}}},
+		{Object: ref("Cluster", "team-d", "new", "cluster-6"), State: plan.NeverBuilt},
+		{Object: ref("WorkspaceTemplateApply", "team-z", "alone", "apply-9"), State: plan.Adopted},
+	}
+}
+
+func fleet() *plan.Plan {
+	return &plan.Plan{ID: "0123456789ab", ClusterUID: "0c6f8a52-f0b5-4d0e-9f3c-6f9d2a3b1c44", Created: metav1.NewTime(now), Units: units(), Findings: findings()}
+}
+
+// printed is what a view shows.
+func printed(t *testing.T, format output.Format, show func(*output.Printer)) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, output.NewPrinter(&out, format, false).Document(nil, show))
+	return out.String()
+}
+
+// golden compares what is shown with a file. UPDATE_GOLDEN=1 writes the file; read the difference.
+func golden(t *testing.T, name string, format output.Format, show func(*output.Printer)) {
+	t.Helper()
+	text, path := printed(t, format, show), filepath.Join("testdata", name+".golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	expected, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(expected), text)
+}
+
+func TestPlan(t *testing.T) {
+	p := fleet()
+	golden(t, "plan", output.Table, func(to *output.Printer) {
+		view.Plan(to, p)
+		view.AfterPlan(to, p, "plan.json")
+	})
+	golden(t, "plan-wide", output.Wide, func(to *output.Printer) { view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}) })
+	golden(t, "diff", output.Table, func(to *output.Printer) { view.Diff(to, p) })
+	empty := &plan.Plan{ID: "0123456789ab", Namespace: "team-x"}
+	golden(t, "plan-empty", output.Table, func(to *output.Printer) {
+		view.Plan(to, empty)
+		view.Diff(to, empty)
+		view.AfterPlan(to, empty, "")
+	})
+}
+
+// What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
+func TestDecisionsToPasteCanBeRead(t *testing.T) {
+	comment := regexp.MustCompile(`^(\s*)# (\w+: )`)
+	for _, finding := range fleet().Undecided() {
+		_, after, found := strings.Cut(printed(t, output.Table, func(to *output.Printer) { view.Findings(to, []migrate.Finding{finding}) }), "--decisions")
+		require.True(t, found)
+		document, last := "apiVersion: "+migrate.APIVersion+"\nkind: Decisions\n", ""
+		_, pasted, _ := strings.Cut(after, "\n")
+		if strings.Contains(after, "To decide") {
+			_, pasted, _ = strings.Cut(after[strings.Index(after, "To decide"):], "\n")
+		}
+		for line := range strings.Lines(pasted) {
+			line = strings.TrimPrefix(line, "    ")
+			if match := comment.FindStringSubmatch(line); match != nil {
+				if match[2] == last { // One of several candidates.
+					continue
+				}
+				if last != "" {
+					break
+				}
+				last, line = match[2], comment.ReplaceAllString(line, "$1$2")
+			}
+			document += line
+		}
+		_, err := migrate.ParseDecisions([]byte(document))
+		require.NoError(t, err, document)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	report := &check.Report{Stage: check.Untouched, Checks: []check.Check{
+		{Name: check.CheckPermissions, Status: check.Failed, Message: "2 rights are missing", Objects: []string{"patch captclusters", "create leases"}},
+		{Name: check.CheckProvider, Status: check.OK, Message: "provider-terraform v1.1 is healthy", Objects: []string{"Provider x"}},
+	}}
+	found := view.NewCheck(report, fleet(), []view.Next{{Step: "Stop CAPT v0.3.", Commands: []string{"kubectl scale a", "kubectl wait b"}}, {Step: "There is nothing to adopt."}})
+	golden(t, "check", output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
+	assert.Contains(t, printed(t, output.Wide, func(to *output.Printer) { view.ShowCheck(to, found) }), "  OK       provider-terraform: provider-terraform v1.1 is healthy\n")
+	assert.Equal(t, map[plan.UnitState]int{plan.Adopted: 2, plan.Adoptable: 1, plan.NeedsDecision: 1, plan.Blocked: 1, plan.Skipped: 1, plan.NeverBuilt: 1}, found.Counts)
+
+	unread := view.NewCheck(report, nil, nil)
+	assert.NotContains(t, printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, unread) }), "There is nothing of CAPT")
+}
+
+func TestResult(t *testing.T) {
+	partly := &apply.Result{PlanID: "0123456789ab", Backup: &apply.Backup{Host: "laptop", File: "/backups/b.tar.gz", Checksum: "abc"}, Units: []apply.UnitResult{
+		{Unit: "team-a/demo", Outcome: apply.Applied, Writes: 5},
+		{Unit: "team-a/other", Outcome: apply.Failed, Writes: 1, Message: "the API server says no:\n it is busy"},
+		{Unit: "team-b/shop", Outcome: apply.NotStarted},
+	}}
+	golden(t, "result", output.Table, func(to *output.Printer) {
+		view.Result(to, partly)
+		view.AfterApply(to, partly)
+	})
+	golden(t, "result-dry-run", output.Table, func(to *output.Printer) {
+		dry := &apply.Result{PlanID: "0123456789ab", DryRun: true, Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 2}}}
+		view.Result(to, dry)
+		view.AfterRollback(to, dry)
+	})
+}
+
+func TestStatus(t *testing.T) {
+	s := &status.Status{
+		Units: []status.Unit{
+			{Unit: "team-a/demo", State: plan.Adopted, PlanID: "0123456789ab", Phase: apply.PhaseApplied, Paused: true},
+			{Unit: "team-a/other", State: plan.Adoptable, PlanID: "0123456789ab", Phase: apply.PhaseApplying, Message: "no:\n busy"},
+			{Unit: "team-b/shop", State: plan.Adopted, PendingChange: "spec.version would become 1.33"},
+			{Unit: "team-c/gone", PlanID: "0123456789ab", Phase: apply.PhaseRolledBack, Message: "the object no longer exists"},
+		},
+		Plans: []status.Plan{{
+			ID: "0123456789ab", Started: metav1.NewTime(now.Add(-time.Hour)), Updated: metav1.NewTime(now.Add(-2 * time.Second)), Run: "laptop-1", Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz"},
+			Units: map[apply.Phase]int{apply.PhaseApplied: 1, apply.PhaseApplying: 1, apply.PhaseRolledBack: 1},
+		}},
+		Lock:        &status.Lock{Holder: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
+		Definitions: []status.Definition{{Name: "a", StoredVersions: []string{migrate.LegacyVersion, migrate.Version}}},
+	}
+	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
+	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version}
+	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
+	undecided, left := view.Left(s)
+	assert.Equal(t, []int{0, 2}, []int{undecided, left})
+}
+
+func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
+	var many []migrate.Finding
+	for range 30 {
+		many = append(many, findings()[0])
+	}
+	for format, lines := range map[output.Format]int{output.Table: 20, output.Wide: 30} {
+		text := printed(t, format, func(to *output.Printer) { view.Findings(to, many) })
+		assert.Equal(t, lines, strings.Count(text, "CAPTControlPlane team-a/demo"))
+		assert.Equal(t, format == output.Table, strings.Contains(text, fmt.Sprintf("and %d more, which -o wide shows", 10)))
+	}
+}
