@@ -14,12 +14,20 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
+<<<<<<< HEAD
 // Unadopted returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted, or whose
 // adoption was rolled back; empty for any other. Under the naming scheme its Workspace would get another name, and with it another
 // Terraform state: a second VPC or EKS cluster. So it is neither written nor released.
 //
 // CAPT v0.3 never wrote spec.workspaceName, and added a finalizer of its own before it created anything. This version writes
 // spec.workspaceName before it records a Workspace in status, so that a record without that name is from a rollback.
+=======
+// Unadopted returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted; empty for
+// others. Under the naming scheme its Workspace would get another name, and with it another state: a second VPC or EKS cluster. So it
+// is neither written nor released.
+//
+// CAPT v0.3 never wrote spec.workspaceName, added a finalizer of its own before it created anything, and recorded no UID.
+>>>>>>> s1-planner
 func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
 	legacy := LegacyFinalizer(apply)
 	recorded := apply.Status.WorkspaceRef != nil || ptr.Deref(apply.Status.Applied, false)
@@ -45,7 +53,7 @@ func LegacyStatus(observedGeneration int64, conditions []metav1.Condition) bool 
 	return observedGeneration == 0 && slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.ObservedGeneration == 0 })
 }
 
-// Ownerless tells whether a WorkspaceTemplateApply is one of the older CAPT's that nobody has adopted and no controller owns.
+// Ownerless reports whether a WorkspaceTemplateApply of CAPT v0.3 has not been adopted, and no controller owns it.
 func Ownerless(apply *infrav1.WorkspaceTemplateApply) bool {
 	return Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil
 }

@@ -318,9 +318,15 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 	require.Len(t, adoptable(p), 3)
 	left := len(p.Units) - 3
 	require.Positive(t, left)
-	template := w.templateOf(unitOf(t, p, "hand-made-without-owner-reference"))
-	edited := template.DeepCopy()
-	edited.Spec.Template.Spec.ForProvider.Module += "\n# edited\n"
+	handMade := unitOf(t, p, "hand-made-without-owner-reference")
+	module := w.templateOf(handMade).Spec.Template.Spec.ForProvider.Module
+	write := func(t *testing.T, module string) {
+		t.Helper()
+		template := w.templateOf(handMade)
+		before := template.DeepCopy()
+		template.Spec.Template.Spec.ForProvider.Module = module
+		require.NoError(t, w.Admin.Patch(t.Context(), template, client.MergeFrom(before)))
+	}
 	unchanged := func(t *testing.T) {
 		t.Helper()
 		w.requireEqual(before, "Workspace ")
@@ -336,11 +342,11 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 		unchanged(t)
 	})
 	t.Run("the first failure stops the run", func(t *testing.T) {
-		require.NoError(t, w.Admin.Patch(t.Context(), edited, client.MergeFrom(template)))
+		write(t, module+"\n# edited\n")
 		result, err := apply.Apply(t.Context(), p, options)
 		require.Error(t, err)
 		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "nothing was written")
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.NotStarted: 2, apply.LeftOut: left}, outcomes(result))
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.NotStarted: 2, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
 		unchanged(t)
 	})
 	t.Run("unless some may fail", func(t *testing.T) {
@@ -348,23 +354,22 @@ func TestWhatIsNotAsPlannedIsNotWritten(t *testing.T) {
 		o.MaxFailures = 1
 		result, err := apply.Apply(t.Context(), p, o)
 		assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 2, apply.LeftOut: left}, outcomes(result))
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Failed: 1, apply.Applied: 2, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
 		w.requireEqual(before, "Workspace ")
 	})
 	t.Run("what is left out needs a decision when everything else is applied", func(t *testing.T) {
-		require.NoError(t, w.Admin.Patch(t.Context(), template.DeepCopy(), client.MergeFrom(edited)))
+		write(t, module)
 		result, err := apply.Apply(t.Context(), p, options)
 		assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
-		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1, apply.Unchanged: 2, apply.LeftOut: left}, outcomes(result))
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.Applied: 1, apply.Unchanged: 2, apply.LeftOut: left}, outcomes(result), "%v", result.Units)
 		w.requireEqual(before, "Workspace ")
 	})
 	t.Run("status shows what the manager would change, and what is undecided", func(t *testing.T) {
 		require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
 		require.NoError(t, w.StartManager(t.Context(), legacy.WebhooksOnly))
-		again := edited.DeepCopy()
-		require.NoError(t, w.Admin.Patch(t.Context(), again, client.MergeFrom(template)))
+		write(t, module+"\n# edited\n")
 		for _, unit := range w.status().Units {
-			assert.Equal(t, unit.Unit == unitOf(t, p, "hand-made-without-owner-reference").Name(), unit.PendingChange != "", "%v", unit)
+			assert.Equal(t, unit.Unit == handMade.Name(), unit.PendingChange != "", "%v", unit)
 			assert.Equal(t, unit.State == plan.NeedsDecision || unit.State == plan.Blocked, unit.Message != "", "%v", unit)
 		}
 	})
