@@ -14,20 +14,12 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-<<<<<<< HEAD
 // Unadopted returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted, or whose
 // adoption was rolled back; empty for any other. Under the naming scheme its Workspace would get another name, and with it another
 // Terraform state: a second VPC or EKS cluster. So it is neither written nor released.
 //
 // CAPT v0.3 never wrote spec.workspaceName, and added a finalizer of its own before it created anything. This version writes
 // spec.workspaceName before it records a Workspace in status, so that a record without that name is from a rollback.
-=======
-// Unadopted returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted; empty for
-// others. Under the naming scheme its Workspace would get another name, and with it another state: a second VPC or EKS cluster. So it
-// is neither written nor released.
-//
-// CAPT v0.3 never wrote spec.workspaceName, added a finalizer of its own before it created anything, and recorded no UID.
->>>>>>> s1-planner
 func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
 	legacy := LegacyFinalizer(apply)
 	recorded := apply.Status.WorkspaceRef != nil || ptr.Deref(apply.Status.Applied, false)
