@@ -97,8 +97,8 @@ test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
-# SLOW rooms of tests have a target of their own, since "make test" is to end within half an hour, with everything built before it.
-SLOW := captctl|migrate/(crash|crds|manual|reapply)
+# SLOW packages of tests have a target of their own, since "make test" has to end within half an hour, with everything built before it.
+SLOW := captctl|migrate/(crash|reapply)
 
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.

@@ -13,12 +13,12 @@ import (
 
 // Awaited reports whether an object still has to be adopted: a WorkspaceTemplateApply of CAPT v0.3, or an owner that must refer to
 // its WorkspaceTemplateApply first. An owner counts until this version has written its status, since nothing else shows whether
-// what it refers to is right. Helpers with deletionPolicy Retain are not counted: a migration that leaves a helper alone sets
-// that, and such a helper stays unadopted for as long as its cluster exists.
+// what it refers to is right. A helper, or the WorkspaceTemplateApply of a CaptMachine, is not counted if its deletionPolicy is Retain: it
+// may stay unadopted for as long as its owner exists. A migration sets that on helpers that it leaves alone, and the user on others.
 func Awaited(object metav1.Object) bool {
 	switch object := object.(type) {
 	case *infrav1.WorkspaceTemplateApply:
-		leftAlone := Helper(object) != "" && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+		leftAlone := (Helper(object) != "" || Machine(object) != "") && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return !leftAlone && (Unadopted(object) != "" || required(object.Status.Conditions))
 	case *infrav1.CAPTCluster:
 		return required(object.Status.Conditions) || OfCAPTCluster(object, "").awaits(object.Spec.WorkspaceTemplateApplyRef)

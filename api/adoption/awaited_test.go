@@ -18,6 +18,9 @@ import (
 func TestAwaited(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	ofOlder := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+	ofMachine := builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+		a.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.Group + "/v1beta1", Kind: "CaptMachine", Name: "demo", UID: "demo"}}
+	})
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	required := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionTrue}}
 	notRequired := []metav1.Condition{{Type: infrav1.AdoptionRequiredCondition, Status: metav1.ConditionFalse, ObservedGeneration: 1}}
@@ -41,6 +44,8 @@ func TestAwaited(t *testing.T) {
 		"one that was adopted":                         {builder.WorkspaceTemplateApply("x", ofOlder, builder.WithWorkspaceName("x")), false},
 		"a helper":                                     {builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofOlder, builder.OwnedBy(owner)), true},
 		"a helper that is left alone":                  {builder.WorkspaceTemplateApply("demo-kubeconfig-apply", ofOlder, retain, builder.OwnedBy(owner)), false},
+		"of a CaptMachine":                             {builder.WorkspaceTemplateApply("demo-machine", ofOlder, ofMachine), true},
+		"of a CaptMachine, left alone":                 {builder.WorkspaceTemplateApply("demo-machine", ofOlder, ofMachine, retain), false},
 		"the control plane's own, retained":            {builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", ofOlder, retain, builder.OwnedBy(owner)), true},
 		"a new CAPTCluster":                            {builder.CAPTCluster("demo"), false},
 		"a CAPTCluster that asks":                      {network(func(c *infrav1.CAPTCluster) { c.Status.Conditions = required }), true},

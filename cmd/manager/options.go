@@ -64,7 +64,6 @@ type options struct {
 	webhookCertDir string
 	eksTokens      bool
 	eksTokensIMDS  bool
-	webhooksOnly   bool
 	statePrefix    string
 	skipPhases     []string
 	managerOptions flags.ManagerOptions
@@ -106,8 +105,6 @@ func (o *options) command() *cobra.Command {
 	fs.BoolVar(&o.eksTokens, "eks-tokens", false, "Make tokens for the kubeconfigs of clusters, with the AWS identity of this manager, which is one for all "+
 		"clusters: whoever may write a WorkspaceTemplate, or read the kubeconfig Secret of a cluster of a name, can act as that identity in the EKS cluster of that name.")
 	fs.BoolVar(&o.eksTokensIMDS, "eks-tokens-instance-metadata", false, "With --eks-tokens, use the credentials of the EC2 instance, too, that this manager runs on.")
-	fs.BoolVar(&o.webhooksOnly, "webhooks-only", false, "Convert and admit objects, and reconcile nothing: no controllers, no leader election. It is for a migration from "+
-		"the older CAPT: the definitions are installed, and captctl migrate has yet to say what belongs to whom. Take it away after captctl migrate finalize.")
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Workspaces that exist keep their states.", naming.MaxStatePrefix))
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
@@ -169,9 +166,8 @@ func (o *options) controllerRuntime(metrics metricsserver.Options, tlsOptions []
 		WebhookServer:          o.webhookServer(tlsOptions),
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       o.profiler,
-		// Webhooks are served by every replica. Without controllers there is nothing to lead, and the Deployment asks for
-		// leader election in any case.
-		LeaderElection:                o.leaderElect && !o.webhooksOnly,
+		// Every replica serves webhooks, whether it leads or not.
+		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              naming.LeaderElectionLease(o.namespace, o.watchFilter),
 		LeaderElectionNamespace:       o.leaseNamespace,
 		LeaseDuration:                 &o.leaseDuration,
@@ -214,15 +210,11 @@ func (o *options) run(ctx context.Context) error {
 	if err := setupWebhooks(ctx, mgr, o.namespace); err != nil {
 		return err
 	}
-	ctrl.Log.Info("Starting the manager", "webhooksOnly", o.webhooksOnly, "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
+	ctrl.Log.Info("Starting the manager", "lease", naming.LeaderElectionLease(o.namespace, o.watchFilter))
 	return mgr.Start(ctx)
 }
 
-// setupControllers adds what reconciles. Where nothing does, the caches are filled with what the webhooks look up all the same.
 func (o *options) setupControllers(ctx context.Context, mgr ctrl.Manager) error {
-	if o.webhooksOnly {
-		return fillForWebhooks(ctx, mgr.GetCache())
-	}
 	skip, err := storedversions.ParsePhases(o.skipPhases)
 	if err != nil {
 		return err

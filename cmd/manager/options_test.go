@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // A manager that merely has credentials, for whatever purpose, gives nobody a token that acts as it.
@@ -45,26 +44,6 @@ func TestTokensAreMadeOnlyWhenSomebodyAskedForThem(t *testing.T) {
 		require.NoError(t, o.command().ParseFlags(row.args))
 		assert.Equal(t, row.made, o.tokens() != nil, row.args)
 		assert.Equal(t, row.valid, o.validateTokens() == nil, row.args)
-	}
-}
-
-// The Deployment asks for leader election, and an operator merely adds the flag to its arguments. Without controllers there is
-// nothing to lead: both replicas would convert, and one would hold a Lease that means nothing. test/legacy runs it.
-func TestWebhooksAloneTakeNoLease(t *testing.T) {
-	container := decode[appsv1.Deployment](t, installed(t), "Deployment").Spec.Template.Spec.Containers[0]
-	assert.Equal(t, "false", setting(t, container, "webhooks-only"))
-
-	for _, row := range []struct {
-		args  []string
-		leads bool
-	}{
-		{container.Args, true},
-		{append(container.Args, "--webhooks-only"), false},
-		{[]string{"--webhooks-only"}, false},
-	} {
-		o := newOptions()
-		require.NoError(t, o.command().ParseFlags(row.args))
-		assert.Equal(t, row.leads, o.controllerRuntime(metricsserver.Options{}, nil).LeaderElection, row.args)
 	}
 }
 

@@ -20,15 +20,10 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/webhooks/admission"
 	"github.com/capt-provider/capt/webhooks/conversion"
@@ -51,17 +46,4 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, namespace string) erro
 		return fmt.Errorf("setting up admission: %w", err)
 	}
 	return mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())
-}
-
-// fillForWebhooks puts into the cache what admission looks up and has no index of. Where controllers run, their watches do so;
-// without them the first requests would wait for a list.
-func fillForWebhooks(ctx context.Context, into cache.Cache) error {
-	namespaces := &metav1.PartialObjectMetadata{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	for _, object := range []client.Object{&infrav1.WorkspaceTemplate{}, namespaces} {
-		if _, err := into.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("filling the cache with %T: %w", object, err)
-		}
-	}
-	return nil
 }

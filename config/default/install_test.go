@@ -29,11 +29,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capt-provider/capt/config/crd"
-	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
 func TestKindsWithTwoVersionsAreConverted(t *testing.T) {
@@ -111,23 +109,6 @@ func TestTheServiceAndTheBudgetAreForTheManager(t *testing.T) {
 	}
 	assert.Contains(t, ports, service.Spec.Ports[0].TargetPort.StrVal)
 	assert.EqualValues(t, 443, service.Spec.Ports[0].Port)
-}
-
-func TestWebhooksOnlyDiffersInOneArgument(t *testing.T) {
-	var expected []*unstructured.Unstructured
-	for _, object := range load(t).objects {
-		if object.GetKind() == "Deployment" {
-			containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-			require.NoError(t, err)
-			manager := containers[0].(map[string]any)
-			manager["args"] = append(manager["args"].([]any), "--webhooks-only")
-			require.NoError(t, unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers"))
-		}
-		expected = append(expected, object)
-	}
-	objects, err := manifests.Load("../webhooks-only")
-	require.NoError(t, err)
-	assert.ElementsMatch(t, expected, objects)
 }
 
 func TestEverythingNamespacedIsInOneNamespace(t *testing.T) {

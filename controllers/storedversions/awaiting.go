@@ -41,23 +41,24 @@ func (r *Reconciler) awaitingAdoption(ctx context.Context) (*awaiting, error) {
 // count lists in pages of a size, or without pages, as caches do.
 func count(ctx context.Context, reader client.Reader, limit int64) (*awaiting, error) {
 	found := &awaiting{byKind: map[string]int{}}
-	for kind, list := range map[string]client.ObjectList{
-		"WorkspaceTemplateApply": &infrav1.WorkspaceTemplateApplyList{},
-		"CAPTCluster":            &infrav1.CAPTClusterList{},
-		"CAPTControlPlane":       &controlplanev1.CAPTControlPlaneList{},
+	for kind, newList := range map[string]func() client.ObjectList{
+		"WorkspaceTemplateApply": func() client.ObjectList { return &infrav1.WorkspaceTemplateApplyList{} },
+		"CAPTCluster":            func() client.ObjectList { return &infrav1.CAPTClusterList{} },
+		"CAPTControlPlane":       func() client.ObjectList { return &controlplanev1.CAPTControlPlaneList{} },
 	} {
-		if err := found.add(ctx, reader, kind, list, limit); err != nil {
+		if err := found.add(ctx, reader, kind, newList, limit); err != nil {
 			return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
 		}
 	}
 	return found, nil
 }
 
-// add counts the objects of one kind.
-func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, list client.ObjectList, limit int64) error {
+// add counts the objects of one kind. Each page has its own list: decoding into one that was used keeps fields that the next page lacks.
+func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, newList func() client.ObjectList, limit int64) error {
 	a.byKind[kind] = 0
-	for {
-		err := reader.List(ctx, list, client.Limit(limit), client.Continue(list.GetContinue()), client.UnsafeDisableDeepCopy)
+	for next := ""; ; {
+		list := newList()
+		err := reader.List(ctx, list, client.Limit(limit), client.Continue(next), client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,8 @@ func (a *awaiting) add(ctx context.Context, reader client.Reader, kind string, l
 			}
 			return nil
 		})
-		if err != nil || limit == 0 || list.GetContinue() == "" { // Caches set a continue token too.
+		next = list.GetContinue()
+		if err != nil || limit == 0 || next == "" { // Caches set a continue token too.
 			return err
 		}
 	}

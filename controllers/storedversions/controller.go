@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -43,7 +44,7 @@ type Reconciler struct {
 	Live client.Reader
 	// Metrics show how many objects await adoption.
 	Metrics *metrics.Adoption
-	// Start adds the CRD migrator to the manager. It is called once.
+	// Start adds the CRD migrator to the manager. It is called until it succeeds.
 	Start func() error
 
 	// There is one worker, so that these need no lock.
@@ -72,7 +73,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, nil
 	case found.total > 0:
 		if r.reported != found.total {
-			log.Info("Waiting to migrate stored versions: objects of CAPT v0.3 have not been adopted. Adopt them with captctl migrate",
+			log.Info("Waiting to migrate stored versions: objects of CAPT v0.3 have not been adopted. Adopt them with captctl migrate apply; "+
+				"for helpers, and what belongs to CaptMachines, spec.deletionPolicy Retain is enough",
 				"objects", found.total, "kind", found.kind, "example", klog.KRef(found.object.GetNamespace(), found.object.GetName()))
 			r.reported = found.total
 		}
@@ -80,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	log.Info("No object awaits adoption: starting to migrate stored versions")
 	if err := r.Start(); err != nil {
-		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("starting the CRD migrator: %w", err))
+		return ctrl.Result{}, fmt.Errorf("starting the CRD migrator: %w", err)
 	}
 	r.started = true
 	return ctrl.Result{}, nil
@@ -101,7 +103,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return nil
 	}
 	r := &Reconciler{Cached: mgr.GetClient(), Metrics: metrics.AwaitingAdoption, Start: func() error {
-		return migrator(mgr, options.SkipPhases).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 1, ReconciliationTimeout: migrationTimeout})
+		// A start that failed may have registered the name of the controller.
+		return migrator(mgr, options.SkipPhases).SetupWithManager(ctx, mgr, controller.Options{
+			MaxConcurrentReconciles: 1, ReconciliationTimeout: migrationTimeout, SkipNameValidation: ptr.To(true),
+		})
 	}}
 	if options.Namespace != "" {
 		r.Live = mgr.GetAPIReader()

@@ -180,6 +180,20 @@ func TestWhatCannotBeListedKeepsTheMigratorFromStarting(t *testing.T) {
 	}
 }
 
+func TestAStartThatFailedIsRetried(t *testing.T) {
+	g := newGate(cache(), nil)
+	start, failure := g.Start, errors.New("definitions cannot be watched")
+	g.Start = func() error { return failure }
+	_, err := g.Reconcile(t.Context(), all)
+	require.ErrorIs(t, err, failure)
+	require.NotErrorIs(t, err, reconcile.TerminalError(nil))
+
+	g.Start = start
+	g.reconcile(t)
+	g.reconcile(t)
+	require.Equal(t, 1, g.starts)
+}
+
 func TestOnlyAdoptionsWakeTheController(t *testing.T) {
 	waiting, adopted := legacy("a"), legacy("a", builder.WithWorkspaceName("x"))
 	p := adoptionChanged()

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package check
 
@@ -54,70 +41,68 @@ func TestWhatADeploymentRuns(t *testing.T) {
 	renamed := own()
 	renamed.Name, renamed.Spec.Template.Spec.ServiceAccountName = "my-capt-manager", "my-capt-manager"
 	for name, row := range map[string]struct {
-		deployment *appsv1.Deployment
-		want       program
+		deployment  *appsv1.Deployment
+		own, legacy bool
 	}{
-		"ours, under another name":               {renamed, ownControllers},
-		"ours, with controllers":                 {own("--leader-elect"), ownControllers},
-		"ours, while a migration is under way":   {own("--leader-elect", "--webhooks-only"), ownWebhooks},
-		"ours, with the flag written out":        {own("--webhooks-only=true"), ownWebhooks},
-		"ours, with the flag turned off":         {own("--webhooks-only=false"), ownControllers},
-		"ours, as somebody else packages it":     {named("platform", "", "example.com/capt-manager:v1"), olderCAPT},
-		"almost ours":                            {scaffolded, olderCAPT},
-		"the older one by its name":              {named("capt-controller-manager", "", "example.com/controller:latest"), olderCAPT},
-		"the older one by its label":             {named("manager", "infrastructure-capt", "example.com/controller"), olderCAPT},
-		"the older one by its other label":       {named("manager", "control-plane-capt", "example.com/controller"), olderCAPT},
-		"the older one by its image":             {named("manager", "", "registry:5000/team/capt@sha256:00ff"), olderCAPT},
-		"the older one by a part of its name":    {named("team-capt-controller", "", "example.com/controller"), olderCAPT},
-		"CAPT v0.3.0, as a control plane":        {named("appthrust-capt-controller-manager-control-plane", "control-plane-capt", "ghcr.io/appthrust/capt:v0.3.0"), olderCAPT},
-		"CAPT v0.3.0, as an infrastructure":      {named("appthrust-capt-controller-manager-infrastructure", "infrastructure-capt", "ghcr.io/appthrust/capt:v0.3.0"), olderCAPT},
-		"Cluster API":                            {named("capi-controller-manager", "cluster-api", "registry.k8s.io/cluster-api-controller:v1.14.2"), foreign},
-		"another provider":                       {named("capa-controller-manager", "infrastructure-aws", "example.com/capa:v2"), foreign},
-		"something whose name begins with it":    {named("captain", "", "example.com/captain/server:1"), foreign},
-		"something in a folder of the same name": {named("other", "", "example.com/capt/other:1"), foreign},
+		"ours, under another name":               {renamed, true, false},
+		"ours, with controllers":                 {own("--leader-elect"), true, false},
+		"ours, as somebody else packages it":     {named("platform", "", "example.com/capt-manager:v1"), false, true},
+		"almost ours":                            {scaffolded, false, true},
+		"the older one by its name":              {named("capt-controller-manager", "", "example.com/controller:latest"), false, true},
+		"the older one by its label":             {named("manager", "infrastructure-capt", "example.com/controller"), false, true},
+		"the older one by its other label":       {named("manager", "control-plane-capt", "example.com/controller"), false, true},
+		"the older one by its image":             {named("manager", "", "registry:5000/team/capt@sha256:00ff"), false, true},
+		"the older one by a part of its name":    {named("team-capt-controller", "", "example.com/controller"), false, true},
+		"CAPT v0.3.0, as a control plane":        {named("appthrust-capt-controller-manager-control-plane", "control-plane-capt", "ghcr.io/appthrust/capt:v0.3.0"), false, true},
+		"CAPT v0.3.0, as an infrastructure":      {named("appthrust-capt-controller-manager-infrastructure", "infrastructure-capt", "ghcr.io/appthrust/capt:v0.3.0"), false, true},
+		"Cluster API":                            {named("capi-controller-manager", "cluster-api", "registry.k8s.io/cluster-api-controller:v1.14.2"), false, false},
+		"another provider":                       {named("capa-controller-manager", "infrastructure-aws", "example.com/capa:v2"), false, false},
+		"something whose name begins with it":    {named("captain", "", "example.com/captain/server:1"), false, false},
+		"something in a folder of the same name": {named("other", "", "example.com/capt/other:1"), false, false},
 	} {
-		assert.Equal(t, row.want, programOf(row.deployment), name)
+		assert.Equal(t, row.own, isOwn(row.deployment), name)
+		assert.Equal(t, row.legacy, isLegacy(row.deployment), name)
 	}
 }
 
-func TestAnImageHasARepositoryAndATag(t *testing.T) {
-	for image, want := range map[string][2]string{
-		"capt":                                  {"capt", ""},
-		"capt:v1":                               {"capt", "v1"},
-		"registry:5000/capt":                    {"registry:5000/capt", ""},
-		"registry:5000/capt:v1@sha256:00ff00ff": {"registry:5000/capt", "v1"},
-	} {
-		repository, tag := splitImage(image)
-		assert.Equal(t, want, [2]string{repository, tag}, image)
+func TestImageName(t *testing.T) {
+	for _, image := range []string{"capt", "capt:v1", "registry:5000/capt", "registry:5000/team/capt:v1@sha256:00ff00ff"} {
+		assert.Equal(t, "capt", imageName(image), image)
 	}
 }
 
-func TestWhoAppliesAnObject(t *testing.T) {
-	labelled := func(pairs map[string]string) *metav1.PartialObjectMetadata {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: pairs}}
-	}
-	annotated := func(pairs map[string]string) *metav1.PartialObjectMetadata {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: pairs}}
-	}
-	managed := func(by string) *metav1.PartialObjectMetadata {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}, {Manager: by}}}}
-	}
+func TestInstallers(t *testing.T) {
+	controlled := []metav1.OwnerReference{{Kind: "InfrastructureProvider", Name: "capt", Controller: new(true)}}
 	for name, row := range map[string]struct {
-		object *metav1.PartialObjectMetadata
-		want   string
+		object  metav1.ObjectMeta
+		want    string
+		suspend []string
 	}{
-		"Flux":                     {labelled(map[string]string{"kustomize.toolkit.fluxcd.io/name": "fleet", "kustomize.toolkit.fluxcd.io/namespace": "flux"}), "Flux Kustomization flux/fleet"},
-		"Flux through Helm":        {labelled(map[string]string{"helm.toolkit.fluxcd.io/name": "fleet", "helm.toolkit.fluxcd.io/namespace": "flux", "app.kubernetes.io/managed-by": "Helm"}), "Flux HelmRelease flux/fleet"},
-		"Argo CD by annotation":    {annotated(map[string]string{"argocd.argoproj.io/tracking-id": "fleet:infrastructure.cluster.x-k8s.io/CAPTCluster:a/b"}), "Argo CD Application fleet"},
-		"Argo CD by label":         {labelled(map[string]string{"argocd.argoproj.io/instance": "fleet"}), "Argo CD Application fleet"},
-		"Argo CD by field manager": {managed("argocd-controller"), "Argo CD"},
-		"Flux by field manager":    {managed("kustomize-controller"), "Flux"},
-		"a release of Helm":        {annotated(map[string]string{"meta.helm.sh/release-name": "fleet", "meta.helm.sh/release-namespace": "a"}), "Helm release a/fleet"},
-		"Helm by label":            {labelled(map[string]string{"app.kubernetes.io/managed-by": "Helm"}), "Helm"},
-		"Helm by field manager":    {managed("helm"), "Helm"},
-		"a person":                 {managed("kubectl-client-side-apply"), ""},
+		"Flux": {
+			metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "fleet", "kustomize.toolkit.fluxcd.io/namespace": "flux"}},
+			"Flux Kustomization flux/fleet", []string{"flux suspend kustomization fleet -n flux"},
+		},
+		"Flux through Helm": {
+			metav1.ObjectMeta{Labels: map[string]string{"helm.toolkit.fluxcd.io/name": "fleet", "helm.toolkit.fluxcd.io/namespace": "flux", "app.kubernetes.io/managed-by": "Helm"}},
+			"Flux HelmRelease flux/fleet", []string{"flux suspend helmrelease fleet -n flux"},
+		},
+		"Argo CD by annotation": {
+			metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "fleet:infrastructure.cluster.x-k8s.io/CAPTCluster:a/b"}},
+			"Argo CD Application fleet", []string{"argocd app set fleet --sync-policy none"},
+		},
+		"Argo CD by label": {
+			metav1.ObjectMeta{Labels: map[string]string{"argocd.argoproj.io/instance": "fleet"}},
+			"Argo CD Application fleet", []string{"argocd app set fleet --sync-policy none"},
+		},
+		"Argo CD or Helm":   {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "fleet"}}, "Argo CD or Helm, as fleet", nil},
+		"a release of Helm": {metav1.ObjectMeta{Annotations: map[string]string{"meta.helm.sh/release-name": "fleet", "meta.helm.sh/release-namespace": "a"}}, "Helm release a/fleet", nil},
+		"Helm by label":     {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}}, "Helm", nil},
+		"an operator":       {metav1.ObjectMeta{Namespace: "a", OwnerReferences: controlled}, "InfrastructureProvider a/capt", nil},
+		"the user":          {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": "kustomize"}}, "", nil},
 	} {
-		assert.Equal(t, row.want, applier(row.object), name)
+		by := installerOf(&row.object)
+		assert.Equal(t, row.want, by.String(), name)
+		assert.Equal(t, row.suspend, by.suspend(), name)
 	}
 }
 
@@ -142,7 +127,7 @@ func TestWhyAWorkspaceIsNotUpToDate(t *testing.T) {
 	}{
 		"up to date before v1": {conditions(is("Synced", "True", "ReconcileSuccess", 0), is("Ready", "True", "Available", 0)), ""},
 		"up to date since v1":  {conditions(is("Synced", "True", "ReconcileSuccess", 2), is("Ready", "True", "Available", 2)), ""},
-		"not looked at":        {conditions(), "Synced is unknown (unknown)"},
+		"not looked at":        {conditions(), "Synced is unknown"},
 		"failed":               {conditions(is("Synced", "False", "ReconcileError", 0), is("Ready", "True", "Available", 0)), "Synced is False (ReconcileError)"},
 		"being made":           {conditions(is("Synced", "True", "ReconcileSuccess", 0), is("Ready", "False", "Creating", 0)), "Ready is False (Creating)"},
 		"changed, not applied": {conditions(is("Synced", "True", "ReconcileSuccess", 1), is("Ready", "True", "Available", 1)), "its last change is not applied yet"},
@@ -171,7 +156,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		spoil func(*apiextensionsv1.CustomResourceDefinition)
 		want  string
 	}{
-		"the older spelling":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Names.Kind = OlderTemplateKind }, "run captctl migrate crds"},
+		"the older spelling":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Names.Kind = migrate.OlderTemplateKind }, "cannot be changed"},
 		"being deleted":       {func(d *apiextensionsv1.CustomResourceDefinition) { d.DeletionTimestamp = &metav1.Time{} }, "it is being deleted"},
 		"the older is stored": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[1].Storage = false }, "v1beta2 is not served and stored"},
 		"one version only":    {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions = d.Spec.Versions[1:] }, "v1beta1 is not served"},

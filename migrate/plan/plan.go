@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -157,8 +158,16 @@ func (p *Plan) FindingsOf(unit *Unit) (found []migrate.Finding) {
 
 // Read reads a plan and checks that it was not edited.
 func Read(from io.Reader) (*Plan, error) {
-	p := &Plan{}
-	decoder := json.NewDecoder(from)
+	indented, err := io.ReadAll(from)
+	if err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	// The values of fields stay raw, and are compared as bytes with those of a new plan.
+	p, compact := &Plan{}, bytes.Buffer{}
+	if err := json.Compact(&compact, indented); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	decoder := json.NewDecoder(&compact)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(p); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)

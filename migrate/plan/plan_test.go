@@ -85,7 +85,7 @@ func TestFieldOfAnotherTypeIsNotWritten(t *testing.T) {
 func TestAnEditedPlanIsRejected(t *testing.T) {
 	p := &plan.Plan{ClusterUID: "uid", Units: []plan.Unit{{
 		Object: migrate.ObjectRef{Kind: "Cluster", Namespace: "team-a", Name: "demo"},
-		Steps:  []plan.Step{{Why: "test", Fields: []plan.Field{{Path: "/spec/a", After: raw(`1`)}}}},
+		Steps:  []plan.Step{{Why: "test", Fields: []plan.Field{{Path: "/spec/a", After: raw(`{"b":1}`)}}}},
 	}}}
 	require.NoError(t, p.Seal())
 	var file bytes.Buffer

@@ -133,7 +133,8 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 }
 
 // Pending compares every adopted Workspace with what the manager would write: one finding (PendingChange) for each that would
-// change, one (CannotRender) for what could not be compared, and how many Workspaces were compared. The gate of an adoption says nothing about what is edited afterwards, while the controllers are off.
+// change, one (RenderFailed) for what could not be compared, and how many Workspaces were compared. The gate of an adoption does not cover
+// what is edited afterwards.
 func Pending(s *migrate.Snapshot) (findings []migrate.Finding, compared int, err error) {
 	f := newFleet(s, nil)
 	if err := f.resolve(); err != nil {
@@ -144,27 +145,26 @@ func Pending(s *migrate.Snapshot) (findings []migrate.Finding, compared int, err
 }
 
 func (f *fleet) pending() (findings []migrate.Finding, compared int) {
+	compare := func(o *owner) {
+		found, rendered := f.pendingOf(o)
+		findings, compared = append(findings, found...), compared+rendered
+	}
 	ofOwner := map[types.UID]bool{}
 	for _, o := range f.sorted() {
-		if o.live == nil || o.Object.Kind == kindApply || !adopted(o.apply) || o.typed.GetDeletionTimestamp() != nil {
+		if o.Object.Kind == kindApply || o.live == nil || !adopted(o.apply) {
 			continue
 		}
 		ofOwner[o.apply.UID] = true
-		if o.referenceInSpec() == nil { // The gate has looked at it.
-			continue
+		if o.referenceInSpec() != nil && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at one that has no reference yet.
+			compare(o)
 		}
-		found, rendered := f.pendingOf(o)
-		findings, compared = append(findings, found...), compared+rendered
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
 		live := f.workspaces[f.workspaceKey(apply)]
-		if ofOwner[apply.UID] || live == nil || !adopted(apply) || !f.inScope(apply) || apply.DeletionTimestamp != nil {
-			continue
+		if live != nil && adopted(apply) && !ofOwner[apply.UID] && f.inScope(apply) && apply.DeletionTimestamp == nil {
+			compare(&owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}})
 		}
-		o := &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
-		found, rendered := f.pendingOf(o)
-		findings, compared = append(findings, found...), compared+rendered
 	}
 	return findings, compared
 }

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package bench_test
 
@@ -39,27 +26,28 @@ import (
 const (
 	// migrated is how many legacy clusters there are.
 	migrated = 1000
-	// longestLook is how many seconds inspect and plan may take.
+	// longestLook is how many seconds check and plan may take.
 	longestLook = 5
+	// mostMemory is how many bytes captctl may need.
+	mostMemory = 200 << 20
 	// unlimited is a limit on requests that this machine does not reach.
 	unlimited = 5000
 )
 
-// atRates are parts of the fleet that are migrated at a number of requests a second.
+// atRates are parts of the fleet that are migrated at a number of requests per second.
 var atRates = []struct {
 	namespace     string
 	clusters, qps int
 }{{"slow", 20, 20}, {"fast", 40, 50}}
 
-// BenchmarkMigrate migrates 1,000 clusters that the older CAPT has left with captctl, a process for each command, and reports
-//   - cold-s: how long the very first inspect takes. The API server has just been started, and converts everything once
-//   - inspect-s, plan-s: how long inspect and plan take from then on, from the start of the program to its end; more than 5 s are
-//     a failure
-//   - COMMAND-s, COMMAND-cpu-s: the same of each command, and its processor time. Those that write do it as fast as they can
+// BenchmarkMigrate adopts 1,000 clusters of CAPT v0.3 while the manager runs, with a process for each command, and reports
+//   - cold-s: how long the very first check takes. The API server has just been started, and converts everything once
+//   - COMMAND-s, COMMAND-cpu-s: how long each command takes from then on, from the start of the program to its end, and its processor time;
+//     more than 5 s for check or plan are a failure
 //   - COMMAND-MiB: the most memory that the process had; more than 200 is a failure
-//   - at-N-requests/s: how many requests apply --qps N --burst 1 sent a second, from its first to its last write of one of CAPT's
-//     objects, by the audit log; 10 % more or less than N are a failure. It is measured with parts of the fleet
-//   - applied-requests/s: how many they were when nothing limited it
+//   - at-N-requests/s: how many requests apply --qps N --burst 1 sent per second, from its first to its last write of one of CAPT's objects, by the
+//     audit log; 10 % more or less than N are a failure. It is measured with parts of the fleet
+//   - applied-requests/s: how many they were when nothing limited it but the manager
 func BenchmarkMigrate(b *testing.B) {
 	captctl, measure := build(b, "../../cmd/captctl"), build(b, "./cmd/measure")
 	for b.Loop() {
@@ -73,9 +61,10 @@ func BenchmarkMigrate(b *testing.B) {
 		}
 		_, err = w.Create(b.Context(), legacy.Fleet(left), legacy.NamesOf("fleet"))
 		require.NoError(b, err)
-		require.NoError(b, w.Upgrade(b.Context()))
+		require.NoError(b, w.Upgrade(b.Context(), legacy.WebhooksOnly))
 		m := &migration{b, w, captctl, measure, b.TempDir()}
 		m.look()
+		require.NoError(b, w.StartControllers(b.Context()))
 		for _, part := range atRates {
 			m.limited(part.namespace, part.qps)
 		}
@@ -103,15 +92,11 @@ type migration struct {
 
 func (m *migration) file(name string) string { return filepath.Join(m.dir, name) }
 
-// look measures what writes nothing.
+// look measures the commands that write nothing.
 func (m *migration) look() {
-	m.ReportMetric(m.run(migrate.Done, "inspect").Wall, "cold-s")
-	for _, command := range [][]string{{"inspect"}, {"plan", "--out", m.file("first.json")}} {
-		want := migrate.Done
-		if command[0] == "plan" {
-			want = migrate.Pending
-		}
-		c := m.measured(want, command[0], command[1:]...)
+	m.ReportMetric(m.run(migrate.Done, "check").Wall, "cold-s")
+	for _, command := range [][]string{{"check"}, {"plan", "--out", m.file("first.json")}} {
+		c := m.measured(migrate.Done, command[0], command[1:]...)
 		assert.LessOrEqual(m, c.Wall, float64(longestLook), "seconds of %s", command[0])
 	}
 }
@@ -119,31 +104,31 @@ func (m *migration) look() {
 // limited measures how fast a part of the fleet is written.
 func (m *migration) limited(namespace string, qps int) {
 	plan := m.file(namespace + ".json")
-	m.run(migrate.Pending, "plan", "--namespace", namespace, "--out", plan)
+	m.run(migrate.Done, "plan", "--namespace", namespace, "--out", plan)
 	began := time.Now()
-	m.run(migrate.Done, "apply", append(m.application(plan, namespace), "--burst", "1", fmt.Sprint("--qps=", qps))...)
+	m.run(migrate.Done, "apply", append(m.application(plan), "--burst=1", fmt.Sprint("--qps=", qps))...)
 	rate := m.rate(began)
-	assert.InEpsilon(m, qps, rate, 0.1, "requests a second")
+	assert.InEpsilon(m, qps, rate, 0.1, "requests per second")
 	m.Logf("--qps=%d: %.1f requests/s", qps, rate)
 	m.ReportMetric(rate, fmt.Sprintf("at-%d-requests/s", qps))
 }
 
-// migrate measures the migration of all that is left.
+// migrate measures the migration of all that is left, and its rollback.
 func (m *migration) migrate() {
 	plan, fast := m.file("plan.json"), []string{fmt.Sprint("--qps=", unlimited), fmt.Sprint("--burst=", unlimited)}
-	m.run(migrate.Pending, "plan", "--out", plan)
+	m.run(migrate.Done, "plan", "--out", plan)
 	began := time.Now()
-	m.measured(migrate.Done, "apply", append(m.application(plan, "all"), fast...)...)
+	m.measured(migrate.Done, "apply", append(m.application(plan), fast...)...)
 	m.ReportMetric(m.rate(began), "applied-requests/s")
-	m.measured(migrate.Done, "verify", append(fast, plan)...)
-	m.measured(migrate.Done, "finalize", append(fast, plan, "--yes", "--quiet", "1ms")...)
+	m.measured(migrate.Done, "status", fast...)
+	m.measured(migrate.Done, "rollback", append(fast, plan, "--yes", "--concurrency=20")...)
 }
 
-func (m *migration) application(plan, name string) []string {
-	return []string{plan, "--backup", m.file("backup-" + name), "--journal-dir", m.file("journal"), "--quiet", "1ms"}
+func (m *migration) application(plan string) []string {
+	return []string{plan, "--backup", plan + ".tar.gz", "--yes", "--concurrency=20"}
 }
 
-// rate is how many requests captctl sent a second while it wrote CAPT's objects.
+// rate is how many requests captctl sent per second while it wrote CAPT's objects.
 func (m *migration) rate(began time.Time) float64 {
 	requests, err := m.world.Requests(sandbox.CaptctlUser)
 	require.NoError(m, err)
@@ -159,7 +144,6 @@ func (m *migration) rate(began time.Time) float64 {
 		ours := slices.ContainsFunc(migrate.Kinds(), func(k migrate.Kind) bool {
 			return request.ObjectRef != nil && request.ObjectRef.APIGroup == k.Group && request.ObjectRef.Resource == k.Resource
 		})
-		// Preflight asks for changes of nothing, as dry runs.
 		if ours && (request.Verb == "patch" || request.Verb == "update") && !strings.Contains(request.RequestURI, "dryRun=") {
 			if first.IsZero() || at.Before(first) {
 				first = at
@@ -179,7 +163,7 @@ func (m *migration) rate(began time.Time) float64 {
 	return float64(count) / last.Sub(first).Seconds()
 }
 
-// cost is what cmd/measure tells.
+// cost is what cmd/measure reports.
 type cost struct {
 	Wall, User, System float64
 	Memory             int64
@@ -189,7 +173,7 @@ type cost struct {
 func (m *migration) measured(want migrate.Outcome, command string, arguments ...string) cost {
 	m.Helper()
 	c := m.run(want, command, arguments...)
-	assert.LessOrEqual(m, c.Memory, int64(200<<20), "memory of %s", command)
+	assert.LessOrEqual(m, c.Memory, int64(mostMemory), "memory of %s", command)
 	m.ReportMetric(c.Wall, command+"-s")
 	m.ReportMetric(c.User+c.System, command+"-cpu-s")
 	m.ReportMetric(float64(c.Memory)/(1<<20), command+"-MiB")
@@ -199,20 +183,20 @@ func (m *migration) measured(want migrate.Outcome, command string, arguments ...
 // run runs a command, and returns what it took.
 func (m *migration) run(want migrate.Outcome, command string, arguments ...string) (c cost) {
 	m.Helper()
-	told := m.file("cost.json")
-	arguments = append([]string{told, m.captctl, "migrate", command, "--kubeconfig", m.world.KubeconfigOf(sandbox.Captctl)}, arguments...)
+	took := m.file("cost.json")
+	arguments = append([]string{took, m.captctl, "migrate", command, "--kubeconfig", m.world.KubeconfigOf(sandbox.Captctl)}, arguments...)
 	process := exec.CommandContext(m.Context(), m.measure, arguments...)
 	errors, err := os.Create(m.file(command + ".stderr"))
 	require.NoError(m, err)
 	process.Stderr = errors
-	_ = process.Run() // Its exit code tells.
+	_ = process.Run() // The exit code is looked at.
 	require.NoError(m, errors.Close())
-	defer func() { m.Logf("captctl migrate %s: %+v", command, c) }() // Metrics are not told of a benchmark that fails.
+	defer func() { m.Logf("captctl migrate %s: %+v", command, c) }() // A benchmark that fails reports no metrics.
 	if process.ProcessState.ExitCode() != int(want) {
-		said, _ := os.ReadFile(errors.Name())
-		require.FailNow(m, "captctl migrate "+command, "exit code %d:\n%s", process.ProcessState.ExitCode(), said)
+		text, _ := os.ReadFile(errors.Name())
+		require.FailNow(m, "captctl migrate "+command, "exit code %d:\n%s", process.ProcessState.ExitCode(), text)
 	}
-	c = readCost(m.B, told)
+	c = readCost(m.B, took)
 	return c
 }
 

@@ -45,7 +45,11 @@ func access(root string) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, clusterRoleBinding(role.GetName(), sandbox.CaptctlUser))
 	}
 	var rules []any
-	for _, right := range check.Rights("", check.Inspect, check.Backup) {
+	rights, err := check.Rights("", check.RoleReader, check.RoleJournalReader)
+	if err != nil {
+		return nil, err
+	}
+	for _, right := range rights {
 		rules = append(rules, map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}})
 	}
 	reader := &unstructured.Unstructured{Object: map[string]any{

@@ -28,7 +28,7 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 	t.Helper()
 	untouched, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
 	require.NoError(t, err)
-	require.NoError(t, w.Upgrade(t.Context()))
+	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
 	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
 	require.NoError(t, err)
 	requireSame(t, untouched, snapshot)

@@ -100,11 +100,11 @@ func (w *world) build(ctx context.Context) error {
 	if w.untouched, err = migrate.Read(ctx, captctl, "", time.Now()); err != nil {
 		return fmt.Errorf("reading the untouched fleet: %w", err)
 	}
-	if err := w.Upgrade(ctx); err == nil {
+	if err := w.Upgrade(ctx, legacy.WebhooksOnly); err == nil {
 		return fmt.Errorf("objects of %s went with their definition", legacy.OlderTemplate)
 	}
 	if _, err := w.TakeTemplates(ctx); err != nil {
 		return err
 	}
-	return w.Upgrade(ctx)
+	return w.Upgrade(ctx, legacy.WebhooksOnly)
 }

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -38,8 +39,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// WebhooksOnly is how the manager runs while captctl migrates.
-const WebhooksOnly = "--webhooks-only"
+// WebhooksOnly is an argument with which the manager converts and admits objects, and reconciles none: no object has the label.
+const WebhooksOnly = "--watch-filter=webhooks-only"
 
 // World is an API server with the older CAPT's definitions, and after Upgrade with today's CAPT.
 type World struct {
@@ -91,16 +92,17 @@ func (w *World) Create(ctx context.Context, fixture Fixture, names Names) (*Obje
 	return fixture.Create(ctx, w.Admin, names)
 }
 
-// Upgrade installs today's CAPT over the older one, with a manager that only converts and admits, and returns when v1beta2 is
-// served. Objects of OlderTemplate must be gone: they are the job of captctl migrate crds, or of TakeTemplates.
-func (w *World) Upgrade(ctx context.Context) error {
+// Upgrade installs this version of CAPT over v0.3, and returns when v1beta2 is served and the manager runs, with the arguments. Objects of
+// OlderTemplate must not exist: users remove them with commands that captctl migrate check prints, and tests with TakeTemplates.
+func (w *World) Upgrade(ctx context.Context, args ...string) error {
 	if err := w.removeOlderTemplates(ctx); err != nil {
 		return err
 	}
 	if err := w.Install(ctx, WebhooksOnly); err != nil {
 		return err
 	}
-	// Admission of owner references looks for new kinds every half minute only. A test need not wait for that.
+	// Admission of owner references discovers new kinds only every half minute, and a restart does it at once. Controllers start after it: what
+	// they cannot send meanwhile would count as errors.
 	if err := w.Restart(ctx, sandbox.APIServer); err != nil {
 		return err
 	}
@@ -110,10 +112,13 @@ func (w *World) Upgrade(ctx context.Context) error {
 		}
 	}
 	w.began = time.Now()
-	return nil
+	if slices.Contains(args, WebhooksOnly) {
+		return nil
+	}
+	return w.StartControllers(ctx, args...)
 }
 
-// StartControllers ends the migration: the manager starts again, and reconciles.
+// StartControllers restarts the manager with other arguments.
 func (w *World) StartControllers(ctx context.Context, args ...string) error {
 	if err := w.StopComponent(ctx, sandbox.Manager); err != nil {
 		return err
@@ -143,8 +148,7 @@ func olderTemplates() *unstructured.UnstructuredList {
 	return list
 }
 
-// TakeTemplates does the first half of captctl migrate crds for tests that are not about it: it removes the objects of
-// OlderTemplate, and returns them.
+// TakeTemplates removes the objects of OlderTemplate, and returns them.
 func (w *World) TakeTemplates(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list := olderTemplates()
 	if err := w.Admin.List(ctx, list); err != nil {
@@ -174,7 +178,7 @@ func (w *World) removeOlderTemplates(ctx context.Context) error {
 		return err
 	}
 	if len(list.Items) > 0 {
-		return fmt.Errorf("there are %d objects of kind %s; TakeTemplates, or captctl migrate crds, keeps them", len(list.Items), OlderTemplate)
+		return fmt.Errorf("there are %d objects of kind %s; TakeTemplates removes them", len(list.Items), OlderTemplate)
 	}
 	if err := w.Admin.Delete(ctx, definition); err != nil {
 		return err

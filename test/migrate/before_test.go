@@ -6,7 +6,6 @@ package migrate_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,16 +48,15 @@ func versions(kind string) []schema.GroupVersion {
 	return []schema.GroupVersion{infrav1beta1.GroupVersion, infrav1.GroupVersion}
 }
 
-// TestBeforeAdoptionTheManagerWritesOnlyConditions runs the full manager and Cluster API over the fleet that CAPT v0.3 left. Nothing looks
-// worse than before, nothing is written but conditions, and the fleet can still be adopted.
+// TestBeforeAdoptionTheManagerWritesOnlyConditions installs the manager, with Cluster API running, over the fleet that CAPT v0.3 left. Nothing
+// looks worse than before, nothing is written but conditions, and the fleet can be adopted under that manager.
 func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
-	buildCaptctl(t.Context(), t)
 	_, err := w.Create(t.Context(), legacy.Reference(nil), legacy.ReferenceNames())
 	require.NoError(t, err)
-	require.NoError(t, w.Upgrade(t.Context()))
+	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
 	w.await(w.unsettled)
-	before, workspaces, chronicle, began := w.legacyObjects(), w.workspaces(), w.chronicle(), time.Now()
+	before, untouched, chronicle := w.legacyObjects(), w.untouched(), w.chronicle()
 	require.Len(t, before, 2*(5+5+25+9))
 
 	require.NoError(t, w.StartControllers(t.Context()))
@@ -69,30 +67,31 @@ func TestBeforeAdoptionTheManagerWritesOnlyConditions(t *testing.T) {
 
 	// Each object was written once at most, and only its status.
 	written := map[string]int{}
-	for _, event := range w.managerWrites(began) {
+	for _, event := range w.managerWrites(untouched.since) {
 		require.Equal(t, "patch status", event.Verb+" "+event.ObjectRef.Subresource, event.RequestURI)
 		written[event.RequestURI]++
 		require.Equal(t, 1, written[event.RequestURI], event.RequestURI)
 	}
 	require.Len(t, written, 5+5+25+9)
 
-	// Whoever reconciles all of it again has nothing to write.
+	// When everything is reconciled again there is nothing to write.
 	for range 2 {
 		again := time.Now()
 		require.NoError(t, w.StartControllers(t.Context()))
 		w.awaitReconciled()
 		require.Empty(t, w.managerWrites(again))
 	}
-	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", began))
+	untouched.require(t)
 	require.Empty(t, chronicle.lost())
 
-	w.adoptsAll()
+	w.host.Plan()
+	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	w.await(w.notAdopted)
 	require.Empty(t, chronicle.lost(), "nor is anything lost by the adoption")
-	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", began))
-	require.Equal(t, identities(workspaces), identities(w.workspaces()))
+	untouched.require(t)
 }
 
-// unsettled tells what Cluster API has not seen of the fleet.
+// unsettled reports what Cluster API has not seen of the fleet.
 func (w *world) unsettled() string {
 	var list clusterv1.ClusterList
 	require.NoError(w, w.Admin.List(w.Context(), &list))
@@ -126,7 +125,7 @@ func (w *world) legacyObjects() map[string]*unstructured.Unstructured {
 	return objects
 }
 
-// withoutAdoptionRequired tells which object does not report yet what the manager thinks of it.
+// withoutAdoptionRequired reports which object does not have the condition yet that the manager sets before the adoption.
 func (w *world) withoutAdoptionRequired() string {
 	for name, object := range w.legacyObjects() {
 		expected := legacyKinds[object.GetKind()][0]
@@ -233,31 +232,22 @@ func (w *world) managerWrites(since time.Time) []auditv1.Event {
 	})
 }
 
-// adoptsAll adopts the whole fleet with captctl, which asks for no decision, and waits until the manager runs it.
-func (w *world) adoptsAll() {
-	w.Helper()
-	require.NoError(w, w.StartControllers(w.Context(), legacy.WebhooksOnly))
-	dir := w.TempDir()
-	plan := filepath.Join(dir, "plan.json")
-	w.captctl(migrate.Pending, "plan", "--out="+plan)
-	w.captctl(migrate.Done, "apply", plan, "--quiet=1ms", "--journal-dir="+filepath.Join(dir, "journal"), "--backup="+filepath.Join(dir, "backup"))
-	require.NoError(w, w.StartControllers(w.Context()))
-	w.await(func() string {
-		for name, object := range w.legacyObjects() {
-			// This helper has no Workspace: there is nothing to adopt.
-			left := strings.HasSuffix(object.GetName(), "-spot-role-create")
-			_, conditions := splitStatus(w.T, object)
-			observed, _, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
-			require.NoError(w, err)
-			required := conditions[infrav1.AdoptionRequiredCondition]["status"] == string(metav1.ConditionTrue)
-			switch ready := conditions[infrav1.ReadyCondition]["status"] == string(metav1.ConditionTrue); {
-			case required != left:
-				return fmt.Sprintf("%s awaits adoption: %v", name, required)
-			case object.GetKind() == "WorkspaceTemplate" || left || strings.HasPrefix(object.GetName(), wholeBroken.Name):
-			case !ready, strings.HasPrefix(name, migrate.Version+" ") && observed != object.GetGeneration():
-				return fmt.Sprintf("%s is not Ready: %v", name, conditions)
-			}
+// notAdopted reports which object is not adopted, or not Ready after that.
+func (w *world) notAdopted() string {
+	for name, object := range w.legacyObjects() {
+		// This helper has no Workspace: there is nothing to adopt.
+		left := strings.HasSuffix(object.GetName(), "-spot-role-create")
+		_, conditions := splitStatus(w.T, object)
+		observed, _, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+		require.NoError(w, err)
+		required := conditions[infrav1.AdoptionRequiredCondition]["status"] == string(metav1.ConditionTrue)
+		switch ready := conditions[infrav1.ReadyCondition]["status"] == string(metav1.ConditionTrue); {
+		case required != left:
+			return fmt.Sprintf("%s awaits adoption: %v", name, required)
+		case object.GetKind() == "WorkspaceTemplate" || left || strings.HasPrefix(object.GetName(), wholeBroken.Name):
+		case !ready, strings.HasPrefix(name, migrate.Version+" ") && observed != object.GetGeneration():
+			return fmt.Sprintf("%s is not Ready: %v", name, conditions)
 		}
-		return ""
-	})
+	}
+	return ""
 }

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package migrate_test
 
@@ -37,7 +24,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// What somebody may have an alarm on: a condition that is lost once it was True, and one that is True at all.
+// What users alert on: conditions that were True and no longer are, and conditions that are True at all.
 var (
 	comforting = []string{
 		infrav1.ReadyCondition, controlplanev1.AvailableCondition, controlplanev1.InitializedCondition, infrav1.VPCReadyCondition,
@@ -46,7 +33,7 @@ var (
 	alarming = []string{controlplanev1.DegradedCondition, controlplanev1.FailedCondition}
 )
 
-// chronicle is everything that a watch sees of the conditions of a fleet: each status that each of them had, in their order.
+// chronicle is every status that each condition of a fleet had, in order, as watches report it.
 type chronicle struct {
 	*world
 	began time.Time
@@ -56,7 +43,7 @@ type chronicle struct {
 	versions map[types.UID]string
 }
 
-// chronicle begins to watch, and ends with the test.
+// chronicle starts watches, which end with the test.
 func (w *world) chronicle() *chronicle {
 	w.Helper()
 	c := &chronicle{world: w, began: time.Now(), statuses: map[string][]string{}, versions: map[types.UID]string{}}
@@ -119,8 +106,7 @@ func (c *chronicle) lost() (lost []string) {
 	return lost
 }
 
-// alarms are what an operator would have been called for so far: a condition that was lost, or that should never have been
-// there, a state between what it was and Ready, and a Warning.
+// alarms are the conditions that were lost or should never have been True, states other than Ready, and Events of type Warning.
 func (c *chronicle) alarms() (alarms []string) {
 	c.Helper()
 	alarms = c.lost()
@@ -140,7 +126,7 @@ func (c *chronicle) alarms() (alarms []string) {
 	return append(alarms, c.warnings()...)
 }
 
-// behind tells what the watches have not told yet.
+// behind reports an object that the watches have not reported yet.
 func (c *chronicle) behind() string {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -151,14 +137,14 @@ func (c *chronicle) behind() string {
 		for i := range objects {
 			object := objects[i].(client.Object)
 			if c.versions[object.GetUID()] != object.GetResourceVersion() {
-				return fmt.Sprintf("%T %s was written, and no watch told it", object, client.ObjectKeyFromObject(object))
+				return fmt.Sprintf("%T %s was written, and no watch reported it", object, client.ObjectKeyFromObject(object))
 			}
 		}
 	}
 	return ""
 }
 
-// warnings of anybody since the chronicle began.
+// warnings since the chronicle began.
 func (c *chronicle) warnings() (warnings []string) {
 	c.Helper()
 	var list eventsv1.EventList

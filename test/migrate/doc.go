@@ -1,64 +1,35 @@
-/*
-Copyright 2026 The CAPT Authors.
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
-
-// Package migrate migrates fleets of the older CAPT with captctl itself, while Terraform is real. Two stories are here: a fleet
-// is adopted, run, upgraded and deleted; and a migration that stops half way is taken back. A third, about older manifests that
-// are applied again, is in reapply. The commands of docs/migration.md are run in manual.
+// Package migrate tests captctl migrate as users run it: the program itself, on a real API server, with the manager running.
 //
-// A migration has invariants. Each is held by tests, of which these say most; a test proves that they are there.
+// A migration has invariants. Each is tested, mostly by these tests:
 //
-//	1 Workspaces, ProviderConfigs and Secrets are left as they are
-//	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun, TestAMigrationThatStopsHalfWayIsTakenBack
-//	    test/storage: TestTheStoragePhaseOfEveryFixtureTouchesNothingElse
-//	    test/migrate/crash: TestNothingComesOfKillingApply
-//	    test/verify: TestEachBrokenPromiseIsToldByItsCheck
-//	2 the provider runs nothing
-//	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun, TestAMigrationThatStopsHalfWayIsTakenBack
+//	1 captctl never writes Workspaces, ProviderConfigs or Secrets
+//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted, TestARollbackRestoresEveryObject
+//	    test/migrate/crash: TestARunThatIsKilledIsResumed
+//	2 The provider runs nothing because of a migration
 //	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
-//	    test/verify: TestSafety11AnEditWhileTheControllersAreOffIsReported
-//	3 WorkspaceTemplateApplies are the same; nothing is deleted, and nothing created but lock, journal and events
-//	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun
-//	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
-//	4 whoever goes on after a kill, or a lost answer, comes to the same end
-//	    test/migrate/crash: TestNothingComesOfKillingApply, TestNothingComesOfKillingRollback, TestNothingComesOfKillingFinalize
-//	    test/migrate: TestAMigrationThatStopsHalfWayIsTakenBack
-//	    migrate/execute: TestWhereverARunIsKilledAnotherOneEndsTheSame, TestARollbackThatIsKilledIsGoneOnWith
-//	    test/migrate/crds: TestARunThatIsKilledIsFinishedByTheNext, TestADefinitionThatGoesWhileItIsLookedAtIsGone
-//	5 of two runs at once one writes
-//	    test/migrate/crash: TestOfTwoRunsAtOnceOneWrites, TestARunThatWokeUpTooLateWritesNothing
-//	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
+//	3 WorkspaceTemplateApplies keep their UIDs; captctl sends no DELETE
+//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted, TestARollbackRestoresEveryObject
+//	    test/migrate/crash: TestARunThatIsKilledIsResumed
+//	4 A run that was killed, or that lost an answer, is resumed anywhere with the same end
+//	    test/migrate/crash: TestARunThatIsKilledIsResumed
+//	5 Of two runs at the same time one writes
+//	    test/migrate: TestARollbackRestoresEveryObject
+//	    test/migrate/crash: TestARunThatFindsAnotherAliveWritesNothing, TestARunThatLostItsLeaseWritesNothing
 //	    migrate/lock: TestOfTwoRunsOneGetsTheLock
-//	6 who looks writes nothing, and who may not write is told what is missing before anything is tried
-//	    test/migrate: TestWhoOnlyLooksWritesNothing
-//	    test/verify: TestEveryPromiseHoldsAndVerifyWritesNothing
-//	    test/migrate/preflight: TestWhoMayOnlyReadIsToldWhatIsMissingAndSendsNoWrite
-//	    test/migrate/crds: TestWhoMayOnlyReadIsToldWhatIsMissing
-//	7 what is taken back is as it was before
-//	    test/migrate: TestAMigrationThatStopsHalfWayIsTakenBack
-//	    test/migrate/execute: TestAFleetIsAdoptedAndTakenBack
-//	    migrate/execute: TestARollbackGivesTheFleetAsItWas, TestWhatChangedSinceIsNotTakenBack
-//	8 older manifests that are applied again make nothing a second time
-//	    test/migrate/reapply: TestOlderManifestsAppliedAgainMakeNothingASecondTime, TestAControlPlaneThatIsMadeAnewBesideItsClusterIsNotBuiltASecondTime
-//	9 after finalize, etcd holds nothing of an older version
-//	    test/migrate: TestALegacyFleetIsAdoptedWithoutARun
-//	    test/storage: TestAfterFinalizeEveryByteInEtcdIsOfV1Beta2
-//	10 memory is bounded, the rate kept, and progress exact
-//	    test/bench: BenchmarkStorage
-//	    test/storage: TestEveryObjectOfALegacyFleetIsRewrittenAndNothingElseHappens
+//	6 check, plan, show and status write nothing; missing rights are listed before any write
+//	    test/migrate: TestReadOnlyCommandsWriteNothing
+//	7 apply and then rollback gives equal objects, with and without the manager having run in between
+//	    test/migrate: TestARollbackRestoresEveryObject
+//	8 Old manifests applied again change no Workspace
+//	    test/migrate/reapply: TestOldManifestsAppliedAgainChangeNoWorkspace, TestARecreatedControlPlaneIsNotBuiltAgain
+//	9 Memory is bounded and the rate limited
+//	    test/bench: BenchmarkMigrate
+//	10 The reference fleet needs no decision, and is adopted, upgraded and deleted
+//	    test/migrate: TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted
 //
-// After it the manager starts, and every cluster is Ready without a write of a Workspace, and without an alarm on the way there:
-// TestALegacyFleetIsAdoptedWithoutARun.
+// Before the adoption, the manager writes nothing but conditions: TestBeforeAdoptionTheManagerWritesOnlyConditions,
+// TestBeforeAdoptionNothingIsBuilt.
 package migrate

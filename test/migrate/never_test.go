@@ -17,7 +17,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// TestBeforeAdoptionNothingIsBuilt runs the manager over every way in which fleets of v0.3 are known to be: without references, with
+// TestBeforeAdoptionNothingIsBuilt runs the manager over every known kind of legacy fleet: without references, with
 // several candidates, with references to what another cluster has, without status. Nothing is created, changed or deleted.
 func TestBeforeAdoptionNothingIsBuilt(t *testing.T) {
 	w := newWorld(t, sandbox.Options{})
@@ -26,8 +26,8 @@ func TestBeforeAdoptionNothingIsBuilt(t *testing.T) {
 		_, err := w.Create(t.Context(), fixture, legacy.NamesOf(name))
 		require.NoError(t, err, name)
 	}
-	require.NoError(t, w.Upgrade(t.Context()))
-	before, applies, workspaces, began := w.legacyObjects(), w.applies(), w.workspaces(), time.Now()
+	require.NoError(t, w.Upgrade(t.Context(), legacy.WebhooksOnly))
+	before, untouched := w.legacyObjects(), w.untouched()
 
 	require.NoError(t, w.StartControllers(t.Context()))
 	w.await(func() string {
@@ -45,10 +45,8 @@ func TestBeforeAdoptionNothingIsBuilt(t *testing.T) {
 	})
 	w.awaitReconciled()
 
-	require.Equal(t, applies, w.applies())
-	require.Equal(t, identities(workspaces), identities(w.workspaces()))
-	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", began))
-	for _, event := range w.managerWrites(began) {
+	untouched.require(t)
+	for _, event := range w.managerWrites(untouched.since) {
 		require.Equal(t, "patch status", event.Verb+" "+event.ObjectRef.Subresource, event.RequestURI)
 	}
 	// What is being deleted reports that, and an owner without a status has none to keep.

@@ -4,12 +4,9 @@
 package migrate_test
 
 import (
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,7 +20,10 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -33,74 +33,173 @@ var (
 	wholeOld    = types.NamespacedName{Namespace: "default", Name: "in-old-vpc"}
 	wholeBroken = types.NamespacedName{Namespace: "default", Name: "broken"}
 	wholeApps   = types.NamespacedName{Namespace: "team-a", Name: "apps"}
+	// wholeLive is a control plane that Cluster API can connect to.
+	wholeLive = types.NamespacedName{Namespace: "live", Name: "live"}
 )
 
-// TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted takes a fleet of the topology that CAPT v0.3.0 was measured with, helpers included,
-// through all of its life: every cluster of it can be deleted.
+// whole is the fleet of TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted.
+type whole struct {
+	*world
+	before    *untouched
+	chronicle *chronicle
+}
+
+// TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted takes a fleet of the topology that CAPT v0.3.0 was measured with through all of its life, with
+// Terraform, Cluster API and the manager running, and no decision. One more cluster has a control plane that answers.
 func TestSafety06WholeFleetIsAdoptedUpgradedAndDeleted(t *testing.T) {
-	w := newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})
-	buildCaptctl(t.Context(), t)
-	_, err := w.Create(t.Context(), legacy.Reference(legacy.PlainRecipe()), legacy.ReferenceNames())
-	require.NoError(t, err)
+	w := &whole{world: newWorld(t, sandbox.Options{ClusterAPI: true, KubeControllerManager: true, Provider: true})}
+	w.create()
+	w.before = w.untouched()
+	require.Len(t, w.before.workspaces, 22)
+
+	t.Run("check before anything is installed", func(t *testing.T) {
+		w.host.In(t).Run(migrate.Done, "check")
+		require.Empty(t, w.writesOf(sandbox.CaptctlUser, w.before.since))
+	})
 	require.NoError(t, w.Upgrade(t.Context()))
-	frozen, runs, workspaces, applies := time.Now(), w.runs(), w.workspaces(), w.applies()
-	require.Len(t, workspaces, 20)
-	require.Len(t, applies, 25)
-
-	// Nothing of it needs a decision: neither the broken cluster, nor the one outside the namespace default.
-	dir := t.TempDir()
-	plan, journal := filepath.Join(dir, "plan.json"), "--journal-dir="+filepath.Join(dir, "journal")
-	w.captctl(migrate.Done, "inspect")
-	w.captctl(migrate.Done, "preflight", "--quiet=1ms")
-	w.captctl(migrate.Pending, "plan", "--out="+plan)
-	w.captctl(migrate.Done, "apply", plan, "--quiet=1ms", journal, "--backup="+filepath.Join(dir, "backup"))
-	w.captctl(migrate.Done, "verify", plan)
-
-	require.NoError(t, w.StartControllers(t.Context()))
-	for _, key := range []types.NamespacedName{wholeDemo, wholeProd, wholeOld, wholeApps} {
-		w.awaitTrue(&infrav1.CAPTCluster{}, key, infrav1.ReadyCondition)
-		w.awaitTrue(&controlplanev1.CAPTControlPlane{}, key, controlplanev1.ReadyCondition)
-		helper := types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-kubeconfig-apply"}
-		w.awaitTrue(&infrav1.WorkspaceTemplateApply{}, helper, infrav1.ReadyCondition)
+	w.await(w.unsettled)
+	w.chronicle = w.world.chronicle()
+	t.Run("the manager changes nothing before adoption", w.beforeAdoption)
+	t.Run("one cluster first", w.adoptsOne)
+	t.Run("the rest", w.adoptsAll)
+	t.Run("one is rolled back and adopted again", w.rollsBack)
+	if t.Failed() {
+		t.FailNow()
 	}
-	w.awaitTrue(&infrav1.CAPTCluster{}, wholeBroken, infrav1.ReadyCondition)
-	w.captctl(migrate.Done, "verify", plan)
-	require.Empty(t, w.writesTo("tf.upbound.io", "workspaces", frozen))
-	require.Equal(t, runs, w.applied(runs))
-	require.Equal(t, identities(workspaces), identities(w.workspaces()))
-	require.Equal(t, applies, w.applies())
+	w.requireHarmless()
 
+	// From here on they are clusters like others.
 	w.upgrades(wholeDemo)
 	w.upgrades(wholeApps)
 	w.deletesAll()
-
 	// The VPC of prod-1 is retained, and so is the role of spot instances, which belongs to the account.
 	require.Empty(t, w.applies())
-	left := slices.DeleteFunc(slices.Collect(maps.Keys(w.workspaces())), func(name string) bool { return strings.HasSuffix(name, "-spot-role-check") })
+	left := slices.DeleteFunc(names(w.workspaces()), func(name string) bool { return strings.HasSuffix(name, "-spot-role-check") })
 	require.Equal(t, []string{"prod-1-vpc"}, left)
-	require.Equal(t, workspaces["prod-1-vpc"].GetUID(), w.workspaces()["prod-1-vpc"].GetUID())
+	require.Equal(t, w.before.workspaces["prod-1-vpc"].([]any)[0], w.workspaces()["prod-1-vpc"].GetUID())
 	require.Nil(t, w.workspaces()["prod-1-vpc"].GetDeletionTimestamp())
 }
 
-// applied are the counters of before, as they are now. Terraform still plans, and it still fails for the broken cluster.
-func (w *world) applied(before map[string]string) map[string]string {
+func (w *whole) create() {
 	w.Helper()
-	now := map[string]string{}
-	for series, count := range w.runs() {
-		if strings.Contains(series, `"apply"`) || strings.Contains(series, `"destroy"`) {
-			now[series] = count
+	_, err := w.Create(w.Context(), legacy.Reference(legacy.PlainRecipe()), legacy.ReferenceNames())
+	require.NoError(w, err)
+	recipe, err := legacy.SandboxRecipe()
+	require.NoError(w, err)
+	_, err = w.Create(w.Context(), legacy.Live(recipe, wholeLive.Name), legacy.Names{Namespace: wholeLive.Namespace})
+	require.NoError(w, err)
+}
+
+// states of the units, by name.
+func (w *whole) states(t *testing.T) map[string]plan.UnitState {
+	t.Helper()
+	states := map[string]plan.UnitState{}
+	for name, unit := range w.host.In(t).Status() {
+		states[name] = unit.State
+		assert.Empty(t, unit.PendingChange, name)
+		assert.False(t, unit.Paused, name)
+	}
+	return states
+}
+
+// everyUnit of the fleet in one state. The addons of demo have no owner, and are units of their own.
+func everyUnit(state plan.UnitState) map[string]plan.UnitState {
+	return map[string]plan.UnitState{
+		wholeDemo.String(): state, wholeProd.String(): state, wholeOld.String(): state, wholeBroken.String(): state, wholeApps.String(): state,
+		wholeLive.String(): state, "WorkspaceTemplateApply/default/demo-karpenter": state, "WorkspaceTemplateApply/default/demo-fargate": state,
+	}
+}
+
+func (w *whole) beforeAdoption(t *testing.T) {
+	w.await(w.withoutAdoptionRequired)
+	w.awaitReconciled()
+	w.before.require(t)
+	require.Equal(t, everyUnit(plan.Adoptable), w.states(t))
+	h := w.host.In(t)
+	h.Run(migrate.Done, "check")
+	p := h.Plan()
+	require.Empty(t, p.Undecided())
+	h.Run(migrate.Pending, "plan", "--detailed-exitcode")
+	require.Contains(t, h.Run(migrate.Done, "show", "plan.json"), wholeApps.String())
+	require.Contains(t, h.Run(migrate.Done, "show", "plan.json", "--diff"), "workspaceTemplateApplyRef")
+	require.Empty(t, w.writesOf(sandbox.CaptctlUser, w.before.since))
+}
+
+func (w *whole) adoptsOne(t *testing.T) {
+	h := w.host.In(t)
+	h.Run(migrate.Done, "apply", "plan.json", "--cluster=default/demo", "--yes")
+	w.awaitReady(wholeDemo)
+	w.before.require(t)
+	states := everyUnit(plan.Adoptable)
+	states[wholeDemo.String()] = plan.Adopted
+	require.Equal(t, states, w.states(t))
+	for _, event := range w.writesOf(sandbox.CaptctlUser, w.before.since) {
+		require.NotContains(t, event, wholeProd.Name, "nothing of another cluster is written")
+	}
+	h.Run(migrate.Pending, "status", "--detailed-exitcode")
+}
+
+func (w *whole) adoptsAll(t *testing.T) {
+	h := w.host.In(t)
+	h.Run(migrate.Done, "apply", "plan.json", "--yes")
+	require.Equal(t, everyUnit(plan.Adopted), w.states(t))
+	w.awaitAllReady()
+	require.Empty(t, slices.DeleteFunc(w.chronicle.alarms(), func(alarm string) bool { // These two failed under CAPT v0.3.
+		return strings.Contains(alarm, wholeBroken.Name) || strings.Contains(alarm, wholeOld.Name)
+	}))
+	w.before.require(t)
+	h.Run(migrate.Done, "status", "--detailed-exitcode")
+	h.Run(migrate.Done, "plan", "--detailed-exitcode")
+
+	written := len(w.objectsWritten())
+	h.Run(migrate.Done, "apply", "plan.json", "--yes")
+	require.Len(t, w.objectsWritten(), written, "there is nothing left to write")
+}
+
+// rollsBack rolls one cluster back from a host that has nothing but the kubeconfig.
+func (w *whole) rollsBack(t *testing.T) {
+	h := w.host.In(t).Another("")
+	before := host.Fleet(t, w.Admin, host.Desired)
+	h.Run(migrate.Done, "rollback", "--cluster=team-a/apps", "--yes")
+	states := everyUnit(plan.Adopted)
+	states[wholeApps.String()] = plan.Adoptable
+	require.Equal(t, states, w.states(t))
+	require.Equal(t, apply.PhaseRolledBack, h.Status()[wholeApps.String()].Phase)
+	w.awaitReconciled()
+	w.before.require(t)
+	h.Run(migrate.Done, "apply", h.Plan().ID, "--cluster=team-a/apps", "--yes")
+	require.Equal(t, everyUnit(plan.Adopted), w.states(t))
+	w.awaitAllReady()
+	require.Equal(t, before, host.Fleet(t, w.Admin, host.Desired))
+	require.Empty(t, w.chronicle.lost())
+	w.before.require(t)
+}
+
+// objectsWritten are captctl's writes of objects other than its Lease, journal and Events.
+func (w *whole) objectsWritten() []string {
+	return slices.DeleteFunc(w.writesOf(sandbox.CaptctlUser, w.before.since), func(write string) bool { return !strings.Contains(write, ".cluster.x-k8s.io/") })
+}
+
+func (w *whole) awaitAllReady() {
+	w.Helper()
+	for _, key := range []types.NamespacedName{wholeDemo, wholeProd, wholeOld, wholeApps, wholeLive} {
+		w.awaitReady(key)
+		if key != wholeLive {
+			w.awaitTrue(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-kubeconfig-apply"}, infrav1.ReadyCondition)
 		}
 	}
-	for series, count := range before {
-		if _, found := now[series]; !found {
-			now[series] = count
-		}
-	}
-	return now
+	w.awaitTrue(&infrav1.CAPTCluster{}, wholeBroken, infrav1.ReadyCondition)
+	w.awaitTrue(&clusterv1.Cluster{}, wholeLive, clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition)
+}
+
+func (w *whole) awaitReady(key types.NamespacedName) {
+	w.Helper()
+	w.awaitTrue(&infrav1.CAPTCluster{}, key, infrav1.ReadyCondition)
+	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, key, controlplanev1.ReadyCondition)
 }
 
 // upgrades gives a cluster another version, which reaches Terraform.
-func (w *world) upgrades(key types.NamespacedName) {
+func (w *whole) upgrades(key types.NamespacedName) {
 	w.Helper()
 	const version = "v" + legacy.LiveUpgrade + ".0"
 	controlPlane := &controlplanev1.CAPTControlPlane{}
@@ -120,10 +219,10 @@ func (w *world) upgrades(key types.NamespacedName) {
 	require.Equal(w, legacy.LiveUpgrade, outputs["cluster_version"], "Terraform has applied it")
 }
 
-// deletesAll deletes every Cluster at once. What a user made on top of one is named, and the user's to delete.
-func (w *world) deletesAll() {
+// deletesAll deletes every Cluster at once. What a user created on top of one is named, and is the user's to delete.
+func (w *whole) deletesAll() {
 	w.Helper()
-	all := []types.NamespacedName{wholeDemo, wholeProd, wholeOld, wholeBroken, wholeApps}
+	all := []types.NamespacedName{wholeDemo, wholeProd, wholeOld, wholeBroken, wholeApps, wholeLive}
 	for _, key := range all {
 		require.NoError(w, w.Admin.Delete(w.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	}
@@ -135,7 +234,7 @@ func (w *world) deletesAll() {
 		require.NoError(w, w.Admin.Get(w.Context(), wholeDemo, controlPlane))
 		deleting := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.DeletingCondition)
 		if deleting == nil || !strings.Contains(deleting.Message, "demo-karpenter") {
-			return "the control plane does not say that it waits for demo-karpenter"
+			return "the control plane does not report that it waits for demo-karpenter"
 		}
 		return ""
 	})
@@ -145,7 +244,7 @@ func (w *world) deletesAll() {
 	}
 	w.awaitGone(&clusterv1.Cluster{}, wholeDemo)
 	w.awaitGone(&infrav1.WorkspaceTemplateApply{}, types.NamespacedName{Namespace: "default", Name: "demo-fargate"})
-	w.await(func() string { // A Workspace outlives its WorkspaceTemplateApply by nothing, but for the watch.
+	w.await(func() string { // A Workspace can be there for a moment after its WorkspaceTemplateApply.
 		for name, workspace := range w.workspaces() {
 			if workspace.GetDeletionTimestamp() != nil {
 				return name + " is still being deleted"

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package migrate_test
 
@@ -20,11 +7,14 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,30 +27,36 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/migrate/host"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
 const (
-	// patience is how long a story waits for one of its steps.
+	// patience is how long a test waits for one condition.
 	patience = 5 * time.Minute
 	tick     = 50 * time.Millisecond
 )
 
-// world is a management cluster with a provider that runs OpenTofu.
+// world is a management cluster and a host with captctl.
 type world struct {
 	*testing.T
 	*legacy.World
+	host *host.Host
+	// metrics of the provider; empty without one.
 	metrics string
 }
 
 func newWorld(t *testing.T, options sandbox.Options) *world {
 	t.Helper()
-	port, err := process.FreePort()
-	require.NoError(t, err)
-	metrics := process.Loopback(port)
-	options.ProviderArgs = []string{"--metrics-addr=" + metrics, "--max-reconcile-rate=4"}
+	metrics := ""
+	if options.Provider {
+		port, err := process.FreePort()
+		require.NoError(t, err)
+		options.ProviderArgs = []string{"--metrics-addr=" + process.Loopback(port), "--max-reconcile-rate=4"}
+		metrics = "http://" + process.Loopback(port) + "/metrics"
+	}
 	w, err := legacy.Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -69,10 +65,11 @@ func newWorld(t *testing.T, options sandbox.Options) *world {
 		}
 		require.NoError(t, w.Stop(context.Background()))
 	})
-	return &world{T: t, World: w, metrics: "http://" + metrics + "/metrics"}
+	return &world{T: t, World: w, host: host.New(t, w.Sandbox), metrics: metrics}
 }
 
-// runs are how many commands of Terraform the provider has started, by operation and Workspace.
+// runs counts the Terraform commands that changed or destroyed something, by operation and Workspace. Plans are not counted: the provider
+// goes on to observe.
 func (w *world) runs() map[string]string {
 	w.Helper()
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.metrics, nil)
@@ -83,7 +80,8 @@ func (w *world) runs() map[string]string {
 	runs := map[string]string{}
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
-		if series, value, found := strings.Cut(lines.Text(), "} "); found && strings.HasPrefix(series, "capt_test_provider_runs_total{") {
+		series, value, found := strings.Cut(lines.Text(), "} ")
+		if found && strings.HasPrefix(series, "capt_test_provider_runs_total{") && (strings.Contains(series, `"apply"`) || strings.Contains(series, `"destroy"`)) {
 			runs[series] = value
 		}
 	}
@@ -92,7 +90,7 @@ func (w *world) runs() map[string]string {
 	return runs
 }
 
-// workspaces as they are, by name.
+// workspaces by name.
 func (w *world) workspaces() map[string]*unstructured.Unstructured {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -105,7 +103,7 @@ func (w *world) workspaces() map[string]*unstructured.Unstructured {
 	return workspaces
 }
 
-// identities of Workspaces are everything of them that is not the provider's to tell.
+// identities of Workspaces are everything but what the provider reports.
 func identities(workspaces map[string]*unstructured.Unstructured) map[string]any {
 	found := map[string]any{}
 	for name, workspace := range workspaces {
@@ -116,7 +114,7 @@ func identities(workspaces map[string]*unstructured.Unstructured) map[string]any
 	return found
 }
 
-// applies are the WorkspaceTemplateApplies, by namespace and name.
+// applies are the UIDs of the WorkspaceTemplateApplies.
 func (w *world) applies() map[types.NamespacedName]types.UID {
 	w.Helper()
 	var list infrav1.WorkspaceTemplateApplyList
@@ -128,7 +126,68 @@ func (w *world) applies() map[types.NamespacedName]types.UID {
 	return applies
 }
 
-// writesTo a resource since a time, by all but the provider.
+// untouched is what a migration must not change, and how to require that it did not.
+type untouched struct {
+	*world
+	since      time.Time
+	workspaces map[string]any
+	applies    map[types.NamespacedName]types.UID
+	runs       map[string]string
+}
+
+func (w *world) untouched() *untouched {
+	w.Helper()
+	u := &untouched{world: w, since: time.Now(), workspaces: identities(w.workspaces()), applies: w.applies()}
+	if w.metrics != "" {
+		u.runs = w.runs()
+	}
+	return u
+}
+
+func (u *untouched) require(t *testing.T) {
+	t.Helper()
+	require.Equal(t, u.workspaces, identities(u.world.workspaces()))
+	require.Equal(t, u.applies, u.world.applies())
+	require.Empty(t, u.writesTo("tf.upbound.io", "workspaces", u.since))
+	require.Empty(t, u.writesTo("tf.upbound.io", "providerconfigs", u.since))
+	if u.runs != nil {
+		require.Equal(t, u.runs, u.world.runs())
+	}
+}
+
+// requireHarmless requires that captctl created nothing but its Lease, its journal and Events, wrote nothing of Terraform, and deleted nothing.
+func (w *world) requireHarmless() {
+	w.Helper()
+	for _, user := range []string{sandbox.CaptctlUser, sandbox.ReaderUser} {
+		events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes})
+		require.NoError(w, err)
+		for _, event := range events {
+			switch event.Verb {
+			case "create":
+				assert.Contains(w, []string{"leases", "configmaps", "events", "selfsubjectaccessreviews"}, event.ObjectRef.Resource, event.RequestURI)
+			case "update", "patch":
+				assert.NotContains(w, []string{"workspaces", "providerconfigs", "secrets"}, event.ObjectRef.Resource, event.RequestURI)
+			default:
+				assert.Fail(w, "captctl deletes nothing", "%s %s", event.Verb, event.RequestURI)
+			}
+		}
+	}
+}
+
+// writesOf a user that the API server was asked for, permitted or not. Dry runs and questions about permissions are left out.
+func (w *world) writesOf(user string, since time.Time) (writes []string) {
+	w.Helper()
+	events, err := w.AuditEvents(audit.Filter{User: user, Verbs: audit.Writes, Since: since})
+	require.NoError(w, err)
+	for _, event := range events {
+		if event.ObjectRef.Resource != "selfsubjectaccessreviews" && !strings.Contains(event.RequestURI, "dryRun=All") {
+			writes = append(writes, event.Verb+" "+event.RequestURI)
+		}
+	}
+	return writes
+}
+
+// writesTo a resource by everything but the provider.
 func (w *world) writesTo(group, resource string, since time.Time) []string {
 	w.Helper()
 	events, err := w.AuditEvents(audit.Filter{Group: group, Resource: resource, Verbs: audit.Writes, Since: since})
@@ -145,7 +204,7 @@ func (w *world) writesTo(group, resource string, since time.Time) []string {
 // await waits until lack returns "": what is still missing.
 func (w *world) await(lack func() string) {
 	w.Helper()
-	missing := "it was not looked at"
+	var missing string
 	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(context.Context) (bool, error) {
 		missing = lack()
 		return missing == "", nil
@@ -153,7 +212,7 @@ func (w *world) await(lack func() string) {
 	require.NoError(w, err, missing)
 }
 
-// awaitTrue waits until conditions of an object are True, of its present generation.
+// awaitTrue waits until conditions of an object are True for its current generation.
 func (w *world) awaitTrue(object engine.Object, key types.NamespacedName, conditions ...string) {
 	w.Helper()
 	w.await(func() string {
@@ -174,8 +233,11 @@ func (w *world) awaitGone(object client.Object, key types.NamespacedName) {
 	w.Helper()
 	w.await(func() string {
 		if err := w.Admin.Get(w.Context(), key, object); !engine.Absent(err) {
-			return fmt.Sprintf("%T %s is still there: %v", object, key, err)
+			return fmt.Sprintf("%T %s still exists: %v", object, key, err)
 		}
 		return ""
 	})
 }
+
+// names of a map, sorted.
+func names[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }

@@ -35,16 +35,9 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// TestReplicasStartWhileNobodyConverts begins with nothing: no replica, an API server that has just started, and an object
-// that an older CAPT has stored in v1beta1. The first replica can not read it before somebody has converted it, and nobody
-// is asked to convert who is not ready.
+// TestReplicasStartWhileNobodyConverts begins with no replica, an API server that has just started, and an object that is stored in
+// v1beta1. The first replica cannot fill its caches before the object is converted, and the API server calls ready replicas only.
 func TestReplicasStartWhileNobodyConverts(t *testing.T) {
-	for name, args := range map[string][]string{"with controllers": nil, "webhooks alone": {"--webhooks-only"}} {
-		t.Run(name, func(t *testing.T) { startsWhileNobodyConverts(t, args) })
-	}
-}
-
-func startsWhileNobodyConverts(t *testing.T, args []string) {
 	w := newWorld(t)
 	k := kinds()[0]
 	w.store(k, k.legacy.Version)
@@ -58,7 +51,7 @@ func startsWhileNobodyConverts(t *testing.T, args []string) {
 	require.NoError(t, w.Create(t.Context(), plain))
 	require.NoError(t, w.Delete(t.Context(), plain), "a namespace without objects of CAPT does not depend on it")
 
-	f.start(args...)
+	f.start()
 	eventually(t, patience, func() error {
 		return w.Create(t.Context(), k.object(k.current, w.namespace, "new"), client.DryRunAll)
 	})

@@ -110,7 +110,7 @@ func (f *fleet) start(args ...string) *replica {
 			"--leader-elect=true", "--leader-elect-namespace=" + sandbox.ManagerNamespace,
 			"--health-addr=" + health, "--diagnostics-address=" + r.metrics, "--insecure-diagnostics=true",
 			"--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + r.volume.dir,
-			quiet, "-v=2",
+			quiet, keepsVersions, "-v=2",
 		}, args...),
 	})
 	require.NoError(f, err)

@@ -33,6 +33,9 @@ import (
 // webhooks are at work.
 const quiet = "--watch-filter=nobody"
 
+// keepsVersions keeps the manager from rewriting what a test has stored in v1beta1.
+const keepsVersions = "--skip-crd-migration-phases=StorageVersionMigration"
+
 // shared is the control plane of all tests of the package. Tests take its manager away, so they run one after the other.
 var shared *sandbox.Sandbox
 
@@ -45,7 +48,7 @@ func run(m *testing.M) int {
 	defer stop()
 	var err error
 	shared, err = sandbox.Start(ctx, sandbox.Options{
-		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Manager: true, ManagerArgs: []string{quiet},
+		Log: os.Stderr, ClusterAPI: true, KubeControllerManager: true, Manager: true, ManagerArgs: []string{quiet, keepsVersions},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)

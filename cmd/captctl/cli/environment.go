@@ -1,48 +1,58 @@
-/*
-Copyright 2026 The CAPT Authors.
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
-
-// Package cli is what every command of captctl is given, and the shape that it has.
+// Package cli has what all commands of captctl share: their environment, their life cycle, prompts and completion.
 package cli
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/clock"
 
 	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
-// Environment is what a command may use of the world.
+// Environment is what commands use of the outside world.
 type Environment struct {
 	genericiooptions.IOStreams
 	Access *cluster.Access
 	Clock  clock.WithTicker
 	// NoColour is --no-color.
 	NoColour bool
+	// Interactive is true if questions can be asked: standard input and standard error are terminals.
+	Interactive bool
+	Migration
 }
 
-// NewEnvironment is the world as it is.
+// Migration is what needs a real API server and a running manager. Tests of commands replace it.
+type Migration struct {
+	Check           func(context.Context, check.Options) (*check.Report, error)
+	Apply, Rollback func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error)
+	Status          func(context.Context, status.Options) (*status.Status, error)
+}
+
+// NewEnvironment returns the environment of the process.
 func NewEnvironment(streams genericiooptions.IOStreams) *Environment {
 	return &Environment{
 		IOStreams: streams, Access: cluster.New(streams.ErrOut), Clock: clock.RealClock{},
+		Interactive: isTerminal(streams.In) && printers.IsTerminal(streams.ErrOut),
+		Migration:   Migration{Check: check.Run, Apply: apply.Apply, Rollback: apply.Rollback, Status: status.Read},
 	}
+}
+
+func isTerminal(in io.Reader) bool {
+	file, ok := in.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Printer prints to standard output.
@@ -50,8 +60,7 @@ func (e *Environment) Printer(format output.Format) *output.Printer {
 	return output.NewPrinter(e.Out, format, e.NoColour)
 }
 
-// Progress is shown on standard error, so that it is never part of the output. A program that reads the output sees none, unless somebody
-// watches it.
+// Progress is shown on standard error, so that it is never part of the output. With an output for machines it is shown on a terminal only.
 func (e *Environment) Progress(format output.Format) *output.Progress {
 	if format.ForMachines() && !printers.IsTerminal(e.ErrOut) {
 		return output.NewProgress(nil, e.Clock)
@@ -59,7 +68,7 @@ func (e *Environment) Progress(format output.Format) *output.Progress {
 	return output.NewProgress(e.ErrOut, e.Clock)
 }
 
-// Command is the shape of every command: fill in what was not given, check it, do it.
+// Command is the life cycle of every command: fill in what was not given, check the flags, run.
 type Command interface {
 	Complete(args []string) error
 	Validate() error

@@ -30,15 +30,19 @@ import (
 // patience is how long a shell waits for an answer of the cluster before it completes nothing.
 const patience = 3 * time.Second
 
+// Patience limits a completion in time.
+func (a *Access) Patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
 // Complete asks the cluster for a list, and completes with the names that are made of it. A cluster that does not answer completes
 // nothing: a shell is no place for errors.
 func (a *Access) Complete(list client.ObjectList, names func() []string, options ...client.ListOption) cobra.CompletionFunc {
 	return func(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx := command.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := a.Patience(command.Context())
 		defer cancel()
 		connected, err := a.Client()
 		if err != nil {

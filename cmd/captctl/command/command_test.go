@@ -1,23 +1,11 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package command
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -146,7 +134,7 @@ func TestAsAPluginOfKubectlItSpeaksOfKubectl(t *testing.T) {
 func TestAsCompleterOfKubectlItCompletes(t *testing.T) {
 	out, _, err := run(t, "/usr/local/bin/kubectl_complete-capt", "migrate", "")
 	require.NoError(t, err)
-	assert.Contains(t, out, "plan\tPlan what to write")
+	assert.Contains(t, out, "plan\tPlan what to write, and save")
 	assert.NotContains(t, out, "Usage:")
 }
 
@@ -156,29 +144,28 @@ func TestAShellCompletesFlagsFromWhatThereIs(t *testing.T) {
 		require.NoError(t, err)
 		return out
 	}
-	assert.Equal(t, "table\nwide\njson\nyaml\ndot\nmermaid\n:4\n", complete("migrate", "inspect", "-o", ""))
 	assert.Equal(t, "table\nwide\njson\nyaml\n:4\n", complete("migrate", "plan", "--output", ""))
-	assert.Equal(t, "adopt\nstorage\nall\n:4\n", complete("migrate", "plan", "--scope", ""))
-	assert.Equal(t, "json\n:8\n", complete("migrate", "show", ""), "files of one kind")
+	assert.Equal(t, "none\nserver\n:4\n", complete("migrate", "apply", "plan.json", "--dry-run="))
 	assert.Equal(t, "yaml\nyml\njson\n:8\n", complete("migrate", "plan", "--decisions", ""))
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("plan.json", nil, 0o600))
+	for _, command := range []string{"show", "apply", "status", "rollback"} {
+		assert.Equal(t, "plan.json\n:0\n", complete("migrate", command, ""))
+	}
 	assert.Equal(t, "production\n:4\n", complete("migrate", "plan", "--context", ""))
 	assert.Equal(t, ":4\n", complete("migrate", "plan", "-n", ""), "no cluster answers")
 }
 
 func TestWhatIsUnknownIsAnError(t *testing.T) {
 	for complaint, arguments := range map[string][]string{
-		`unknown command "inspct" for "captctl migrate"; did you mean inspect?`:                       {"migrate", "inspct"},
+		`unknown command "chek" for "captctl migrate"; did you mean check?`:                           {"migrate", "chek"},
 		`unknown command "migrat" for "captctl"; did you mean migrate?`:                               {"migrat"},
 		`unknown command "x" for "captctl"`:                                                           {"x"},
-		`do not fit "captctl migrate apply PLAN_FILE [flags]"; captctl migrate apply --help has exam`: {"migrate", "apply"},
-		`do not fit "captctl convert -f FILENAME [flags]"`:                                            {"convert", "a.yaml"},
-		"unknown flag: --al; captctl migrate inspect --help shows the flags":                          {"migrate", "inspect", "--al"},
+		`the usage is "captctl migrate apply PLAN|PLAN_ID [flags]"; captctl migrate apply --help has`: {"migrate", "apply"},
+		`the usage is "captctl convert -f FILENAME [flags]"`:                                          {"convert", "a.yaml"},
+		"unknown flag: --al; captctl migrate check --help shows the flags":                            {"migrate", "check", "--al"},
 		`there is no output format "xml"; use one of table, wide, json, yaml`:                         {"version", "-o", "xml"},
-		`there is no scope "some"; use adopt, storage or all`:                                         {"migrate", "plan", "--scope", "some"},
-		"--lifetime must be more than 0, for example 48h":                                             {"migrate", "plan", "--lifetime", "0s"},
-		"--all-namespaces and --namespace exclude each other; use one of them":                        {"migrate", "inspect", "-A", "-n", "x"},
-		"--tree is for people; leave out --output":                                                    {"migrate", "inspect", "--tree", "-o", "json"},
-		"finding the API server: stat /missing: no such file or directory; say where it is with --ku": {"migrate", "inspect", "--kubeconfig", "/missing"},
+		"finding the API server: stat /missing: no such file or directory; say where it is with --ku": {"migrate", "check", "--kubeconfig", "/missing"},
 	} {
 		out, errOut, err := run(t, name, arguments...)
 		require.ErrorContains(t, err, complaint)

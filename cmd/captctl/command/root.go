@@ -1,20 +1,7 @@
-/*
-Copyright 2026 The CAPT Authors.
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
-
-// Package command is captctl: all commands, and what they have in common.
+// Package command is the root command of captctl, with all others.
 package command
 
 import (
@@ -35,11 +22,11 @@ import (
 const (
 	// name of the program.
 	name = "captctl"
-	// plugin is its name as a plugin of kubectl, and completer that of the program which kubectl asks for completions of it.
+	// plugin is its name as a plugin of kubectl, completer the name of the program that completes the plugin.
 	plugin, completer = "kubectl-capt", "kubectl_complete-capt"
 )
 
-// New is captctl as called by a person, or as a plugin of kubectl: the name of the program tells. The arguments are those after it.
+// New returns captctl, or the plugin of kubectl, depending on the name of the program. The arguments are those after it.
 func New(program string, arguments []string, streams genericiooptions.IOStreams) *cobra.Command {
 	root := newRoot(cli.NewEnvironment(streams))
 	switch base := strings.TrimSuffix(filepath.Base(program), ".exe"); base {
@@ -53,7 +40,7 @@ func New(program string, arguments []string, streams genericiooptions.IOStreams)
 	return root
 }
 
-// usage is cobra's, but for lines that fit, and for the many flags of kubectl, which only the root shows.
+// usage is cobra's template with lines of at most 100 columns. Only the root lists the flags of kubectl.
 const usage = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}
@@ -67,24 +54,27 @@ Commands:{{range .Commands}}{{if (or .IsAvailableCommand (eq .Name "help"))}}
 Flags:
 {{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
 
-"{{.CommandPath}} [command] --help" tells more about a command.{{end}}{{if .HasAvailableInheritedFlags}}
+"{{.CommandPath}} [command] --help" describes a command.{{end}}{{if .HasAvailableInheritedFlags}}
 
-"{{.Root.CommandPath}} --help" lists the flags that all commands have, for example --context and --namespace.{{end}}
+"{{.Root.CommandPath}} --help" lists the flags of all commands, for example --context and --namespace.{{end}}
 `
 
 func newRoot(environment *cli.Environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   name,
-		Short: "Look after clusters that CAPT runs",
-		Long: `captctl looks after the clusters of CAPT, the Cluster API provider that makes Amazon EKS clusters
-with Terraform.
+		Short: "Manage CAPT clusters",
+		Long: `captctl manages the clusters of CAPT, the Cluster API provider that creates Amazon EKS clusters with
+Terraform.
 
-It reads the kubeconfig that kubectl reads, and has the flags of kubectl for it. Installed as
-kubectl-capt it is a plugin: kubectl capt.`,
-		Example: `  # Take over a fleet that the older CAPT built
-  captctl migrate inspect
+It uses the kubeconfig and the connection flags of kubectl. Installed as kubectl-capt it is a
+plugin: kubectl capt.`,
+		Example: `  # What would a migration from CAPT v0.3 do?
+  captctl migrate check
 
-  # Which captctl is this?
+  # Convert manifests from v1beta1 to v1beta2
+  captctl convert -f manifests/ -R --write
+
+  # Show the version
   captctl version`,
 		Args:              cobra.NoArgs,
 		RunE:              func(command *cobra.Command, _ []string) error { return command.Help() },
@@ -106,7 +96,7 @@ kubectl-capt it is a plugin: kubectl capt.`,
 	return root
 }
 
-// explainArguments makes commands say how they are called when they are called otherwise.
+// explainArguments adds the usage, or a suggestion, to errors about arguments.
 func explainArguments(command *cobra.Command) {
 	for _, below := range command.Commands() {
 		explainArguments(below)
@@ -122,7 +112,7 @@ func explainArguments(command *cobra.Command) {
 		case err == nil:
 			return nil
 		case !command.HasSubCommands():
-			return fmt.Errorf("these arguments do not fit %q; %s --help has examples", command.UseLine(), command.CommandPath())
+			return fmt.Errorf("wrong arguments, the usage is %q; %s --help has examples", command.UseLine(), command.CommandPath())
 		}
 		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
 			return fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))
@@ -134,7 +124,7 @@ func explainArguments(command *cobra.Command) {
 func addFlags(root *cobra.Command, environment *cli.Environment) {
 	flags := root.PersistentFlags()
 	environment.Access.AddFlags(flags)
-	flags.BoolVar(&environment.NoColour, "no-color", false, "Print without colour. So does the environment variable NO_COLOR, and a pipe.")
+	flags.BoolVar(&environment.NoColour, "no-color", false, "Print without colour, as with the environment variable NO_COLOR or in a pipe.")
 	logs := flag.NewFlagSet(name, flag.ContinueOnError)
 	klog.InitFlags(logs)
 	flags.AddGoFlag(logs.Lookup("v"))
@@ -144,7 +134,7 @@ func addFlags(root *cobra.Command, environment *cli.Environment) {
 	cli.CompleteFlag(root, "context", environment.Access.CompleteContexts)
 }
 
-// callAs makes all help speak of the program by another name.
+// callAs changes the name of the program in all help texts.
 func callAs(root *cobra.Command, display string) {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: display}
 	rename := func(text string) string { return strings.ReplaceAll(text, name+" ", display+" ") }
@@ -158,7 +148,7 @@ func callAs(root *cobra.Command, display string) {
 	walk(root)
 }
 
-// completeCompletion gives cobra's own command for completions the examples that all commands have.
+// completeCompletion adds examples to cobra's completion commands.
 func completeCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})

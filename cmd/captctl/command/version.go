@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package command
 
@@ -35,9 +22,9 @@ func newVersion(environment *cli.Environment) *cobra.Command {
 	o := &versionOptions{Environment: environment, output: output.NewFlag()}
 	command := &cobra.Command{
 		Use:   "version",
-		Short: "Show which captctl this is",
+		Short: "Show the version of captctl",
 		Long: `Shows the version of captctl, the commit that it was built from, and the version of the plans that
-it makes and reads. The cluster is not asked.`,
+it writes and reads. It does not connect to a cluster.`,
 		Example: `  captctl version
   captctl version -o json`,
 		Args:              cobra.NoArgs,

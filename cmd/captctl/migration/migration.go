@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration is captctl migrate.
+// Package migration is captctl migrate: one file per subcommand.
 package migration
 
 import (
@@ -10,11 +10,55 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 )
 
+const long = `Adopts clusters that CAPT v0.3 (API v1beta1) built, without a Terraform run, a recreated Workspace
+or a changed cloud resource. It works cluster by cluster, while the manager of this version runs,
+and each cluster can be rolled back.
+
+The common path has five steps:
+
+  1. check     Show what every Cluster will become, what blocks it, and the commands for the next
+               steps. Nothing of this version has to be installed.
+  2.           Stop CAPT v0.3 and install this version, with the commands that check prints.
+  3. plan      Write down what will be written, field by field. show --diff prints it.
+  4. apply     Apply the plan: to one Cluster first (--cluster), then to the rest.
+  5. status    Show where every Cluster stands. rollback reverts a Cluster, or all of a plan.
+
+check, plan, show and status write nothing. Where a command takes a plan file, it takes the ID of an
+applied plan as well, and the other way round.
+
+Exit codes:
+  0  done, or nothing to do
+  1  error; nothing was written unless the message says so
+  2  changes are pending (only with --detailed-exitcode)
+  3  something needs a decision
+  4  partly done; run the same command again to resume`
+
+const example = `  # Look at the fleet; nothing is written
+  captctl migrate check
+
+  # Plan, and adopt one cluster
+  captctl migrate plan --out plan.json
+  captctl migrate apply plan.json --cluster team-a/demo
+
+  # Adopt the rest
+  captctl migrate apply plan.json
+  captctl migrate status
+
+  # Revert one cluster
+  captctl migrate rollback --cluster team-a/demo`
+
 // New returns the command migrate with its subcommands.
-func New(*cli.Environment) *cobra.Command {
-	return &cobra.Command{
-		Use:   "migrate",
-		Short: "Adopt a fleet that CAPT v0.3 built, without changing a cloud resource",
-		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
+func New(environment *cli.Environment) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "migrate",
+		Short:   "Adopt clusters that CAPT v0.3 built",
+		Long:    long,
+		Example: example,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	command.AddCommand(
+		newCheck(environment), newPlan(environment), newShow(environment), newApply(environment), newStatus(environment), newRollback(environment),
+	)
+	return command
 }

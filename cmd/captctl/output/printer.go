@@ -38,7 +38,12 @@ func NewPrinter(to io.Writer, format Format, noColour bool) *Printer {
 	return &Printer{Palette: Palette{on: !noColour && printers.AllowsColorOutput(to)}, Format: format, to: to}
 }
 
-// Wide tells whether people want to see more.
+// To returns a printer of the same format and colours that prints elsewhere.
+func (p *Printer) To(writer io.Writer) *Printer {
+	return &Printer{Palette: p.Palette, Format: p.Format, to: writer}
+}
+
+// Wide reports whether more columns and all lines are shown.
 func (p *Printer) Wide() bool { return p.Format == Wide }
 
 // Document prints a document for machines, and calls forPeople for a table.

@@ -39,8 +39,11 @@ type Column struct {
 // Rows are the cells of a table, one for each column, wide ones included.
 type Rows [][]string
 
-// Table prints a table as kubectl does.
+// Table prints a table as kubectl does; nothing if it has no rows.
 func (p *Printer) Table(columns []Column, rows Rows) {
+	if len(rows) == 0 {
+		return
+	}
 	table := &metav1.Table{}
 	for _, column := range columns {
 		definition := metav1.TableColumnDefinition{Name: column.Name, Type: "string"}

@@ -1,32 +1,21 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package view
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
-// order of findings: what a person has to do something about comes first.
+// order of findings: what the user has to do something about comes first.
 var order = []migrate.Severity{migrate.Ambiguous, migrate.Blocked, migrate.Warning, migrate.Skipped}
 
 func severityStyle(severity string) output.Style {
@@ -42,7 +31,7 @@ func severityStyle(severity string) output.Style {
 	}
 }
 
-// Findings shows each finding that a person has to decide about, with all that is needed for that, and the others by their reasons.
+// Findings shows each finding that needs a decision, with everything that is needed to decide, and the others by reason.
 func Findings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
 		if severity == migrate.Warning || severity == migrate.Skipped {
@@ -58,7 +47,7 @@ func Findings(p *output.Printer, findings []migrate.Finding) {
 	}
 }
 
-// byReason shows the findings of a severity in a line each, below their reasons.
+// byReason shows the findings of a severity, one line each, below their reasons.
 func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
 	var reasons []string
 	lines := map[string][]string{}
@@ -69,7 +58,7 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 		if lines[finding.Reason] == nil {
 			reasons = append(reasons, finding.Reason)
 		}
-		lines[finding.Reason] = append(lines[finding.Reason], names(finding.Objects())+": "+oneLine(finding.Message))
+		lines[finding.Reason] = append(lines[finding.Reason], names(finding.Objects())+": "+strings.ReplaceAll(finding.Message, "\n", "\n    "))
 	}
 	for _, reason := range reasons {
 		p.Blank()
@@ -105,7 +94,7 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	for _, difference := range finding.Differences {
 		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
 	}
-	if finding.Severity == migrate.Ambiguous || finding.Severity == migrate.Blocked {
+	if finding.Undecided() {
 		decision(p, finding)
 	}
 }
@@ -178,10 +167,22 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
-// Undecided is one line about the findings that keep a plan from being carried out.
+// UndecidedOf are the findings that keep some units from being adopted.
+func UndecidedOf(of *plan.Plan, units []*plan.Unit) (found []migrate.Finding) {
+	for _, finding := range of.Findings {
+		if finding.Undecided() && slices.ContainsFunc(units, func(unit *plan.Unit) bool {
+			return slices.ContainsFunc(of.FindingsOf(unit), func(other migrate.Finding) bool { return reflect.DeepEqual(finding, other) })
+		}) {
+			found = append(found, finding)
+		}
+	}
+	return found
+}
+
+// Undecided is one line about findings that need a decision.
 func Undecided(findings []migrate.Finding) string {
 	ambiguous := slices.DeleteFunc(slices.Clone(findings), func(f migrate.Finding) bool { return f.Severity != migrate.Ambiguous })
-	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", count(len(findings), "conflict"),
+	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", Count(len(findings), "conflict"),
 		len(ambiguous), len(findings)-len(ambiguous))
 }
 
@@ -195,7 +196,9 @@ func objects(p *output.Printer, indent string, style output.Style, lines []strin
 			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)
 			return
 		}
-		p.Linef("%s%s", indent, p.Paint(style, line))
+		for part := range strings.SplitSeq(line, "\n") {
+			p.Linef("%s%s", indent, p.Paint(style, part))
+		}
 	}
 }
 

@@ -1,0 +1,397 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/migrate/status"
+)
+
+func clusterRef(namespace, name string) migrate.ObjectRef {
+	return migrate.ObjectRef{Group: "cluster.x-k8s.io", Kind: "Cluster", Namespace: namespace, Name: name}
+}
+
+// twoUnits is a plan of a Cluster that can be adopted, and, if asked for, of one that needs a decision.
+func twoUnits(t *testing.T, withUndecided bool) *plan.Plan {
+	t.Helper()
+	object := migrate.ObjectRef{Group: "controlplane.cluster.x-k8s.io", Kind: "CAPTControlPlane", Namespace: "team-a", Name: "demo", UID: "plane-1"}
+	p := &plan.Plan{ClusterUID: "uid-of-kube-system", Units: []plan.Unit{{
+		Object: clusterRef("team-a", "demo"), State: plan.Adoptable, Members: []plan.Member{{Object: object}},
+		Steps: []plan.Step{{Object: object, Why: "spec refers to it", Fields: []plan.Field{{Path: "/spec/workspaceTemplateApplyRef", After: json.RawMessage(`{"name":"demo"}`)}}}},
+	}}}
+	if withUndecided {
+		shop := object
+		shop.Namespace, shop.Name, shop.UID = "team-b", "shop", "plane-2"
+		p.Units = append(p.Units, plan.Unit{Object: clusterRef("team-b", "shop"), State: plan.NeedsDecision, Members: []plan.Member{{Object: shop}}})
+		p.Findings = []migrate.Finding{{Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: shop, Message: "two WorkspaceTemplateApplies"}}
+	}
+	require.NoError(t, p.Seal())
+	return p
+}
+
+// saved writes a plan to a file.
+func saved(t *testing.T, p *plan.Plan) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "plan.json")
+	file, err := os.Create(name)
+	require.NoError(t, err)
+	require.NoError(t, p.Write(file))
+	require.NoError(t, file.Close())
+	return name
+}
+
+func TestCheckPrintsUnitsFindingsChecksAndNextSteps(t *testing.T) {
+	w := undecided()
+	w.report = check.Report{Stage: check.Untouched, Checks: []check.Check{
+		{Name: check.CheckClusterAPI, Status: check.OK, Message: "served"},
+		{Name: check.CheckLegacy, Status: check.Warning, Message: "CAPT v0.3 runs", Commands: []string{"kubectl -n capt-system scale deployment/old --replicas=0"}},
+	}}
+	out, errOut, err := w.run(t, "migrate", "check")
+	require.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "%v", err)
+	assert.Contains(t, out, "Ambiguous: CAPTControlPlane default/demo (MultipleCandidates)")
+	assert.Contains(t, out, "To decide, write this into the file of --decisions")
+	assert.Contains(t, out, "Checks: 1 of 2 are OK\n  Warning  CAPT v0.3: CAPT v0.3 runs\n")
+	assert.Contains(t, out, "1. Stop CAPT v0.3.\n     kubectl -n capt-system scale deployment/old --replicas=0\n2. Install this version")
+	assert.Contains(t, errOut, "Reading objects", "progress is on standard error")
+	assert.Empty(t, w.checked.Before, "the stage is found by looking")
+
+	out, errOut, err = w.run(t, "migrate", "check", "-o", "json")
+	require.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
+	assert.Contains(t, out, `"kind": "Check"`)
+	assert.Contains(t, out, `"step": "Stop CAPT v0.3."`)
+	assert.Empty(t, errOut, "a program gets no progress")
+	out, _, _ = w.run(t, "migrate", "check", "-o", "wide")
+	assert.Contains(t, out, "  OK       Cluster API: served\n")
+}
+
+func TestCheckFailsIfACheckFailed(t *testing.T) {
+	w := undecided()
+	w.report = check.Report{Stage: check.Apply, Checks: []check.Check{{Name: check.CheckDefinitions, Status: check.Failed, Message: "not installed"}}}
+	out, _, err := w.run(t, "migrate", "check")
+	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err), "before what is undecided")
+	assert.ErrorContains(t, err, "definitions: not installed")
+	assert.Contains(t, out, "Do what the failed checks say")
+}
+
+func TestCheckOfAFleetThatCannotBeReadPrintsTheChecks(t *testing.T) {
+	w := undecided()
+	w.report = check.Report{Checks: []check.Check{{Name: check.CheckPermissions, Status: check.Warning, Message: "a right is missing", Commands: []string{"kubectl create x"}}}}
+	w.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "workspacetemplates"}, "", nil)
+	}
+	out, _, err := w.run(t, "migrate", "check")
+	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
+	assert.ErrorContains(t, err, "captctl migrate check lists the permissions that are needed")
+	assert.Contains(t, out, "a right is missing")
+	assert.Contains(t, out, "1. Get the missing rights.\n     kubectl create x\n")
+}
+
+func TestCheckOfAnEmptyClusterSaysThatThereIsNothingToDo(t *testing.T) {
+	w := &world{objects: []client.Object{namespace("kube-system")}}
+	out, _, err := w.run(t, "migrate", "check", "-n", "team-a")
+	require.NoError(t, err)
+	assert.Contains(t, out, "There is nothing of CAPT v0.3 in namespace team-a.")
+	assert.Contains(t, out, "1. There is nothing to adopt.")
+}
+
+func TestPlanIsSavedAndShownAlsoIfSomethingIsUndecided(t *testing.T) {
+	w := undecided()
+	file := filepath.Join(t.TempDir(), "plan.json")
+	out, _, err := w.run(t, "migrate", "plan", "--out", file, "--detailed-exitcode")
+	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
+	assert.Contains(t, out, "(MultipleCandidates)")
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	printed, _, err := w.run(t, "migrate", "show", file, "-o", "json")
+	require.NoError(t, err)
+	assert.Equal(t, string(written), printed, "a plan is the same in a file and in a pipe")
+
+	decisions := filepath.Join(t.TempDir(), "decisions.yaml")
+	require.NoError(t, os.WriteFile(decisions, []byte("apiVersion: migrate.capt.cluster.x-k8s.io/v1\nkind: Decisions\nowners: [{uid: plane-1, skip: true}]\n"), 0o600))
+	out, _, err = w.run(t, "migrate", "plan", "--decisions", decisions)
+	require.NoError(t, err)
+	assert.Contains(t, out, "Skipped")
+}
+
+func TestDetailedExitCodeOfPlan(t *testing.T) {
+	nothing := &world{objects: []client.Object{namespace("kube-system")}}
+	out, _, err := nothing.run(t, "migrate", "plan", "--detailed-exitcode")
+	require.NoError(t, err)
+	assert.Contains(t, out, "There is nothing to apply.")
+}
+
+func TestShowPrintsFieldsBeforeAndAfter(t *testing.T) {
+	w := &world{}
+	file := saved(t, twoUnits(t, true))
+	out, _, err := w.run(t, "migrate", "show", file)
+	require.NoError(t, err)
+	assert.Regexp(t, `team-b/shop +NeedsDecision +0 +0 +MultipleCandidates`, out)
+	out, _, err = w.run(t, "migrate", "show", file, "--diff")
+	require.NoError(t, err)
+	assert.Contains(t, out, "team-a/demo\n  CAPTControlPlane team-a/demo: spec refers to it\n    + spec.workspaceTemplateApplyRef:\n    +   name: demo\n")
+	assert.Nil(t, w.config, "no cluster was connected to")
+
+	w.answer = readFile(t, file)
+	piped, _, err := w.run(t, "migrate", "show", "-", "--diff")
+	require.NoError(t, err)
+	assert.Equal(t, out, piped)
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestApplyAsksOnATerminal(t *testing.T) {
+	file := saved(t, twoUnits(t, false))
+	w := &world{terminal: true, answer: "y\n"}
+	out, errOut, err := w.run(t, "migrate", "apply", file)
+	assert.EqualError(t, err, "canceled: nothing was written")
+	assert.Contains(t, out, "team-a/demo", "what is about to be applied is shown")
+	assert.Contains(t, errOut, `Only "yes" is accepted`)
+	assert.Nil(t, w.plan)
+
+	w.answer = "yes\n"
+	_, _, err = w.run(t, "migrate", "apply", file)
+	require.NoError(t, err)
+	require.NotNil(t, w.plan)
+	out, errOut, err = w.run(t, "migrate", "apply", file, "-o", "json")
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "team-a/demo")
+	assert.True(t, json.Valid([]byte(out)), "the output is the document alone")
+
+	pipe := &world{}
+	_, _, err = pipe.run(t, "migrate", "apply", file)
+	assert.ErrorContains(t, err, "add --yes")
+	assert.Nil(t, pipe.config)
+}
+
+func TestApplyGivesTheRunWhatItNeeds(t *testing.T) {
+	w := undecided()
+	w.result = apply.Result{Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.Applied, Writes: 3}}, Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz", Checksum: "abc"}}
+	file, dir := saved(t, twoUnits(t, false)), t.TempDir()
+	out, _, err := w.run(t, "migrate", "apply", file, "--yes", "--cluster", "team-a/demo", "--unit", "WorkspaceTemplateApply/a/b", "--max-failures", "2", "--concurrency", "3",
+		"--wait", "7m", "--qps", "7", "--burst", "9", "--fix-cluster-endpoints", "--backup", filepath.Join(dir, "b.tar.gz"), "--journal-namespace", "here")
+	require.NoError(t, err)
+	o := w.applied
+	assert.Equal(t, []string{"team-a/demo", "WorkspaceTemplateApply/a/b"}, o.Units)
+	assert.Equal(t, []any{2, 3, 7 * time.Minute, true, false, "here"}, []any{o.MaxFailures, o.Concurrency, o.Wait, o.FixClusterEndpoints, o.DryRun, o.Namespace})
+	assert.InDelta(t, 7, w.config.QPS, 0)
+	assert.Equal(t, 9, w.config.Burst)
+	assert.Regexp(t, `team-a/demo +Applied +3`, out)
+	assert.Contains(t, out, "captctl migrate rollback "+w.plan.ID)
+	backup, err := o.Backup(t.Context(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(dir, "b.tar.gz"), backup.File)
+}
+
+func TestApplyChecksFirstButForTheLease(t *testing.T) {
+	w := undecided()
+	_, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, false)), "--dry-run")
+	require.NoError(t, err, "a dry run asks nothing")
+	assert.True(t, w.applied.DryRun)
+	w.report.Checks = []check.Check{{Name: check.CheckLock, Status: check.Failed, Message: "another run is in progress"}}
+	require.NoError(t, w.applied.Check(t.Context()), "the run itself waits for the Lease")
+	assert.Equal(t, check.Apply, w.checked.Before)
+	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
+	assert.ErrorContains(t, w.applied.Check(t.Context()), "CAPT v0.3 runs")
+}
+
+func TestApplyHasAnExitCodeForWhatIsUndecided(t *testing.T) {
+	w := undecided()
+	file := saved(t, twoUnits(t, true))
+	_, _, err := w.run(t, "migrate", "apply", file, "--yes", "--cluster", "team-b/shop")
+	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
+	assert.Nil(t, w.plan, "there is nothing to apply")
+
+	_, _, err = w.run(t, "migrate", "apply", file, "--yes", "--cluster", "team-a/demo")
+	require.NoError(t, err)
+	_, _, err = w.run(t, "migrate", "apply", file, "--yes")
+	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err), "the rest is applied")
+	assert.Empty(t, w.applied.Units)
+
+	w.runError = migrate.Partly.Errorf("1 of 2 failed")
+	w.result.Units = []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.Failed, Message: "no:\n  it is busy"}}
+	out, _, err := w.run(t, "migrate", "apply", file, "--yes")
+	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
+	assert.Regexp(t, `team-a/demo +Failed +0 +no: it is busy`, out)
+}
+
+// recorded adds the journal of a plan to a world.
+func recorded(t *testing.T, w *world, p *plan.Plan, at time.Time, units map[string]apply.Phase) {
+	t.Helper()
+	state := apply.State{PlanID: p.ID, Checksum: p.Checksum, Started: metav1.NewTime(at), Parts: 1, Units: map[string]apply.UnitState{}}
+	state.APIVersion, state.Kind = migrate.APIVersion, "Journal"
+	for name, phase := range units {
+		state.Units[name] = apply.UnitState{Phase: phase, Updated: metav1.NewTime(at)}
+	}
+	data, err := json.Marshal(state)
+	require.NoError(t, err)
+	object := func(name, part string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "capt-system", Name: name, Labels: map[string]string{"capt.cluster.x-k8s.io/migration-part": part}}}
+	}
+	journal, part := object("capt-migrate-"+p.ID, "state"), object("capt-migrate-"+p.ID+"-plan-0", "plan")
+	journal.Data = map[string]string{"state.json": string(data)}
+	part.BinaryData = map[string][]byte{"plan.json.gz": compressed(t, p)}
+	w.objects = append(w.objects, journal, part)
+}
+
+func TestRollbackFindsThePlanThatWroteAUnitLast(t *testing.T) {
+	w := undecided()
+	older, newer := twoUnits(t, false), twoUnits(t, true)
+	at := time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC)
+	recorded(t, w, older, at, map[string]apply.Phase{"team-a/demo": apply.PhaseApplied, "team-b/shop": apply.PhaseApplied})
+	recorded(t, w, newer, at.Add(time.Minute), map[string]apply.Phase{"team-a/demo": apply.PhaseApplied, "team-b/shop": apply.PhaseRolledBack})
+
+	out, _, err := w.run(t, "migrate", "rollback", "--cluster", "team-a/demo", "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, newer.ID, w.plan.ID)
+	assert.True(t, w.rolledBack)
+	assert.Contains(t, out, "The manager reports AdoptionRequired again")
+	require.NoError(t, w.applied.Check(t.Context()))
+	assert.Equal(t, check.Rollback, w.checked.Before)
+
+	_, _, err = w.run(t, "migrate", "rollback", "--cluster", "team-a/demo", "--cluster", "team-b/shop", "--yes")
+	assert.ErrorContains(t, err, "roll them back one after the other")
+	_, _, err = w.run(t, "migrate", "rollback", "--cluster", "team-c/none", "--yes")
+	assert.ErrorContains(t, err, "no plan has written team-c/none")
+	_, _, err = w.run(t, "migrate", "rollback", "--yes")
+	assert.ErrorContains(t, err, "name a plan, or Clusters with --cluster")
+
+	_, _, err = w.run(t, "migrate", "rollback", older.ID, "--yes")
+	require.NoError(t, err)
+	assert.Equal(t, older.ID, w.plan.ID, "an ID is as good as a file")
+	out, _, err = w.run(t, cobra.ShellCompRequestCmd, "migrate", "rollback", "")
+	require.NoError(t, err)
+	assert.Equal(t, older.ID+"\n"+newer.ID+"\n:0\n", out)
+}
+
+func someStatus() *status.Status {
+	return &status.Status{Units: []status.Unit{
+		{Unit: "team-a/demo", State: plan.Adopted, PlanID: "0123456789ab", Phase: apply.PhaseApplied},
+		{Unit: "team-b/shop", State: plan.Adoptable},
+	}, Definitions: []status.Definition{{Name: "x", StoredVersions: []string{migrate.LegacyVersion, migrate.Version}}}}
+}
+
+func TestStatusHasExitCodesOnlyWhenAsked(t *testing.T) {
+	w := undecided()
+	found := someStatus()
+	w.status = func() *status.Status { return found }
+	out, _, err := w.run(t, "migrate", "status", "-n", "team-a")
+	require.NoError(t, err)
+	assert.Regexp(t, `team-a/demo +Adopted +Applied +0123456789ab`, out)
+	assert.Contains(t, out, "the way back to CAPT v0.3 is open")
+	assert.Equal(t, "team-a", w.read.Namespace)
+
+	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")
+	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err))
+	found.Units[1].State = plan.Blocked
+	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")
+	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
+	found.Units[1].State = plan.Skipped
+	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")
+	require.NoError(t, err)
+}
+
+func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
+	w := undecided()
+	ctx, interrupt := context.WithCancel(t.Context())
+	reads := 0
+	w.status = func() *status.Status {
+		found := someStatus()
+		switch reads++; reads {
+		case 1, 2:
+		case 3:
+			found.Units[1].State = plan.Adopted
+		default:
+			interrupt()
+		}
+		go w.clock.Step(time.Minute)
+		return found
+	}
+	out, _, err := w.runIn(ctx, t, "migrate", "status", "--watch", "-o", "json")
+	require.NoError(t, err, "to be interrupted is no error")
+	decoder, shown := json.NewDecoder(strings.NewReader(out)), 0
+	for {
+		var found status.Status
+		if err := decoder.Decode(&found); err != nil {
+			break
+		}
+		shown++
+	}
+	assert.Equal(t, 2, shown, "what has not changed is not repeated: %s", out)
+}
+
+func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
+	file := saved(t, twoUnits(t, false))
+	for complaint, arguments := range map[string][]string{
+		"--concurrency must be at least 1":             {"apply", file, "--yes", "--concurrency", "0"},
+		"--concurrency 500 is too much for --qps 20":   {"apply", file, "--yes", "--concurrency", "500"},
+		"--max-failures must be at least 0":            {"apply", file, "--yes", "--max-failures", "-1"},
+		"--wait must be more than 0":                   {"rollback", "x", "--yes", "--wait", "0s"},
+		"--lease-duration must be at least 1s":         {"apply", file, "--yes", "--lease-duration", "1ms"},
+		"--qps must be more than 0":                    {"check", "--qps", "0"},
+		"--burst must be at least 1":                   {"plan", "--burst", "0"},
+		"--dry-run=client does not exist":              {"apply", file, "--dry-run=client"},
+		`--dry-run must be none or server, not "some"`: {"rollback", "x", "--yes", "--dry-run=some"},
+		`--cluster "demo": must be NAMESPACE/NAME`:     {"apply", file, "--yes", "--cluster", "demo"},
+		"--watch and --detailed-exitcode exclude":      {"status", "-w", "--detailed-exitcode"},
+		`there is no output format "xml"`:              {"status", "-o", "xml"},
+		"no such file or directory":                    {"plan", "--decisions", "missing.yaml"},
+		`and "missing.json" is not a plan ID`:          {"show", "missing.json"},
+		"apiVersion \"\" and kind \"\" are not those":  {"show", saved(t, &plan.Plan{})},
+	} {
+		w := undecided()
+		_, _, err := w.run(t, append([]string{"migrate"}, arguments...)...)
+		require.ErrorContains(t, err, complaint)
+		assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
+		assert.Nil(t, w.config, "no cluster was connected to")
+	}
+}
+
+func TestRequestsHaveTheUserAgentOfCaptctl(t *testing.T) {
+	w := undecided()
+	_, _, err := w.run(t, "migrate", "plan", "--server", "http://127.0.0.1:2")
+	require.Error(t, err)
+	assert.Regexp(t, `^captctl/\S+ \(`, w.config.UserAgent)
+	assert.Equal(t, "http://127.0.0.1:2", w.config.Host)
+}
+
+func TestAClusterThatDoesNotAnswerCompletesNothing(t *testing.T) {
+	w := undecided()
+	w.funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return errors.New("no")
+	}
+	out, _, err := w.run(t, cobra.ShellCompRequestCmd, "migrate", "status", "")
+	require.NoError(t, err)
+	assert.Equal(t, ":0\n", out)
+	w = undecided()
+	out, _, err = w.run(t, cobra.ShellCompRequestCmd, "migrate", "check", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "capt-system\ndefault\nkube-system\n:4\n", out)
+}

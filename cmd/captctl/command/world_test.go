@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
+)
+
+// The management cluster of these tests is a client that keeps objects in memory. They test flags, prompts, output and exit codes; test/captctl
+// runs the commands on a real API server.
+
+// kubeconfig of a cluster that does not answer.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["here"] = &clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}
+	config.Contexts["production"] = &clientcmdapi.Context{Cluster: "here", Namespace: "default"}
+	config.CurrentContext = "production"
+	require.NoError(t, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+// world is a management cluster, and what its commands asked for.
+type world struct {
+	objects []client.Object
+	funcs   interceptor.Funcs
+	// terminal is true if standard input is one; answer is what is typed.
+	terminal bool
+	answer   string
+
+	report    check.Report
+	result    apply.Result
+	runError  error
+	status    func() *status.Status
+	connected client.WithWatch
+	clock     *testclock.FakeClock
+
+	config  *rest.Config
+	checked check.Options
+	// plan and applied are what the last run was given.
+	plan       *plan.Plan
+	applied    apply.Options
+	rolledBack bool
+	read       status.Options
+}
+
+func (w *world) run(t *testing.T, arguments ...string) (out, errOut string, err error) {
+	t.Helper()
+	return w.runIn(t.Context(), t, arguments...)
+}
+
+func (w *world) runIn(ctx context.Context, t *testing.T, arguments ...string) (out, errOut string, err error) {
+	t.Helper()
+	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
+	in.WriteString(w.answer)
+	if w.clock == nil {
+		w.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
+	}
+	access := cluster.New(streams.ErrOut)
+	access.Connect = w.connect
+	root := newRoot(&cli.Environment{IOStreams: streams, Access: access, Clock: w.clock, Interactive: w.terminal, Migration: w.migration()})
+	root.SetArgs(append([]string{"--kubeconfig", kubeconfig(t)}, arguments...))
+	if len(arguments) > 0 && arguments[0] == "__complete" {
+		root.SetArgs(append([]string{"__complete", "--kubeconfig", kubeconfig(t)}, arguments[1:]...))
+	}
+	err = root.ExecuteContext(ctx)
+	return stdout.String(), stderr.String(), err
+}
+
+func (w *world) connect(config *rest.Config) (client.WithWatch, error) {
+	w.config = config
+	if w.connected != nil {
+		return w.connected, nil
+	}
+	scheme := cluster.Scheme()
+	for _, scope := range terraform.Scopes() {
+		kind := scope.GroupVersionKind()
+		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind + "List"}, &unstructured.UnstructuredList{})
+	}
+	w.connected = fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.objects...).WithInterceptorFuncs(w.funcs).Build()
+	return w.connected, nil
+}
+
+func (w *world) migration() cli.Migration {
+	run := func(rollback bool) func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error) {
+		return func(_ context.Context, p *plan.Plan, options apply.Options) (*apply.Result, error) {
+			w.plan, w.applied, w.rolledBack = p, options, rollback
+			result := w.result
+			result.PlanID, result.DryRun = p.ID, options.DryRun
+			return &result, w.runError
+		}
+	}
+	return cli.Migration{
+		Check: func(_ context.Context, options check.Options) (*check.Report, error) {
+			w.checked = options
+			report := w.report
+			return &report, nil
+		},
+		Apply: run(false), Rollback: run(true),
+		Status: func(_ context.Context, options status.Options) (*status.Status, error) {
+			w.read = options
+			return w.status(), nil
+		},
+	}
+}
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
+}
+
+// undecided has a control plane that was built, with a WorkspaceTemplateApply for which only its name speaks.
+func undecided() *world {
+	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", UID: "plane-1"}}
+	plane.Spec.ControlPlaneEndpoint.Host = "https://built.example.com"
+	return &world{objects: []client.Object{
+		namespace("kube-system"), namespace("default"), namespace("capt-system"), plane,
+		&infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-eks-controlplane-apply", UID: "apply-1"}},
+	}}
+}
+
+// compressed is a plan as the journal keeps it.
+func compressed(t *testing.T, p *plan.Plan) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer := gzip.NewWriter(&buffer)
+	require.NoError(t, p.Write(writer))
+	require.NoError(t, writer.Close())
+	return buffer.Bytes()
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/backup"
+	"github.com/capt-provider/capt/migrate/check"
+)
+
+// applyOptions are the options of apply.
+type applyOptions struct {
+	run
+	backup string
+}
+
+func newApply(environment *cli.Environment) *cobra.Command {
+	o := &applyOptions{run: newRun(environment)}
+	command := &cobra.Command{
+		Use:   "apply PLAN|PLAN_ID",
+		Short: "Apply a plan (takes a backup first)",
+		Long: `Applies a plan, or the units of it that --cluster and --unit name, one after the other, while the
+manager runs. For each unit it renders the Workspaces again and stops if something changed, pauses
+the objects, writes the planned fields, resumes the objects, waits until the manager reports every
+Workspace up to date, and proves that no Workspace has changed. The first failure ends the run
+(--max-failures).
+
+Before the first write, a backup of the objects is written to --backup. Workspaces, ProviderConfigs
+and Secrets are never written, and nothing is deleted.
+
+Run the same command again after an interruption: what is written already is not written again. Only
+one run writes at a time. The management cluster keeps a copy of the plan, so that its ID is enough.
+
+Exit codes: 0 applied; 1 nothing was written, unless the message says so; 3 applied, except for
+units that need a decision; 4 partly applied.`,
+		Example: `  # One cluster first
+  captctl migrate apply plan.json --cluster team-a/demo
+
+  # The rest; --yes in scripts
+  captctl migrate apply plan.json --yes
+
+  # Would the API server accept every write?
+  captctl migrate apply plan.json --dry-run=server
+
+  # Resume on another machine
+  captctl migrate apply 0123456789ab`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.complete,
+		RunE:              cli.Run(o),
+	}
+	o.addFlags(command)
+	flags := command.Flags()
+	flags.StringVar(&o.backup, "backup", "", "File for the backup (default capt-migrate-PLAN_ID.tar.gz).")
+	flags.BoolVar(&o.fixEndpoints, "fix-cluster-endpoints", false, "Also remove https:// from spec.controlPlaneEndpoint.host of Clusters.")
+	cli.CompleteFlag(command, "backup", cli.Files("tar.gz"))
+	return command
+}
+
+// Run applies.
+func (o *applyOptions) Run(ctx context.Context) error {
+	p, err := o.load(ctx, o.name)
+	if err != nil {
+		return err
+	}
+	connected, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	selected := o.unitsOf(p)
+	undecided := view.UndecidedOf(p, selected)
+	if len(undecided) > 0 && len(o.selected()) > 0 && view.WritesOf(selected) == 0 {
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
+	}
+	question := fmt.Sprintf("Do you want to apply plan %s to %s of this management cluster?", p.ID, view.Count(len(selected), "unit"))
+	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
+		return err
+	}
+	options, err := o.options(connected, p, check.Apply)
+	if err != nil {
+		return err
+	}
+	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
+	if err := o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, p, result) }); err != nil {
+		return err
+	}
+	if len(undecided) > 0 && !options.DryRun {
+		return migrate.NeedsDecision.Errorf("everything else is applied; %s", view.Undecided(undecided))
+	}
+	return nil
+}

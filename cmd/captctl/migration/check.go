@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// checkOptions are the options of check.
+type checkOptions struct {
+	journal
+	output *output.Flag
+}
+
+func newCheck(environment *cli.Environment) *cobra.Command {
+	o := &checkOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "Show what a migration would do, what blocks it, and the next steps",
+		Long: `Looks at a management cluster and shows what every Cluster will become, what has to be decided, what
+is wrong, and the commands for the next steps with the names that were found. It works before,
+during and after a migration; nothing of this version of CAPT has to be installed. It writes
+nothing.
+
+Each conflict is one finding, with the evidence and the decision to write into the file of
+captctl migrate plan --decisions.
+
+Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a decision.`,
+		Example: `  # The whole fleet
+  captctl migrate check
+
+  # One namespace, with all checks and all evidence
+  captctl migrate check -n team-a -o wide
+
+  # The Clusters that need a decision, for a program
+  captctl migrate check -o json | jq -r '.units[] | select(.state == "NeedsDecision").unit'`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              cli.Run(o),
+	}
+	o.output.Add(command)
+	o.addFlag(command)
+	o.addQuietFlag(command)
+	environment.Access.AddRateFlags(command.Flags())
+	return command
+}
+
+// Complete has nothing to fill in.
+func (o *checkOptions) Complete([]string) error { return nil }
+
+// Validate checks the flags.
+func (o *checkOptions) Validate() error {
+	return errors.Join(o.output.Validate(), o.Access.ValidateRate())
+}
+
+// Run checks and prints. The report is printed also if the fleet cannot be read: it says why.
+func (o *checkOptions) Run(ctx context.Context) error {
+	checks, err := o.checks()
+	if err != nil {
+		return err
+	}
+	reader, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	progress := o.Progress(o.output.Format())
+	defer progress.Stop()
+	checks.Progress = progress
+	report, err := o.Check(ctx, checks)
+	if err != nil {
+		return err
+	}
+	fleet, err := o.fleet(ctx, reader, progress, nil)
+	progress.Stop()
+	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
+	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
+	switch {
+	case report.Err() != nil:
+		return report.Err()
+	case err != nil:
+		return err
+	case printed != nil:
+		return printed
+	case len(found.Undecided()) > 0:
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(found.Undecided()))
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// planOptions are the options of plan.
+type planOptions struct {
+	journal
+	output           *output.Flag
+	out, decided     string
+	detailedExitCode bool
+
+	decisions *migrate.Decisions
+}
+
+func newPlan(environment *cli.Environment) *cobra.Command {
+	o := &planOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	command := &cobra.Command{
+		Use:   "plan",
+		Short: "Plan what to write, and save the plan in a file",
+		Long: `Plans which fields of which objects have to be written so that the manager adopts each Cluster.
+Nothing is written into the management cluster. captctl migrate show prints a plan field by field,
+captctl migrate apply applies it.
+
+A Cluster is planned only if the evidence decides what belongs to it, and if the manager would
+change nothing in its Workspaces. Other Clusters are in the plan too, with a finding that says what
+to decide; they do not hold up the rest. Decisions are made by UID, in a file:
+
+  apiVersion: migrate.capt.cluster.x-k8s.io/v1
+  kind: Decisions
+  owners:
+  - uid: 5f0d...        # a CAPTControlPlane
+    take: 81ab...       # the WorkspaceTemplateApply that belongs to it
+    reason: its Workspace reports the endpoint of the cluster
+  - uid: 3b1f...
+    pin: true           # keep a Workspace that differs from its template
+  - uid: 77c1...
+    skip: true          # leave it: the manager reports AdoptionRequired and writes nothing
+  workspaces:
+  - uid: 9f37...        # a Workspace that several refer to
+    belongsTo: 64a6...  # its WorkspaceTemplateApply
+
+captctl migrate check prints the lines for each finding. A plan is for one management cluster; it
+does not expire, because each Cluster is checked again right before it is written.
+
+Exit codes: 0 planned; 2 there are changes (with --detailed-exitcode only); 3 something needs a
+decision. The plan is saved in each case.`,
+		Example: `  captctl migrate plan --out plan.json
+
+  # With decisions
+  captctl migrate plan --decisions decisions.yaml --out plan.json
+
+  # Is there anything left to adopt? Exit code 2 means yes
+  captctl migrate plan --detailed-exitcode`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              cli.Run(o),
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.out, "out", "", "File to save the plan in. An existing file is replaced.")
+	flags.StringVar(&o.decided, "decisions", "", `File with decisions, in YAML or JSON; "-" is standard input.`)
+	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if there are changes to apply.")
+	o.output.Add(command)
+	environment.Access.AddRateFlags(flags)
+	cli.CompleteFlag(command, "out", cli.Files("json"))
+	cli.CompleteFlag(command, "decisions", cli.Files("yaml", "yml", "json"))
+	return command
+}
+
+// Complete reads the decisions.
+func (o *planOptions) Complete([]string) (err error) {
+	o.decisions, err = o.journal.decisions(o.decided)
+	return err
+}
+
+// Validate checks the flags.
+func (o *planOptions) Validate() error {
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	return o.Access.ValidateRate()
+}
+
+// Run plans, saves and prints.
+func (o *planOptions) Run(ctx context.Context) error {
+	reader, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	progress := o.Progress(o.output.Format())
+	defer progress.Stop()
+	p, err := o.fleet(ctx, reader, progress, o.decisions)
+	if err != nil {
+		return err
+	}
+	progress.Stop()
+	if o.out != "" {
+		if err := save(o.out, p); err != nil {
+			return err
+		}
+	}
+	if err := o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
+		view.Plan(to, p)
+		view.AfterPlan(to, p, o.out)
+	}); err != nil {
+		return err
+	}
+	switch undecided := p.Undecided(); {
+	case len(undecided) > 0:
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
+	case o.detailedExitCode && view.Writes(p) > 0:
+		return migrate.Pending.Errorf("there are changes to apply")
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// rollbackOptions are the options of rollback.
+type rollbackOptions struct {
+	run
+}
+
+func newRollback(environment *cli.Environment) *cobra.Command {
+	o := &rollbackOptions{run: newRun(environment)}
+	command := &cobra.Command{
+		Use:   "rollback [PLAN|PLAN_ID]",
+		Short: "Revert what a plan wrote, for one Cluster or all of them",
+		Long: `Gives every field that a plan wrote the value that it had before, for all units of the plan or for
+those that --cluster and --unit name. The manager may run: the Clusters await adoption again, and
+Terraform runs nothing. Without a plan, the plan that wrote the named units last is rolled back.
+
+A field that was changed since it was written is left as it is, and listed (exit code 4). A
+WorkspaceTemplate that a pin created stays.
+
+Exit codes: 0 rolled back; 1 nothing was written, unless the message says so; 4 partly rolled back.`,
+		Example: `  # One cluster
+  captctl migrate rollback --cluster team-a/demo
+
+  # Everything that a plan wrote
+  captctl migrate rollback 0123456789ab`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: o.complete,
+		RunE:              cli.Run(o),
+	}
+	o.addFlags(command)
+	return command
+}
+
+// Validate checks the flags.
+func (o *rollbackOptions) Validate() error {
+	if o.name == "" && len(o.selected()) == 0 {
+		return errors.New("name a plan, or Clusters with --cluster; captctl migrate status lists both")
+	}
+	return o.run.Validate()
+}
+
+// Run rolls back.
+func (o *rollbackOptions) Run(ctx context.Context) error {
+	connected, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	p, err := o.plan(ctx, connected)
+	if err != nil {
+		return err
+	}
+	selected := o.unitsOf(p)
+	question := fmt.Sprintf("Do you want to roll back plan %s for %s of this management cluster?", p.ID, view.Count(len(selected), "unit"))
+	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
+		return err
+	}
+	options, err := o.options(connected, p, check.Rollback)
+	if err != nil {
+		return err
+	}
+	return o.do(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) { view.AfterRollback(to, result) })
+}
+
+// plan returns the plan to roll back: the named one, or the one that wrote the selected units last.
+func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan.Plan, error) {
+	if o.name != "" {
+		return o.load(ctx, o.name)
+	}
+	states, err := apply.States(ctx, reader, o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	first, last := "", ""
+	for i, unit := range o.selected() {
+		id := lastApplied(states, unit)
+		switch {
+		case id == "":
+			return nil, fmt.Errorf("no plan has written %s, or it is rolled back already; captctl migrate status lists the units of applied plans", unit)
+		case i > 0 && id != last:
+			return nil, fmt.Errorf("%s was written by plan %s, and %s by plan %s: roll them back one after the other", first, last, unit, id)
+		}
+		first, last = unit, id
+	}
+	return apply.LoadPlan(ctx, reader, o.namespace, last)
+}
+
+// lastApplied returns the ID of the plan that wrote a unit last; empty if there is nothing to roll back.
+func lastApplied(states []apply.State, unit string) (id string) {
+	var last apply.UnitState
+	for i := range states {
+		state, found := states[i].Units[unit]
+		if found && state.Phase != apply.PhaseRolledBack && !state.Updated.Before(&last.Updated) {
+			id, last = states[i].PlanID, state
+		}
+	}
+	return id
+}

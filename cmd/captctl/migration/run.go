@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/lock"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// dryRunNone and dryRunServer are the values of --dry-run.
+const dryRunNone, dryRunServer = "none", "server"
+
+// run are the options that apply and rollback share.
+type run struct {
+	journal
+	output                   *output.Flag
+	clusters, units          []string
+	concurrency, maxFailures int
+	dryRun                   string
+	yes, fixEndpoints        bool
+	wait, lease              time.Duration
+
+	name string
+}
+
+func newRun(environment *cli.Environment) run {
+	return run{journal: journal{Environment: environment}, output: output.NewFlag()}
+}
+
+func (r *run) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringArrayVar(&r.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated; without it, all units of the plan.")
+	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit that is not a Cluster, as show prints it. Can be repeated.")
+	flags.IntVar(&r.concurrency, "concurrency", 1, "How many units are in progress at the same time.")
+	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
+	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server" sends every write to the API server, which keeps none of them.`)
+	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
+	flags.BoolVarP(&r.yes, "yes", "y", false, "Do not ask for confirmation.")
+	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
+	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "How long a run that was killed keeps others waiting.")
+	flags.Lookup("lease-duration").Hidden = true // For tests.
+	r.output.Add(command)
+	r.addFlag(command)
+	r.addQuietFlag(command)
+	r.Access.AddRateFlags(flags)
+	cli.CompleteFlag(command, "cluster", r.Access.CompleteClusters())
+	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
+	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Complete takes the name of the plan.
+func (r *run) Complete(args []string) error {
+	if len(args) > 0 {
+		r.name = args[0]
+	}
+	if r.name == stdin {
+		r.Interactive = false // Standard input is the plan.
+	}
+	return nil
+}
+
+// Validate checks the flags.
+func (r *run) Validate() error {
+	switch {
+	case r.concurrency < 1:
+		return errors.New("--concurrency must be at least 1")
+	case r.maxFailures < 0:
+		return errors.New("--max-failures must be at least 0")
+	case r.wait <= 0:
+		return errors.New("--wait must be more than 0")
+	case r.lease < time.Second:
+		return errors.New("--lease-duration must be at least 1s")
+	case r.dryRun == "client":
+		return errors.New("--dry-run=client does not exist: captctl migrate show --diff prints what would be sent. Or use --dry-run=server")
+	case r.dryRun != dryRunNone && r.dryRun != dryRunServer:
+		return fmt.Errorf("--dry-run must be none or server, not %q", r.dryRun)
+	case !r.yes && !r.Interactive && r.dryRun == dryRunNone:
+		return errors.New("standard input is not a terminal, and cannot confirm: add --yes")
+	}
+	for _, cluster := range r.clusters {
+		if namespace, name, found := strings.Cut(cluster, "/"); !found || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return fmt.Errorf("--cluster %q: must be NAMESPACE/NAME", cluster)
+		}
+	}
+	if err := r.Access.ValidateRate(); err != nil {
+		return err
+	}
+	// A renewal of the Lease waits behind one request of each unit in progress.
+	if most := int(float64(r.Access.QPS) * r.lease.Seconds() / 3); r.concurrency > most {
+		return fmt.Errorf("--concurrency %d is too much for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
+	}
+	return r.output.Validate()
+}
+
+// selected are the names of --cluster and --unit.
+func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
+
+// unitsOf returns the units of a plan that are selected.
+func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit) {
+	names := r.selected()
+	for i := range p.Units {
+		if len(names) == 0 || slices.Contains(names, p.Units[i].Name()) {
+			units = append(units, &p.Units[i])
+		}
+	}
+	return units
+}
+
+// confirm shows what is about to be done, and asks whether to do it.
+func (r *run) confirm(summary func(*output.Printer), question string) error {
+	ask := !r.yes && r.dryRun == dryRunNone
+	switch {
+	case !r.output.Format().ForMachines():
+		summary(r.Printer(r.output.Format()))
+	case ask:
+		summary(output.NewPrinter(r.ErrOut, output.Table, r.NoColour))
+	}
+	if !ask {
+		return nil
+	}
+	return r.Confirm(question)
+}
+
+// options of a run that needs no backup: rollback restores the fields from the plan.
+func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage) (apply.Options, error) {
+	checks, err := r.checks()
+	if err != nil {
+		return apply.Options{}, err
+	}
+	checks.Before, checks.FixClusterEndpoints = before, r.fixEndpoints
+	return apply.Options{
+		Client: connected, Reader: connected, Namespace: r.namespace, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
+		DryRun: r.dryRun == dryRunServer, Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
+		Backup:              func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) { return previous, nil },
+		FixClusterEndpoints: r.fixEndpoints,
+		Check: func(ctx context.Context) error {
+			report, err := r.Migration.Check(ctx, checks)
+			if err != nil {
+				return err
+			}
+			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
+			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
+			return report.Err()
+		},
+		Gate: apply.Gate(connected, p, r.Clock),
+	}, nil
+}
+
+// do runs and prints the result, also if something failed.
+func (r *run) do(ctx context.Context, do func(context.Context, *plan.Plan, apply.Options) (*apply.Result, error), p *plan.Plan, options apply.Options, next func(*output.Printer, *apply.Result)) error {
+	result, err := do(ctx, p, options)
+	if stopper, ok := options.Progress.(interface{ Stop() }); ok {
+		stopper.Stop()
+	}
+	if result == nil {
+		return err
+	}
+	printed := r.Printer(r.output.Format()).Document(result, func(to *output.Printer) {
+		view.Result(to, result)
+		next(to, result)
+	})
+	return errors.Join(err, printed)
+}

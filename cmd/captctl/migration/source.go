@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+)
+
+const (
+	// stdin is the name of standard input.
+	stdin = "-"
+	// defaultJournalNamespace is the namespace of the Lease and the journal.
+	defaultJournalNamespace = "capt-system"
+)
+
+var planID = regexp.MustCompile("^[0-9a-f]{12}$")
+
+// journal is the flag --journal-namespace, and reads the plans in that namespace.
+type journal struct {
+	*cli.Environment
+	namespace string
+	// quiet is for how long CAPT v0.3 must not have written.
+	quiet time.Duration
+}
+
+func (j *journal) addFlag(command *cobra.Command) {
+	command.Flags().StringVar(&j.namespace, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
+	cli.CompleteFlag(command, "journal-namespace", j.Access.CompleteNamespaces())
+}
+
+// addQuietFlag is for tests, which cannot wait after each fixture.
+func (j *journal) addQuietFlag(command *cobra.Command) {
+	command.Flags().DurationVar(&j.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
+	command.Flags().Lookup("quiet").Hidden = true
+}
+
+// checks are the options of the checks, but for the stage.
+func (j *journal) checks() (check.Options, error) {
+	config, err := j.Access.Config()
+	return check.Options{Config: config, JournalNamespace: j.namespace, Quiet: j.quiet, Clock: j.Clock}, err
+}
+
+// load reads a plan from a file, from standard input, or from the cluster by its ID.
+func (j *journal) load(ctx context.Context, name string) (*plan.Plan, error) {
+	data, err := j.read(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && planID.MatchString(name):
+		connected, err := j.Access.Client()
+		if err != nil {
+			return nil, err
+		}
+		return apply.LoadPlan(ctx, connected, j.namespace, name)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w, and %q is not a plan ID. captctl migrate plan --out FILE creates a plan, captctl migrate status lists the IDs of applied plans", err, name)
+	case err != nil:
+		return nil, err
+	}
+	p, err := plan.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+func (j *journal) read(name string) ([]byte, error) {
+	if name != stdin {
+		return os.ReadFile(filepath.Clean(name))
+	}
+	data, err := io.ReadAll(j.In)
+	if err != nil {
+		return nil, fmt.Errorf("reading standard input: %w", err)
+	}
+	return data, nil
+}
+
+// decisions reads the file of --decisions; nil without one.
+func (j *journal) decisions(name string) (*migrate.Decisions, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := j.read(name)
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := migrate.ParseDecisions(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return decisions, nil
+}
+
+// fleet makes a plan for the clusters of --namespace.
+func (j *journal) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions *migrate.Decisions) (*plan.Plan, error) {
+	progress.Phase("Reading objects", 0)
+	now := j.Clock.Now()
+	snapshot, err := migrate.Read(ctx, reader, j.Access.Only(), now)
+	if err != nil {
+		return nil, err
+	}
+	progress.Phase("Planning", 0)
+	return planner.New(snapshot, planner.Options{Decisions: decisions, Now: now})
+}
+
+// complete completes the first argument with plan files and the IDs of applied plans.
+func (j *journal) complete(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	files, _ := filepath.Glob("*.json") // The pattern is valid.
+	names := files
+	ctx, cancel := j.Access.Patience(command.Context())
+	defer cancel()
+	if connected, err := j.Access.Client(); err == nil {
+		states, _ := apply.States(ctx, connected, j.namespace) // A shell shows no errors.
+		for i := range states {
+			names = append(names, states[i].PlanID)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// save writes a plan to a file: completely or not at all. An existing file is replaced.
+func save(file string, p *plan.Plan) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	defer os.Remove(temporary.Name()) //nolint:errcheck // It exists only after an error, which is reported.
+	for _, step := range []func() error{
+		func() error { return p.Write(temporary) }, temporary.Sync, temporary.Close, func() error { return os.Rename(temporary.Name(), file) },
+	} {
+		if err := step(); err != nil {
+			return fmt.Errorf("writing the plan to %s: %w", file, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/status"
+)
+
+const (
+	// refresh is how often --watch reads.
+	refresh = 5 * time.Second
+	// clear moves the cursor to the upper left corner of a terminal and clears it.
+	clear = "\x1b[H\x1b[2J\x1b[3J"
+)
+
+// statusOptions are the options of status.
+type statusOptions struct {
+	journal
+	output                  *output.Flag
+	watch, detailedExitCode bool
+
+	name, planID string
+}
+
+func newStatus(environment *cli.Environment) *cobra.Command {
+	o := &statusOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	command := &cobra.Command{
+		Use:   "status [PLAN|PLAN_ID]",
+		Short: "Show where every Cluster stands",
+		Long: `Shows for every Cluster whether it is adopted, which plan wrote it last and how far that came, and
+whether the manager would change a Workspace. Also shows the plans that were applied, a run in
+progress, and whether CAPT v0.3 could still be installed again. It writes nothing.
+
+With a plan, only the units of that plan are shown.
+
+Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, or the manager
+would change a Workspace, and 3 if something needs a decision.`,
+		Example: `  captctl migrate status
+
+  # Until interrupted
+  captctl migrate status --watch
+
+  # In CI: is everything adopted?
+  captctl migrate status --detailed-exitcode
+
+  # The Workspaces that the manager would change
+  captctl migrate status -o json | jq -r '.units[] | select(.pendingChange) | .unit, .pendingChange'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: o.complete,
+		RunE:              cli.Run(o),
+	}
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes.")
+	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if something is left to do, and with 3 if something needs a decision.")
+	o.output.Add(command)
+	o.addFlag(command)
+	environment.Access.AddRateFlags(command.Flags())
+	return command
+}
+
+// Complete takes the name of the plan.
+func (o *statusOptions) Complete(args []string) error {
+	if len(args) > 0 {
+		o.name = args[0]
+	}
+	return nil
+}
+
+// Validate checks the flags.
+func (o *statusOptions) Validate() error {
+	if o.watch && o.detailedExitCode {
+		return errors.New("--watch and --detailed-exitcode exclude each other")
+	}
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	return o.Access.ValidateRate()
+}
+
+// Run reads and prints, once or until it is interrupted.
+func (o *statusOptions) Run(ctx context.Context) error {
+	if o.name != "" {
+		p, err := o.load(ctx, o.name)
+		if err != nil {
+			return err
+		}
+		o.planID = p.ID
+	}
+	reader, err := o.Access.Client()
+	if err != nil {
+		return err
+	}
+	read := func() (*status.Status, error) {
+		found, err := o.Status(ctx, status.Options{Reader: reader, JournalNamespace: o.namespace, Namespace: o.Access.Only(), Clock: o.Clock})
+		if err == nil && o.planID != "" {
+			found.Units = slices.DeleteFunc(found.Units, func(unit status.Unit) bool { return unit.PlanID != o.planID })
+			found.Plans = slices.DeleteFunc(found.Plans, func(plan status.Plan) bool { return plan.ID != o.planID })
+		}
+		return found, err
+	}
+	if o.watch {
+		return o.follow(ctx, read)
+	}
+	found, err := read()
+	if err != nil {
+		return err
+	}
+	if err := o.print(o.Printer(o.output.Format()), found); err != nil || !o.detailedExitCode {
+		return err
+	}
+	return leftToDo(found)
+}
+
+func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
+	return to.Document(found, func(p *output.Printer) { view.Status(p, found, o.Clock.Now()) })
+}
+
+// follow prints the status whenever it changes.
+func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status, error)) error {
+	ticker := o.Clock.NewTicker(refresh)
+	defer ticker.Stop()
+	onTerminal := printers.IsTerminal(o.Out)
+	var last []byte
+	for {
+		found, err := read()
+		if ctx.Err() != nil {
+			return nil // That is how watching ends.
+		}
+		if err != nil {
+			return err
+		}
+		var now bytes.Buffer
+		if err := o.print(o.Printer(o.output.Format()).To(&now), found); err != nil {
+			return err
+		}
+		if !bytes.Equal(last, now.Bytes()) {
+			last = now.Bytes()
+			if onTerminal {
+				fmt.Fprint(o.Out, clear)
+			}
+			if _, err := o.Out.Write(last); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// leftToDo is the exit code for --detailed-exitcode.
+func leftToDo(found *status.Status) error {
+	undecided, left := view.Left(found)
+	switch {
+	case undecided > 0:
+		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", view.Count(undecided, "unit"))
+	case left > 0:
+		return migrate.Pending.Errorf("%s left to do", view.Count(left, "unit"))
+	}
+	return nil
+}

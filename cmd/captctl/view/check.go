@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// Check is what is there, what it will become, and what to do next.
+type Check struct {
+	metav1.TypeMeta `json:",inline"`
+	// Stage of the migration that the checks are for.
+	Stage check.Stage `json:"stage"`
+	// Checks of the management cluster.
+	Checks []check.Check `json:"checks"`
+	// Counts are the numbers of units per state.
+	Counts map[plan.UnitState]int `json:"counts"`
+	// Units are the Clusters, and the WorkspaceTemplateApplies without an owner.
+	Units []CheckUnit `json:"units"`
+	// Findings are those of a plan without decisions.
+	Findings []migrate.Finding `json:"findings,omitempty"`
+	// Next are the next steps, in order.
+	Next []Next `json:"next"`
+
+	plan *plan.Plan
+}
+
+// CheckUnit is what will become of a unit.
+type CheckUnit struct {
+	Unit    string         `json:"unit"`
+	State   plan.UnitState `json:"state"`
+	Members []plan.Member  `json:"members,omitempty"`
+	// Workspaces is how many Workspaces must not change.
+	Workspaces int    `json:"workspaces"`
+	Message    string `json:"message"`
+}
+
+// Next is a step to do next.
+type Next struct {
+	// Step says what to do, and Commands how: exact shell commands, in order.
+	Step     string   `json:"step"`
+	Commands []string `json:"commands,omitempty"`
+}
+
+// NewCheck puts checks and a plan together. The plan is nil if the fleet could not be read.
+func NewCheck(report *check.Report, of *plan.Plan, next []Next) *Check {
+	c := &Check{
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Check"}, Stage: report.Stage, Checks: report.Checks,
+		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: next, plan: of,
+	}
+	if of == nil {
+		return c
+	}
+	c.Findings = of.Findings
+	for i := range of.Units {
+		unit := &of.Units[i]
+		c.Counts[unit.State]++
+		c.Units = append(c.Units, CheckUnit{
+			Unit: unit.Name(), State: unit.State, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: becomes(of, unit),
+		})
+	}
+	return c
+}
+
+// Undecided are the findings that need a decision.
+func (c *Check) Undecided() []migrate.Finding {
+	if c.plan == nil {
+		return nil
+	}
+	return c.plan.Undecided()
+}
+
+func checkStyle(status string) output.Style {
+	switch check.Status(status) {
+	case check.OK:
+		return output.Good
+	case check.Warning:
+		return output.Attention
+	case check.Failed:
+		return output.Bad
+	}
+	return output.Plain
+}
+
+// ShowCheck shows a check: units, findings, what is not OK, and the next steps.
+func ShowCheck(p *output.Printer, c *Check) {
+	if c.plan != nil {
+		showUnits(p, c.plan, all(c.plan))
+		Findings(p, c.plan.Findings)
+		p.Blank()
+	}
+	showChecks(p, c.Checks)
+	p.Blank()
+	p.Linef("%s", p.Paint(output.Strong, "Next steps:"))
+	for i, next := range c.Next {
+		p.Linef("%d. %s", i+1, p.Paint(output.Plain, next.Step))
+		for _, command := range next.Commands {
+			p.Linef("     %s", p.Paint(output.Plain, command))
+		}
+	}
+}
+
+func showChecks(p *output.Printer, checks []check.Check) {
+	passed := 0
+	for _, one := range checks {
+		if one.Status == check.OK {
+			passed++
+		}
+	}
+	p.Linef("%s: %d of %d are OK", p.Paint(output.Strong, "Checks"), passed, len(checks))
+	for _, one := range checks {
+		if one.Status == check.OK && !p.Wide() {
+			continue
+		}
+		p.Linef("  %s  %s: %s", p.Paint(checkStyle(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, oneLine(one.Message)))
+		objects(p, "             ", output.Plain, one.Objects)
+	}
+}

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package view prints plans, checks, results and states as tables and text. It decides nothing.
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+)
+
+// unitStates in the order in which they are counted.
+var unitStates = []plan.UnitState{plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
+
+func unitStyle(state string) output.Style {
+	switch plan.UnitState(state) {
+	case plan.Adopted, plan.Adoptable:
+		return output.Good
+	case plan.NeedsDecision:
+		return output.Attention
+	case plan.Blocked:
+		return output.Bad
+	case plan.Skipped, plan.NeverBuilt:
+		return output.Faint
+	}
+	return output.Plain
+}
+
+// Plan shows a plan: its units and findings.
+func Plan(p *output.Printer, of *plan.Plan) {
+	PlanSummary(p, of, all(of))
+	Findings(p, of.Findings)
+}
+
+// all units of a plan.
+func all(of *plan.Plan) []*plan.Unit {
+	units := make([]*plan.Unit, len(of.Units))
+	for i := range of.Units {
+		units[i] = &of.Units[i]
+	}
+	return units
+}
+
+// PlanSummary shows some units of a plan, and how much it writes for them.
+func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
+		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
+	p.Blank()
+	showUnits(p, of, units)
+}
+
+// showUnits is a table of units, and their numbers.
+func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+	if len(units) == 0 {
+		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
+		return
+	}
+	rows := output.Rows{}
+	for _, unit := range units {
+		rows = append(rows, []string{
+			unit.Name(), string(unit.State), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(written(unit)), becomes(of, unit),
+		})
+	}
+	p.Table([]output.Column{
+		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
+	}, rows)
+	if p.Wide() {
+		members(p, units)
+	}
+	p.Blank()
+	p.Linef("%s: %s", Count(len(units), "unit"), counts(p, units))
+}
+
+// members are shown with -o wide: what belongs together, and why.
+func members(p *output.Printer, units []*plan.Unit) {
+	rows := output.Rows{}
+	for _, unit := range units {
+		for i := range unit.Members {
+			member := &unit.Members[i]
+			what := member.Object.Kind + "/" + member.Object.Name
+			rows = append(rows, []string{
+				unit.Name(), what, member.Role, name(member.WorkspaceTemplateApply), name(member.Workspace), strings.Join(member.Evidence, "; "),
+			})
+		}
+	}
+	p.Blank()
+	p.Table([]output.Column{
+		{Name: "Unit"}, {Name: "Member"}, {Name: "Role"}, {Name: "WorkspaceTemplateApply"}, {Name: "Workspace"}, {Name: "Evidence"},
+	}, rows)
+}
+
+// counts units by state.
+func counts(p *output.Printer, units []*plan.Unit) string {
+	var parts []string
+	for _, state := range unitStates {
+		n := 0
+		for _, unit := range units {
+			if unit.State == state {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, p.Paint(unitStyle(string(state)), fmt.Sprintf("%d %s", n, state)))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+// becomes says in a few words what becomes of a unit.
+func becomes(of *plan.Plan, unit *plan.Unit) string {
+	var reasons []string
+	for _, finding := range of.FindingsOf(unit) {
+		if finding.Undecided() && !slices.Contains(reasons, finding.Reason) {
+			reasons = append(reasons, finding.Reason)
+		}
+	}
+	switch unit.State {
+	case plan.Adopted:
+		return "adopted already"
+	case plan.Adoptable:
+		return "the manager adopts it, no Workspace changes"
+	case plan.Skipped:
+		return "stays as it is, as decided"
+	case plan.NeverBuilt:
+		return "the manager creates it: nothing was built"
+	case plan.NeedsDecision, plan.Blocked:
+	}
+	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
+}
+
+// Writes counts the objects that a plan writes.
+func Writes(of *plan.Plan) int { return WritesOf(all(of)) }
+
+// WritesOf counts the objects that some units write.
+func WritesOf(units []*plan.Unit) (objects int) {
+	for _, unit := range units {
+		objects += written(unit)
+	}
+	return objects
+}
+
+// written counts the objects that a unit writes.
+func written(unit *plan.Unit) int {
+	var objects []migrate.ObjectRef
+	for i := range unit.Steps {
+		if object := unit.Steps[i].Object; !slices.Contains(objects, object) {
+			objects = append(objects, object)
+		}
+	}
+	return len(objects)
+}
+
+// AfterPlan says what to do with a new plan.
+func AfterPlan(p *output.Printer, of *plan.Plan, file string) {
+	p.Blank()
+	switch {
+	case Writes(of) == 0:
+		p.Linef("There is nothing to apply.")
+	case file == "":
+		p.Linef("The plan is not saved. To apply it, run: captctl migrate plan --out plan.json")
+	default:
+		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
+		p.Linef("  captctl migrate show %s --diff", p.Paint(output.Plain, file))
+		if first := firstCluster(of); first != "" {
+			p.Linef("  captctl migrate apply %s --cluster %s", p.Paint(output.Plain, file), p.Paint(output.Plain, first))
+		}
+		p.Linef("  captctl migrate apply %s", p.Paint(output.Plain, file))
+	}
+}
+
+// firstCluster to adopt.
+func firstCluster(of *plan.Plan) string {
+	for i := range of.Units {
+		if unit := &of.Units[i]; unit.Object.Kind == "Cluster" && len(unit.Steps) > 0 {
+			return unit.Name()
+		}
+	}
+	return ""
+}
+
+func namespaces(only string) string {
+	if only == "" {
+		return "all namespaces"
+	}
+	return "namespace " + only
+}
+
+// moment is in UTC: the reader may be in another time zone.
+func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
+
+// Count is "1 object" or "2 objects".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+func name(ref *migrate.ObjectRef) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
+}

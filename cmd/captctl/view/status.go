@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/capt-provider/capt/cmd/captctl/output"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
+)
+
+// Status shows where every unit stands.
+func Status(p *output.Printer, s *status.Status, now time.Time) {
+	rows := output.Rows{}
+	for _, unit := range s.Units {
+		change := "no"
+		if unit.PendingChange != "" {
+			change = "yes"
+		}
+		paused := ""
+		if unit.Paused {
+			paused = "yes"
+		}
+		message := unit.Message
+		if unit.PendingChange != "" {
+			message = unit.PendingChange
+		}
+		rows = append(rows, []string{unit.Unit, string(unit.State), string(unit.Phase), unit.PlanID, change, paused, oneLine(message)})
+	}
+	p.Table([]output.Column{
+		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
+	}, rows)
+	if len(s.Plans) > 0 {
+		plans(p, s.Plans, now)
+	}
+	p.Blank()
+	if s.Lock != nil {
+		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Holder), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
+	}
+	p.Linef("%s", door(s.Definitions))
+}
+
+func plans(p *output.Printer, applied []status.Plan, now time.Time) {
+	rows := output.Rows{}
+	for _, one := range applied {
+		row := []string{one.ID, ago(now, one.Started.Time), ago(now, one.Updated.Time)}
+		for _, phase := range []apply.Phase{apply.PhaseApplied, apply.PhaseApplying, apply.PhaseRollingBack, apply.PhaseRolledBack} {
+			row = append(row, strconv.Itoa(one.Units[phase]))
+		}
+		backup := ""
+		if one.Backup != nil {
+			backup = one.Backup.Host + ":" + one.Backup.File
+		}
+		rows = append(rows, append(row, one.Run, backup))
+	}
+	p.Blank()
+	p.Table([]output.Column{
+		{Name: "Plan"}, {Name: "Started"}, {Name: "Updated"}, {Name: "Applied"}, {Name: "Applying"}, {Name: "Rolling-Back"}, {Name: "Rolled-Back"},
+		{Name: "Last-Run", Wide: true}, {Name: "Backup", Wide: true},
+	}, rows)
+}
+
+// door says whether the definitions of CAPT v0.3 can still be installed.
+func door(definitions []status.Definition) string {
+	if len(definitions) == 0 {
+		return "Stored versions: unknown, the definitions are not installed."
+	}
+	for _, definition := range definitions {
+		if !slices.Contains(definition.StoredVersions, migrate.LegacyVersion) {
+			return "Stored versions: " + migrate.LegacyVersion + " is gone, CAPT v0.3 cannot be installed again."
+		}
+	}
+	return "Stored versions: " + migrate.LegacyVersion + " is still stored, the way back to CAPT v0.3 is open."
+}
+
+// Left counts the units that need a decision, and those with something else left to do.
+func Left(s *status.Status) (undecided, left int) {
+	for _, unit := range s.Units {
+		switch {
+		case unit.State == plan.NeedsDecision || unit.State == plan.Blocked:
+			undecided++
+		case unit.State == plan.Adoptable, unit.Phase == apply.PhaseApplying, unit.Phase == apply.PhaseRollingBack, unit.PendingChange != "":
+			left++
+		}
+	}
+	return undecided, left
+}
+
+func ago(now, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(at)) + " ago"
+}

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package check reports whether a migration from CAPT v0.3 can begin, and what to do if not: rights, Cluster API, definitions, webhooks,
+// provider-terraform, and both versions of CAPT.
+//
+// It writes nothing. Two kinds of requests only look like writes: reviews of one's own identity and rights, which the API server does not
+// store, and patches without content, which are dry runs and sent only with the right to patch.
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// Stage of a migration.
+type Stage string
+
+const (
+	// Untouched: CAPT v0.3 is installed, and nothing of this version.
+	Untouched Stage = "Untouched"
+	// Apply: this version is installed, and clusters are to be adopted.
+	Apply Stage = "Apply"
+	// Rollback: adopted clusters are to be rolled back.
+	Rollback Stage = "Rollback"
+)
+
+// Status of a check.
+type Status string
+
+const (
+	// OK: nothing to do.
+	OK Status = "OK"
+	// Warning: the user should know, and the migration can go on.
+	Warning Status = "Warning"
+	// Failed: the next step of the migration must not begin.
+	Failed Status = "Failed"
+)
+
+// Names of the checks. A stage has those that matter to it.
+const (
+	CheckPermissions = "permissions"
+	CheckJournal     = "journal namespace"
+	CheckLock        = "lock"
+	CheckClock       = "clock"
+	CheckClusterAPI  = "Cluster API"
+	CheckCertManager = "cert-manager"
+	CheckProvider    = "provider-terraform"
+	CheckWorkspaces  = "Workspaces"
+	CheckDefinitions = "definitions"
+	CheckStored      = "stored versions"
+	CheckConversion  = "conversion"
+	CheckAdmission   = "admission"
+	CheckInstallers  = "installers"
+	CheckLegacy      = "CAPT v0.3"
+	CheckManager     = "manager"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	// Message says what was found and, unless the check is OK, why that matters and what to do.
+	Message string `json:"message"`
+	// Objects that it is about; for permissions, those that are missing.
+	Objects []string `json:"objects,omitempty"`
+	// Commands are shell commands that do it, to be run as they are and in this order.
+	Commands []string `json:"commands,omitempty"`
+}
+
+// Report is what was found.
+type Report struct {
+	metav1.TypeMeta `json:",inline"`
+	// Stage that the checks are for.
+	Stage  Stage   `json:"stage"`
+	Checks []Check `json:"checks"`
+}
+
+// Err is nil unless a check failed.
+func (r *Report) Err() error {
+	var failed []string
+	for _, check := range r.Checks {
+		if check.Status != Failed {
+			continue
+		}
+		text := check.Name + ": " + check.Message
+		if len(check.Objects) > 0 {
+			text += " (" + strings.Join(check.Objects, ", ") + ")"
+		}
+		failed = append(failed, text)
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return migrate.Failed.Errorf("checks failed:\n%s", strings.Join(failed, "\n"))
+}
+
+// Options of Run.
+type Options struct {
+	// Config is how to reach the API server, and as which user.
+	Config *rest.Config
+	// JournalNamespace is where captctl keeps its Lease and its journals; capt-system by default.
+	JournalNamespace string
+	// Holder identifies this run, which may hold the Lease itself.
+	Holder string
+	// FixClusterEndpoints requires the right to write Clusters.
+	FixClusterEndpoints bool
+	// Quiet is for how long CAPT v0.3 must not have written; a minute by default.
+	Quiet    time.Duration
+	Clock    clock.PassiveClock
+	Progress migrate.Progress
+	// Before is the next stage. If it is empty, it is Apply if v1beta2 is served, and else Untouched.
+	Before Stage
+}
+
+const defaultJournalNamespace = "capt-system"
+
+func (o *Options) complete() {
+	if o.JournalNamespace == "" {
+		o.JournalNamespace = defaultJournalNamespace
+	}
+	if o.Quiet == 0 {
+		o.Quiet = time.Minute
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Progress == nil {
+		o.Progress = migrate.Silent{}
+	}
+}
+
+// Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Err.
+func Run(ctx context.Context, options Options) (*Report, error) {
+	options.complete()
+	l, err := newLook(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	checks := l.checks()
+	options.Progress.Phase("check", len(checks))
+	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: l.options.Before}
+	for _, c := range checks {
+		check, err := c.run(ctx)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("check of %s: %w", c.name, context.Cause(ctx))
+		}
+		if err != nil { // What cannot be read is not taken to be fine.
+			check = Check{Status: Failed, Message: "could not be checked: " + err.Error()}
+		}
+		check.Name = c.name
+		report.Checks = append(report.Checks, check)
+		options.Progress.Add(1)
+	}
+	return report, nil
+}
+
+// look is one look at a management cluster.
+type look struct {
+	options Options
+	client  client.Client
+	// version of CAPT's API that is read.
+	version string
+	// now is the API server's time, and skew how far the clock of this host is behind it.
+	now  time.Time
+	skew time.Duration
+	// missing rights, as CheckPermissions found them.
+	missing map[Right]bool
+}
+
+func newLook(ctx context.Context, options Options) (*look, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config := rest.CopyConfig(options.Config)
+	config.WarningHandlerWithContext = rest.NoWarnings{} // Reading v1beta1 is intended.
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	l := &look{options: options, client: c, version: migrate.Version, missing: map[Right]bool{}}
+	if l.now, l.skew, err = serverTime(ctx, config, options.Clock); err != nil {
+		return nil, err
+	}
+	served, err := l.serves(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	if err != nil {
+		return nil, err
+	}
+	if !served {
+		l.version = migrate.LegacyVersion
+	}
+	switch {
+	case options.Before != "":
+	case served:
+		l.options.Before = Apply
+	default:
+		l.options.Before = Untouched
+	}
+	return l, nil
+}
+
+// serves reports whether the API server serves a kind.
+func (l *look) serves(kind schema.GroupVersionKind) (bool, error) {
+	_, err := l.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+type namedCheck struct {
+	name string
+	run  func(context.Context) (Check, error)
+}
+
+// checks of the stage.
+func (l *look) checks() []namedCheck {
+	access := []namedCheck{{CheckPermissions, l.permissions}, {CheckJournal, l.journal}, {CheckLock, l.lock}, {CheckClock, l.clock}}
+	surroundings := []namedCheck{{CheckClusterAPI, l.clusterAPI}, {CheckProvider, l.provider}, {CheckWorkspaces, l.workspaces}}
+	installed := []namedCheck{{CheckDefinitions, l.definitions}, {CheckConversion, l.conversion}, {CheckAdmission, l.admission}}
+	legacy := []namedCheck{{CheckStored, l.stored}, {CheckInstallers, l.installers}, {CheckLegacy, l.legacy}}
+	switch l.options.Before {
+	case Untouched:
+		legacy = append([]namedCheck{{CheckCertManager, l.certManager}, {CheckDefinitions, l.legacyDefinitions}}, legacy...)
+		return slices.Concat(access, surroundings, legacy)
+	case Rollback:
+		return slices.Concat(access, installed, legacy[2:])
+	default:
+		return slices.Concat(access, surroundings, installed, legacy, []namedCheck{{CheckManager, l.manager}})
+	}
+}

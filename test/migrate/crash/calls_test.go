@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crash_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+
+	"github.com/capt-provider/capt/test/crash/proxy"
+)
+
+// call is a request of a run: the number-th of its key.
+type call struct {
+	// key is method and URI, with PLAN for the ID of a plan, which differs from run to run.
+	key    string
+	number int
+	// kind is method and resource.
+	kind   string
+	writes bool
+}
+
+func (c call) String() string { return fmt.Sprintf("%s (%d)", c.key, c.number) }
+
+const renews = " renews"
+
+// timed reports whether the number of such calls depends on time: the lock is renewed, and objects are read until the manager has reported them.
+func (c call) timed() bool { return strings.HasSuffix(c.key, renews) || !c.writes && c.number > 1 }
+
+var planID = regexp.MustCompile(`capt-migrate-[0-9a-f]{12}`)
+
+func keyOf(r *http.Request) string {
+	key := r.Method + " " + planID.ReplaceAllString(r.URL.RequestURI(), "PLAN")
+	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/leases/") {
+		key += purpose(r)
+	}
+	return key
+}
+
+// purpose of a write of the Lease.
+func purpose(r *http.Request) string {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err.Error()
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	lease := &coordinationv1.Lease{}
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, lease); err != nil {
+		return err.Error()
+	}
+	switch {
+	case ptr.Deref(lease.Spec.HolderIdentity, "") == "":
+		return " releases"
+	case lease.Spec.RenewTime.Equal(lease.Spec.AcquireTime):
+		return " acquires"
+	}
+	return renews
+}
+
+// recorder lists the calls of a run.
+type recorder struct {
+	mutex sync.Mutex
+	calls []call
+}
+
+// Matches records a request.
+func (r *recorder) Matches(request *http.Request) bool {
+	c := call{key: keyOf(request), number: 1}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, earlier := range r.calls {
+		if earlier.key == c.key {
+			c.number++
+		}
+	}
+	if strings.HasSuffix(c.key, renews) && c.number > 1 {
+		return false
+	}
+	c.writes = request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "selfsubject") && !request.URL.Query().Has("dryRun")
+	write := proxy.Write{Path: request.URL.Path}
+	c.kind = request.Method + " " + write.Resource() + strings.TrimPrefix(c.key, request.Method+" "+planID.ReplaceAllString(request.URL.RequestURI(), "PLAN"))
+	if !c.writes && request.Method != http.MethodGet {
+		c.kind += " (read)"
+	}
+	r.calls = append(r.calls, c)
+	return true
+}
+
+// fate is what happens to a run at a call.
+type fate struct {
+	call
+	proxy.Moment
+}
+
+func (f fate) String() string { return string(f.Moment) + " " + f.call.String() }
+
+// fates are what happens to runs: everything at each call or, of each kind of call, something at the first one and at the last one.
+func fates(calls []call) (chosen []fate) {
+	if everything {
+		for _, c := range calls {
+			chosen = append(chosen, fate{c, proxy.Before}, fate{c, proxy.After})
+			if c.writes {
+				chosen = append(chosen, fate{c, proxy.Lost})
+			}
+		}
+		return chosen
+	}
+	var kinds []string
+	of := map[string][]call{}
+	for _, c := range calls {
+		if of[c.kind] == nil {
+			kinds = append(kinds, c.kind)
+		}
+		if of[c.kind] == nil || !c.timed() {
+			of[c.kind] = append(of[c.kind], c)
+		}
+	}
+	for i, kind := range kinds {
+		first, last := of[kind][0], of[kind][len(of[kind])-1]
+		if !first.writes { // Nothing differs from one read to the next but what was written before.
+			chosen = append(chosen, fate{last, []proxy.Moment{proxy.Before, proxy.After}[i%2]})
+			continue
+		}
+		chosen = append(chosen, fate{first, proxy.Before}, fate{last, proxy.After})
+		if middle := of[kind][len(of[kind])/2]; i%2 == 0 {
+			chosen = append(chosen, fate{middle, proxy.Lost})
+		}
+	}
+	return chosen
+}
+
+// countWrites of calls.
+func countWrites(calls []call) (writes int) {
+	return len(slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return !c.writes }))
+}

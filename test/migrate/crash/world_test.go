@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crash_test kills captctl migrate (SIGKILL) before and after its API calls, reads included, or loses the answer to one, and requires that
+// the same command, run again there or on another host, ends like a run that was not disturbed.
+//
+// Two clusters of CAPT v0.3 are adopted and rolled back again and again, each time with a new plan, on one API server and under one manager that
+// reconciles all the time. A proxy between captctl and the API server identifies every call by its method, its URI, and how often it was made
+// before. The log of the test says how many calls there are.
+//
+// The environment variable CAPT_CRASH=all disturbs every call. Without it, each kind of call is.
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/test/crash/proxy"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/migrate/host"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+// everything disturbs every call, and takes its time.
+var everything = os.Getenv("CAPT_CRASH") == "all"
+
+const (
+	// patience is how long one command, or the manager after it, may take.
+	patience = 5 * time.Minute
+	tick     = 20 * time.Millisecond
+)
+
+// shared is the fleet under this version's manager. The tests follow one another.
+var shared *legacy.World
+
+// fleet is a cluster that lacks nothing but its adoption, and one whose WorkspaceTemplateApplies were made by hand and are referred to by
+// nothing, with helpers, in another namespace than its templates.
+var fleet = legacy.Fixture{Clusters: func(names legacy.Names) []legacy.Cluster {
+	second := legacy.Named()["templates-in-default"].Clusters(legacy.Names{Namespace: names.Other, Prefix: names.Prefix})[0]
+	second.Name, second.Unreferenced, second.HandMade, second.Helpers, second.Apply = names.Prefix+"second", true, true, true, names.Prefix+"by-hand"
+	return []legacy.Cluster{{Namespace: names.Namespace, Name: names.Prefix + "first", RetainVPC: true}, second}
+}}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if shared, err = legacy.Start(ctx, sandbox.Options{Log: os.Stderr}); err != nil {
+		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
+		return 1
+	}
+	defer func() {
+		if err := shared.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
+		}
+	}()
+	if _, err = shared.Create(ctx, fleet, legacy.Names{Namespace: "first", Other: "second", Prefix: "crash-"}); err == nil {
+		err = shared.Upgrade(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Creating the fleet:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, shared.Logs(sandbox.Manager, 40))
+	}
+	return code
+}
+
+// proxied is a host whose requests pass a proxy that can kill what runs there.
+type proxied struct {
+	*host.Host
+	proxy   *proxy.Proxy
+	mutex   sync.Mutex
+	running *host.Command
+}
+
+func newProxied(t *testing.T) *proxied {
+	t.Helper()
+	h, p := host.New(t, shared.Sandbox), &proxied{}
+	config, err := shared.ConfigOf(sandbox.Captctl)
+	require.NoError(t, err)
+	p.proxy, err = proxy.Start(config, func() { p.run().Kill() })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.proxy.Close()) })
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, p.proxy.WriteKubeconfig(kubeconfig))
+	p.Host = h.Another(kubeconfig)
+	return p
+}
+
+// begin starts a command that the proxy can kill.
+func (p *proxied) begin(args ...string) *host.Command {
+	p.Helper()
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.running = p.Start(args...)
+	return p.running
+}
+
+// run is the command that runs now.
+func (p *proxied) run() *host.Command {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.running
+}
+
+// live is the fleet as it is read, without the times of conditions, with all Secrets.
+func live(t *testing.T) map[string]string {
+	t.Helper()
+	found := host.Fleet(t, shared.Admin, func(object *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(object.Object, "status", "observedGeneration")
+		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+		for i := range conditions {
+			delete(conditions[i].(map[string]any), "lastTransitionTime")
+			delete(conditions[i].(map[string]any), "observedGeneration")
+		}
+		if conditions != nil {
+			require.NoError(t, unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions"))
+		}
+	})
+	var secrets corev1.SecretList
+	require.NoError(t, shared.Admin.List(t.Context(), &secrets))
+	for i := range secrets.Items {
+		found["Secret "+secrets.Items[i].Namespace+"/"+secrets.Items[i].Name] = secrets.Items[i].ResourceVersion
+	}
+	return found
+}
+
+// requireEnd waits until the manager has reported what captctl left, which must be what it left undisturbed.
+func requireEnd(t *testing.T, want map[string]string, p *plan.Plan, phase apply.Phase, what string) {
+	t.Helper()
+	var found map[string]string
+	err := wait.PollUntilContextTimeout(t.Context(), tick, time.Minute, true, func(context.Context) (bool, error) {
+		found = live(t)
+		return len(difference(want, found)) == 0, nil
+	})
+	if err != nil {
+		for _, name := range difference(want, found) {
+			require.Equal(t, want[name], found[name], "%s: %s", what, name)
+		}
+	}
+	state, err := apply.Recorded(t.Context(), shared.Admin, sandbox.ManagerNamespace, p.ID)
+	require.NoError(t, err)
+	require.NotNil(t, state, what)
+	require.Len(t, state.Units, len(p.Units), what)
+	for name, unit := range state.Units {
+		require.Equal(t, phase, unit.Phase, "%s: %s: %s", what, name, unit.Message)
+	}
+}
+
+// difference are the names of objects that two fleets do not share.
+func difference(want, found map[string]string) (names []string) {
+	for name := range want {
+		if want[name] != found[name] {
+			names = append(names, name)
+		}
+	}
+	for name := range found {
+		if _, known := want[name]; !known {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// requireHarmless requires that nothing that captctl ever sent could have done harm.
+func requireHarmless(t *testing.T) {
+	t.Helper()
+	events, err := shared.AuditEvents(audit.Filter{User: sandbox.CaptctlUser, Verbs: audit.Writes})
+	require.NoError(t, err)
+	require.NotEmpty(t, events)
+	created := map[string]int{}
+	for _, event := range events {
+		what := event.Verb + " " + event.RequestURI
+		require.NotContains(t, event.Verb, "delete", what)
+		require.NotContains(t, []string{"workspaces", "providerconfigs", "secrets"}, event.ObjectRef.Resource, what)
+		if event.Verb == "create" && !strings.Contains(event.RequestURI, "dryRun=All") {
+			created[event.ObjectRef.Resource]++
+		}
+	}
+	for resource := range created {
+		require.True(t, slices.Contains([]string{"selfsubjectaccessreviews", "leases", "configmaps", "events"}, resource), "captctl created %v", created)
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/stage"
+)
+
+// patience is how long the manager may take.
+const patience = 5 * time.Minute
+
+// Fleet is every object that a migration may write, and every Workspace, by kind, namespace and name. Workspaces are as they are, and of the
+// other objects what every write changes is left out. A view removes more.
+func Fleet(t *testing.T, reader client.Reader, views ...func(*unstructured.Unstructured)) map[string]string {
+	t.Helper()
+	fleet := map[string]string{}
+	take := func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
+		if object.GetKind() != terraform.WorkspaceKind {
+			object.SetResourceVersion("")
+			object.SetGeneration(0)
+			for _, view := range views {
+				view(object)
+			}
+		}
+		text, err := json.MarshalIndent(object.Object, "", " ")
+		fleet[Name(object)] = string(text)
+		return err
+	}
+	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
+	for _, kind := range migrate.Kinds() {
+		kinds = append(kinds, kind.GroupVersionKind)
+	}
+	for _, scope := range terraform.Scopes() {
+		kinds = append(kinds, scope.GroupVersionKind())
+	}
+	for _, kind := range kinds {
+		require.NoError(t, migrate.Each(t.Context(), reader, kind, "", take))
+	}
+	require.NotEmpty(t, fleet)
+	return fleet
+}
+
+// Name is the kind, namespace and name of an object.
+func Name(object *unstructured.Unstructured) string {
+	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+}
+
+// Desired is a view without what controllers report: of status, only the reference to the Workspace stays.
+func Desired(object *unstructured.Unstructured) {
+	ref, found, _ := unstructured.NestedMap(object.Object, "status", "workspaceRef")
+	delete(object.Object, "status")
+	if found {
+		_ = unstructured.SetNestedMap(object.Object, ref, "status", "workspaceRef")
+	}
+}
+
+// Namespace returns the objects of a fleet in a namespace. Those without a namespace are in none.
+func Namespace(fleet map[string]string, namespace string) map[string]string {
+	found := map[string]string{}
+	for name, object := range fleet {
+		var of unstructured.Unstructured
+		if json.Unmarshal([]byte(object), &of.Object) == nil && of.GetNamespace() == namespace {
+			found[name] = object
+		}
+	}
+	return found
+}
+
+// Settled reads a fleet until the manager has nothing to do and the fleet no longer changes.
+func Settled(t *testing.T, s *sandbox.Sandbox, read func() map[string]string) (last map[string]string) {
+	t.Helper()
+	manager := &stage.Stage{Sandbox: s}
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		before := last
+		last = read()
+		activity, err := manager.Activity(ctx)
+		return err == nil && activity.Pending == 0 && maps.Equal(before, last), nil // Without an answer, the manager has just been started.
+	})
+	require.NoError(t, err)
+	return last
+}

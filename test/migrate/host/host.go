@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host runs captctl as users do: the program itself, on a host with its own home and working directory.
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
+	"github.com/capt-provider/capt/test/sandbox"
+)
+
+// Killed is the exit code of a process that ended by a signal.
+const Killed migrate.Outcome = -1
+
+// Host is where captctl runs. Nothing of it is shared with another host.
+type Host struct {
+	*testing.T
+	// Dir is the home and the working directory.
+	Dir string
+	// Kubeconfig of the user.
+	Kubeconfig string
+	program    string
+}
+
+// New builds captctl if it changed, and returns a host of the sandbox's user for it.
+func New(t *testing.T, s *sandbox.Sandbox) *Host {
+	t.Helper()
+	require.NoError(t, sandbox.Build(t.Context(), t.Output(), sandbox.Captctl))
+	return &Host{T: t, Dir: t.TempDir(), Kubeconfig: s.KubeconfigOf(sandbox.Captctl), program: s.Binary(sandbox.Captctl)}
+}
+
+// Another returns a host that has only the kubeconfig; an empty one is that of this host.
+func (h *Host) Another(kubeconfig string) *Host {
+	h.Helper()
+	other := *h
+	other.Dir = h.TempDir()
+	if kubeconfig != "" {
+		other.Kubeconfig = kubeconfig
+	}
+	return &other
+}
+
+// In returns the same host in a subtest.
+func (h *Host) In(t *testing.T) *Host {
+	other := *h
+	other.T = t
+	return &other
+}
+
+// Command is a run of captctl.
+type Command struct {
+	*exec.Cmd
+	Out, Err bytes.Buffer
+	host     *Host
+	ended    chan struct{}
+}
+
+// Start starts a command of captctl migrate.
+func (h *Host) Start(args ...string) *Command {
+	h.Helper()
+	if slices.Contains([]string{"check", "apply", "rollback"}, args[0]) {
+		args = append(slices.Clone(args), "--quiet=1ms") // v0.3 wrote the fleet a moment ago, as it seems.
+	}
+	c := &Command{host: h, ended: make(chan struct{})}
+	c.Cmd = exec.CommandContext(h.Context(), h.program, append([]string{"migrate", "--kubeconfig=" + h.Kubeconfig}, args...)...)
+	c.Dir, c.Env = h.Dir, []string{"HOME=" + h.Dir, "PATH=" + os.Getenv("PATH")}
+	c.Stdout, c.Stderr = &c.Out, &c.Err
+	require.NoError(h, c.Cmd.Start())
+	go func() {
+		defer close(c.ended)
+		_ = c.Wait() // The exit code says how it ended.
+	}()
+	return c
+}
+
+// Kill ends the process at once, and returns when it has ended.
+func (c *Command) Kill() {
+	_ = c.Process.Kill()
+	<-c.ended
+}
+
+// Outcome waits for the end, and returns the exit code.
+func (c *Command) Outcome() migrate.Outcome {
+	<-c.ended
+	return migrate.Outcome(c.ProcessState.ExitCode())
+}
+
+// Ended is closed when the process has ended.
+func (c *Command) Ended() <-chan struct{} { return c.ended }
+
+// Ends waits for the end, and requires an exit code.
+func (c *Command) Ends(want migrate.Outcome) *Command {
+	c.host.Helper()
+	require.Equal(c.host, want, c.Outcome(), "%s", c)
+	return c
+}
+
+// String is the command with everything that it printed.
+func (c *Command) String() string {
+	return c.Cmd.String() + "\n" + c.Out.String() + c.Err.String()
+}
+
+// Run runs a command of captctl migrate, and returns its standard output.
+func (h *Host) Run(want migrate.Outcome, args ...string) string {
+	h.Helper()
+	return h.Start(args...).Ends(want).Out.String()
+}
+
+// Refused runs a command that fails, and returns its standard error.
+func (h *Host) Refused(args ...string) string {
+	h.Helper()
+	return h.Start(args...).Ends(migrate.Failed).Err.String()
+}
+
+// Plan makes a plan in the file plan.json.
+func (h *Host) Plan(args ...string) *plan.Plan {
+	h.Helper()
+	h.Run(migrate.Done, append([]string{"plan", "--out=plan.json"}, args...)...)
+	file, err := os.Open(filepath.Join(h.Dir, "plan.json"))
+	require.NoError(h, err)
+	defer func() { _ = file.Close() }()
+	p, err := plan.Read(file)
+	require.NoError(h, err)
+	return p
+}
+
+// Status returns the status of each unit.
+func (h *Host) Status(args ...string) map[string]status.Unit {
+	h.Helper()
+	var found status.Status
+	text := h.Run(migrate.Done, append([]string{"status", "-o=json"}, args...)...)
+	require.NoError(h, json.Unmarshal([]byte(text), &found), text)
+	units := map[string]status.Unit{}
+	for _, unit := range found.Units {
+		units[unit.Unit] = unit
+	}
+	return units
+}

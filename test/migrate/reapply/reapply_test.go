@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reapply_test applies the manifests of a fleet of CAPT v0.3 again, as GitOps tools do, at each step of its migration.
+package reapply_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/migrate/host"
+	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+)
+
+const (
+	patience = 5 * time.Minute
+	tick     = 100 * time.Millisecond
+)
+
+// world is a fleet of CAPT v0.3 with Cluster API and the manager. No provider runs: the Workspaces stay as they were left.
+type world struct {
+	*testing.T
+	*legacy.World
+	host *host.Host
+	// git are the manifests of the fleet, in v1beta1.
+	git []*unstructured.Unstructured
+}
+
+func newWorld(t *testing.T, fixtures ...string) *world {
+	t.Helper()
+	require.NoError(t, sandbox.Build(t.Context(), t.Output(), sandbox.Kubectl))
+	started, err := legacy.Start(t.Context(), sandbox.Options{ClusterAPI: true, KubeControllerManager: true})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(started.Logs(sandbox.Manager, 60))
+		}
+		require.NoError(t, started.Stop(context.Background()))
+	})
+	w := &world{T: t, World: started, host: host.New(t, started.Sandbox)}
+	for _, name := range fixtures {
+		objects, err := w.Create(t.Context(), legacy.Named()[name], legacy.NamesOf(name))
+		require.NoError(t, err)
+		w.git = append(w.git, objects.Manifests...)
+		w.export(objects)
+	}
+	require.NoError(t, w.Upgrade(t.Context()))
+	w.settled(t)
+	return w
+}
+
+// export adds the WorkspaceTemplateApplies that v0.3 created, as a user may have exported them.
+func (w *world) export(objects *legacy.Objects) {
+	w.Helper()
+	for i := range objects.Items {
+		item := &objects.Items[i]
+		if item.GetKind() != "WorkspaceTemplateApply" || slices.ContainsFunc(w.git, func(o *unstructured.Unstructured) bool { return host.Name(o) == host.Name(item) }) {
+			continue
+		}
+		exported := &unstructured.Unstructured{Object: map[string]any{"spec": item.DeepCopy().Object["spec"]}}
+		exported.SetGroupVersionKind(item.GroupVersionKind())
+		exported.SetNamespace(item.GetNamespace())
+		exported.SetName(item.GetName())
+		w.git = append(w.git, exported)
+	}
+}
+
+// ways in which manifests get into a cluster.
+var ways = map[string][]string{
+	"client-side apply": {"apply", "-f", "-"},
+	"server-side apply": {"apply", "--server-side", "--force-conflicts", "--field-manager=kustomize-controller", "-f", "-"},
+	"replace":           {"replace", "-f", "-"},
+}
+
+// Manifests in Git do not change by themselves when a fleet is adopted. However they are applied again, no Workspace is changed, each owner keeps
+// its WorkspaceTemplateApply, and that its Workspace.
+func TestOldManifestsAppliedAgainChangeNoWorkspace(t *testing.T) {
+	w := newWorld(t, "reference-empty-hand-made-fixed-name", "hand-made-without-owner-reference", "templates-in-default",
+		"helpers-present", "retained-vpc", "existing-vpc", "flux-managed", "argocd-managed")
+	w.reapplies("before the adoption", "client-side apply", "server-side apply")
+	w.host.Plan()
+	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	adopted := w.reapplies("after the adoption", "client-side apply", "server-side apply", "replace", "client-side apply")
+	w.host.Run(migrate.Done, "rollback", "plan.json", "--yes")
+	w.reapplies("after a rollback", "client-side apply", "server-side apply")
+	w.host.Plan()
+	w.host.Run(migrate.Done, "apply", "plan.json", "--yes")
+	require.Equal(t, adopted, w.settled(t))
+	w.host.Run(migrate.Done, "rollback", "plan.json", "--yes")
+	w.replaces()
+}
+
+// reapplies applies the manifests in some ways. Each time, everything stays as it is, also for a manager that is restarted.
+func (w *world) reapplies(step string, named ...string) (before map[string]string) {
+	w.Helper()
+	before = w.settled(w.T)
+	for _, way := range named {
+		w.Run(step+", "+way, func(t *testing.T) {
+			inner := &world{T: t, World: w.World, host: w.host, git: w.git}
+			began := time.Now()
+			inner.kubectl(w.git, ways[way]...)
+			inner.settled(t)
+			require.NoError(t, w.Restart(t.Context(), sandbox.Manager))
+			after := inner.settled(t)
+			require.Len(t, after, len(before))
+			for name, object := range before {
+				assert.Equal(t, object, after[name], name)
+			}
+			inner.requireNothingCreated(began)
+		})
+	}
+	return before
+}
+
+// replaces replaces objects that are not adopted, which removes what v0.3 recorded in their specs and metadata.
+func (w *world) replaces() {
+	w.Helper()
+	w.Run("before the adoption, replace", func(t *testing.T) {
+		inner, began := &world{T: t, World: w.World, host: w.host}, time.Now()
+		before := inner.settled(t)
+		inner.kubectl(w.git, ways["replace"]...)
+		after := inner.settled(t)
+		for name, object := range before {
+			if strings.HasPrefix(name, terraform.WorkspaceKind+" ") {
+				assert.Equal(t, object, after[name], name)
+			}
+		}
+		inner.requireNothingCreated(began)
+	})
+}
+
+// requireNothingCreated requires that the manager created and deleted nothing that Terraform runs for, and that no Workspace was written.
+func (w *world) requireNothingCreated(since time.Time) {
+	w.Helper()
+	events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"create", "delete"}, Since: since})
+	require.NoError(w, err)
+	for _, event := range events {
+		assert.NotContains(w, []string{"workspaces", "workspacetemplateapplies"}, event.ObjectRef.Resource, event.RequestURI)
+	}
+	writes, err := w.AuditEvents(audit.Filter{Verbs: audit.Writes, Resource: "workspaces", Since: since})
+	require.NoError(w, err)
+	assert.Empty(w, writes)
+}
+
+// kubectl passes the manifests to kubectl, in one stream, again if there was a conflict. One may be refused: a WorkspaceTemplateApply does not lose
+// a variable that identifies cloud resources.
+func (w *world) kubectl(manifests []*unstructured.Unstructured, args ...string) {
+	w.Helper()
+	var stream bytes.Buffer
+	for _, manifest := range manifests {
+		data, err := json.Marshal(manifest.Object)
+		require.NoError(w, err)
+		stream.Write(append(data, "\n---\n"...))
+	}
+	failed := ""
+	err := wait.PollUntilContextTimeout(w.Context(), tick, patience, true, func(ctx context.Context) (bool, error) {
+		cmd := exec.CommandContext(ctx, w.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", w.Kubeconfig()}, args...)...)
+		cmd.Stdin = bytes.NewReader(stream.Bytes())
+		output, _ := cmd.CombinedOutput()
+		failed = ""
+		for line := range strings.Lines(string(output)) {
+			if strings.HasPrefix(strings.ToLower(line), "error") && !strings.Contains(line, "it is the identity of what Workspace") {
+				failed += line
+			}
+		}
+		return !strings.Contains(failed, "Error from server (Conflict)"), nil
+	})
+	require.NoError(w, err, "kubectl %s: %s", strings.Join(args, " "), failed)
+	require.Empty(w, failed)
+}
+
+// settled is what an adoption writes, and what there must be one of, when the manager has nothing to do.
+func (w *world) settled(t *testing.T) map[string]string {
+	t.Helper()
+	return host.Settled(t, w.Sandbox, func() map[string]string { return host.Fleet(t, w.Admin, facts) })
+}
+
+// facts is a view of the fields that identify cloud resources. Users' tools own the others.
+func facts(object *unstructured.Unstructured) {
+	kept := map[string]any{"uid": string(object.GetUID())}
+	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
+	switch object.GetKind() {
+	case "CAPTCluster", "CAPTControlPlane":
+		kept["spec"] = spec
+	case "WorkspaceTemplateApply":
+		kept["workspaceName"], kept["deletionPolicy"] = spec["workspaceName"], spec["deletionPolicy"]
+		kept["workspaceRef"], _, _ = unstructured.NestedMap(object.Object, "status", "workspaceRef")
+	case "WorkspaceTemplate":
+		kept["allowedNamespaces"], kept["scope"] = spec["allowedNamespaces"], spec["workspaceScope"]
+	}
+	kept["kind"], kept["metadata"] = object.GetKind(), map[string]any{"namespace": object.GetNamespace(), "name": object.GetName()}
+	object.Object = kept
+}
+
+// A control plane that does not own what v0.3 created for it is deleted and created again from Git before anything is adopted, while its EKS
+// cluster runs under a name that no scheme gives. The manager asks for a decision.
+func TestARecreatedControlPlaneIsNotBuiltAgain(t *testing.T) {
+	w := newWorld(t, "hand-made-without-owner-reference")
+	before, began := w.settled(t), time.Now()
+	i := slices.IndexFunc(w.git, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CAPTControlPlane" })
+	controlPlane, key := &controlplanev1.CAPTControlPlane{}, client.ObjectKeyFromObject(w.git[i])
+	require.NoError(t, w.Admin.Get(t.Context(), key, controlPlane))
+	require.NoError(t, w.Admin.Patch(t.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	require.NoError(t, w.Admin.Delete(t.Context(), controlPlane))
+	require.Eventually(t, func() bool { return apierrors.IsNotFound(w.Admin.Get(t.Context(), key, controlPlane)) }, patience, tick)
+	w.kubectl([]*unstructured.Unstructured{w.git[i]}, "apply", "-f", "-")
+	require.Eventually(t, func() bool {
+		require.NoError(t, w.Admin.Get(t.Context(), key, controlPlane))
+		c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.AdoptionRequiredCondition)
+		return c != nil && c.Status == "True" && strings.Contains(c.Message, "written-by-hand")
+	}, patience, tick)
+	require.Nil(t, controlPlane.Spec.WorkspaceTemplateApplyRef)
+	w.requireNothingCreated(began)
+	after := w.settled(t)
+	for name, object := range before {
+		if name != host.Name(w.git[i]) {
+			assert.Equal(t, object, after[name], name)
+		}
+	}
+}
