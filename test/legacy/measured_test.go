@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -32,11 +33,18 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
 	require.NoError(t, err)
 	requireSame(t, untouched, snapshot)
-	inspection, err := planner.Inspect(snapshot)
+	planned, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
+	states := map[migrate.OwnerState]int{}
+	for i := range planned.Units {
+		assert.Equal(t, plan.Adoptable, planned.Units[i].State, planned.Units[i].Name())
+		for _, member := range planned.Units[i].Members {
+			states[member.State]++
+		}
+	}
 	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners and 16 that stand for themselves.
-	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, inspection.Counts)
-	for _, finding := range inspection.Findings {
+	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, states)
+	for _, finding := range planned.Findings {
 		assert.Equal(t, migrate.Warning, finding.Severity, "%s %s: %s", finding.Reason, finding.Object, finding.Message)
 	}
 }

@@ -125,11 +125,12 @@ func (p *proxied) run() *host.Command {
 	return p.running
 }
 
-// live is the fleet as it is read, without the times of conditions, with all Secrets.
+// live is the fleet as it is read, without times and generations, with all Secrets.
 func live(t *testing.T) map[string]string {
 	t.Helper()
 	found := host.Fleet(t, shared.Admin, func(object *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(object.Object, "status", "observedGeneration")
+		unstructured.RemoveNestedField(object.Object, "status", "writtenGeneration")
 		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 		for i := range conditions {
 			delete(conditions[i].(map[string]any), "lastTransitionTime")
