@@ -21,16 +21,17 @@ func Awaited(object metav1.Object) bool {
 		leftAlone := (Helper(object) != "" || Machine(object) != "") && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return !leftAlone && (Unadopted(object) != "" || required(object.Status.Conditions))
 	case *infrav1.CAPTCluster:
-		return required(object.Status.Conditions) || OfCAPTCluster(object, "").awaits(object.Spec.WorkspaceTemplateApplyRef)
+		built := object.Spec.WorkspaceTemplateApplyRef == nil && OfCAPTCluster(object, "").Built != ""
+		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	case *controlplanev1.CAPTControlPlane:
-		return required(object.Status.Conditions) || OfControlPlane(object, "").awaits(object.Spec.WorkspaceTemplateApplyRef)
+		built := object.Spec.WorkspaceTemplateApplyRef == nil && OfControlPlane(object, "").Built != ""
+		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	}
 	return false
 }
 
-// awaits reports whether an owner with a reference still has to be adopted, as far as its own spec and status show.
-func (want Expectation) awaits(ref *infrav1.WorkspaceTemplateApplyReference) bool {
-	return want.Legacy || ref == nil && want.Built != ""
+func ownerAwaited(observedGeneration int64, conditions []metav1.Condition) bool {
+	return required(conditions) || LegacyStatus(observedGeneration, conditions)
 }
 
 // required reports whether the condition AdoptionRequired is True, or Unknown because a request was refused.

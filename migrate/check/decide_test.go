@@ -161,7 +161,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		"the older is stored": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[1].Storage = false }, "v1beta2 is not served and stored"},
 		"one version only":    {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions = d.Spec.Versions[1:] }, "v1beta1 is not served"},
 		"no conversion": {func(d *apiextensionsv1.CustomResourceDefinition) {
-			d.Spec.Conversion.Strategy = apiextensionsv1.NoneConverter
+			d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 		}, "no webhook converts"},
 		"no authority": {func(d *apiextensionsv1.CustomResourceDefinition) {
 			d.Spec.Conversion.Webhook.ClientConfig.CABundle = nil

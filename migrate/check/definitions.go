@@ -85,13 +85,17 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	if older := version(definition, migrate.LegacyVersion); older == nil || !older.Served {
 		found = append(found, migrate.LegacyVersion+" is not served")
 	}
-	switch conversion := definition.Spec.Conversion; {
-	case conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil:
-		found = append(found, "no webhook converts its versions")
+	return append(found, conversionProblems(definition.Spec.Conversion)...)
+}
+
+func conversionProblems(conversion *apiextensionsv1.CustomResourceConversion) []string {
+	switch {
+	case conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil:
+		return []string{"no webhook converts its versions"}
 	case len(conversion.Webhook.ClientConfig.CABundle) == 0:
-		found = append(found, "its conversion webhook has no caBundle. cert-manager's CA injector writes it")
+		return []string{"its conversion webhook has no caBundle. cert-manager's CA injector writes it"}
 	}
-	return found
+	return nil
 }
 
 func version(definition *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
@@ -197,9 +201,6 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 	return Check{Status: OK, Message: "objects can be read in both versions"}, nil
 }
 
-// candidates is from how many objects one is chosen that is not being deleted: admission accepts its dry run.
-const candidates = 20
-
 // admission patches one object of each kind with nothing, as a dry run: conversion, defaulting and validation take place, and nothing is
 // stored.
 func (l *look) admission(ctx context.Context) (Check, error) {
@@ -212,7 +213,7 @@ func (l *look) admission(ctx context.Context) (Check, error) {
 			forbidden = append(forbidden, kind.Kind)
 			continue
 		}
-		objects, err := l.some(ctx, kind.GroupVersionKind, candidates)
+		objects, err := l.some(ctx, kind.GroupVersionKind, 20) // Admission refuses to change what is being deleted.
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s: %v", kind.Kind, err))
 			continue

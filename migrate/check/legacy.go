@@ -150,7 +150,7 @@ func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	return recent, nil
 }
 
-// unique drops what is repeated, and keeps the order.
+// unique drops what is repeated.
 func unique(list []string) (once []string) {
 	for _, item := range list {
 		if !slices.Contains(once, item) {

@@ -141,11 +141,10 @@ func (l *look) permissions(ctx context.Context) (Check, error) {
 	if len(missing) == 0 {
 		return found, nil
 	}
-	found.Message = "rights are missing. Bind the roles of config/rbac/captctl.yaml that have them"
+	found.Objects, found.Message = nil, "rights are missing. Bind the roles of config/rbac/captctl.yaml that have them"
 	if found.Status == Warning {
-		found.Message = "rights are missing that apply and rollback require. Bind the roles of config/rbac/captctl.yaml that have them"
+		found.Message = "for apply and rollback, " + found.Message
 	}
-	found.Objects = nil
 	for _, right := range missing {
 		found.Objects = append(found.Objects, right.String())
 	}

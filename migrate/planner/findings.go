@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
@@ -133,7 +134,8 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 }
 
 // Pending compares every adopted Workspace with what the manager would write: one finding (PendingChange) for each that would
-// change, one (CannotRender) for what could not be compared, and how many Workspaces were compared. The gate of an adoption says nothing about what is edited afterwards, while the controllers are off.
+// change, one (RenderFailed) for what could not be compared, and how many Workspaces were compared. The gate of an adoption does not cover
+// what is edited afterwards.
 func Pending(s *migrate.Snapshot) (findings []migrate.Finding, compared int, err error) {
 	f := newFleet(s, nil)
 	if err := f.resolve(); err != nil {
@@ -144,29 +146,35 @@ func Pending(s *migrate.Snapshot) (findings []migrate.Finding, compared int, err
 }
 
 func (f *fleet) pending() (findings []migrate.Finding, compared int) {
+	compare := func(o *owner) {
+		found, rendered := f.pendingOf(o)
+		findings, compared = append(findings, found...), compared+rendered
+	}
 	ofOwner := map[types.UID]bool{}
 	for _, o := range f.sorted() {
-		if o.live == nil || o.Object.Kind == kindApply || !adopted(o.apply) || o.typed.GetDeletionTimestamp() != nil {
+		if o.Object.Kind == kindApply || o.live == nil || !adopted(o.apply) {
 			continue
 		}
 		ofOwner[o.apply.UID] = true
-		if o.referenceInSpec() == nil { // The gate has looked at it.
-			continue
+		if o.settled && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at the others.
+			compare(o)
 		}
-		found, rendered := f.pendingOf(o)
-		findings, compared = append(findings, found...), compared+rendered
 	}
 	for i := range f.Applies {
-		apply := &f.Applies[i]
-		live := f.workspaces[f.workspaceKey(apply)]
-		if ofOwner[apply.UID] || live == nil || !adopted(apply) || !f.inScope(apply) || apply.DeletionTimestamp != nil {
-			continue
+		if o := f.alone(&f.Applies[i]); o != nil && !ofOwner[o.apply.UID] {
+			compare(o)
 		}
-		o := &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
-		found, rendered := f.pendingOf(o)
-		findings, compared = append(findings, found...), compared+rendered
 	}
 	return findings, compared
+}
+
+// alone is an adopted WorkspaceTemplateApply without its owner; nil if it is not adopted, or there is nothing to compare.
+func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
+	live := f.workspaces[f.workspaceKey(apply)]
+	if live == nil || !adopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {
+		return nil
+	}
+	return &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
 }
 
 // pendingOf compares one Workspace with what is rendered for it, and returns 1 if that could be rendered. The manager writes what

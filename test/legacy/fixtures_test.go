@@ -34,6 +34,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
@@ -112,40 +113,42 @@ func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
 }
 
 // What a fixture says of itself is what captctl finds out.
-func TestInspectionsFindWhatBelongsTogether(t *testing.T) {
+func TestPlansFindWhatBelongsTogether(t *testing.T) {
 	reader, err := shared.Client(sandbox.Captctl)
 	require.NoError(t, err)
 	snapshot, err := migrate.Read(t.Context(), reader, "", time.Now())
 	require.NoError(t, err)
-	inspection, err := planner.Inspect(snapshot)
+	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
-	reports := map[types.UID]migrate.OwnerReport{}
-	for _, report := range inspection.Owners {
-		reports[report.Owner.UID] = report
+	members := map[types.UID]plan.Member{}
+	for _, unit := range p.Units {
+		for _, member := range unit.Members {
+			members[member.Object.UID] = member
+		}
 	}
 	for name, objects := range shared.objects {
 		t.Run(name, func(t *testing.T) {
 			require.NotEmpty(t, objects.Adoptions)
 			for _, adoption := range objects.Adoptions {
-				requireFound(t, adoption, reports[adoption.OwnerUID])
+				requireFound(t, adoption, members[adoption.OwnerUID])
 			}
 		})
 	}
 }
 
-func requireFound(t *testing.T, adoption legacy.Adoption, report migrate.OwnerReport) {
+func requireFound(t *testing.T, adoption legacy.Adoption, member plan.Member) {
 	t.Helper()
 	switch {
 	case adoption.Disputed:
-		assert.Equal(t, migrate.OwnerAmbiguous, report.State, "%s", report.Owner)
+		assert.Equal(t, migrate.OwnerAmbiguous, member.State, "%s", member.Object)
 		return
 	default:
-		assert.Equal(t, migrate.Adoptable, report.State, "%s", report.Owner)
+		assert.Equal(t, migrate.Adoptable, member.State, "%s", member.Object)
 	}
-	require.NotNil(t, report.WorkspaceTemplateApply, "%s", report.Owner)
-	assert.Equal(t, adoption.ApplyUID, report.WorkspaceTemplateApply.UID)
-	require.NotNil(t, report.Workspace, "%s", report.Owner)
-	assert.Equal(t, adoption.Workspace, report.Workspace.Name)
+	require.NotNil(t, member.WorkspaceTemplateApply, "%s", member.Object)
+	assert.Equal(t, adoption.ApplyUID, member.WorkspaceTemplateApply.UID)
+	require.NotNil(t, member.Workspace, "%s", member.Object)
+	assert.Equal(t, adoption.Workspace, member.Workspace.Name)
 }
 
 // Who keeps objects in Git is told by what it left on them, and so is what it would write again.

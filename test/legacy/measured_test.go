@@ -18,12 +18,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without asking anybody.
+// requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without a decision.
 func requireNoDecision(t *testing.T, w *legacy.World) {
 	t.Helper()
 	untouched, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
@@ -32,11 +33,18 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
 	require.NoError(t, err)
 	requireSame(t, untouched, snapshot)
-	inspection, err := planner.Inspect(snapshot)
+	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
-	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners and 16 that stand for themselves.
-	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, inspection.Counts)
-	for _, finding := range inspection.Findings {
+	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners, and 16 without one.
+	counts := map[migrate.OwnerState]int{}
+	for i := range p.Units {
+		assert.Equal(t, plan.Adoptable, p.Units[i].State, p.Units[i].Name())
+		for _, member := range p.Units[i].Members {
+			counts[member.State]++
+		}
+	}
+	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, counts)
+	for _, finding := range p.Findings {
 		assert.Equal(t, migrate.Warning, finding.Severity, "%s %s: %s", finding.Reason, finding.Object, finding.Message)
 	}
 }

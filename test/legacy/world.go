@@ -39,8 +39,9 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// WebhooksOnly is an argument with which the manager converts and admits objects, and reconciles none: no object has the label.
-const WebhooksOnly = "--watch-filter=webhooks-only"
+// WebhooksOnly is an argument with which the manager converts and admits objects, and reconciles none: like a replica that does not lead, it
+// waits for a Lease. It has no rights in this namespace.
+const WebhooksOnly = "--leader-elect-namespace=nowhere"
 
 // World is an API server with the older CAPT's definitions, and after Upgrade with today's CAPT.
 type World struct {
@@ -98,7 +99,7 @@ func (w *World) Upgrade(ctx context.Context, args ...string) error {
 	if err := w.removeOlderTemplates(ctx); err != nil {
 		return err
 	}
-	if err := w.Install(ctx, WebhooksOnly); err != nil {
+	if err := w.Install(ctx, WebhooksOnly, "--leader-elect"); err != nil {
 		return err
 	}
 	// Admission of owner references discovers new kinds only every half minute, and a restart does it at once. Controllers start after it: what
@@ -116,6 +117,14 @@ func (w *World) Upgrade(ctx context.Context, args ...string) error {
 		return nil
 	}
 	return w.StartControllers(ctx, args...)
+}
+
+// StartManager starts the manager.
+func (w *World) StartManager(ctx context.Context, args ...string) error {
+	if slices.Contains(args, WebhooksOnly) {
+		args = append(args, "--leader-elect")
+	}
+	return w.Sandbox.StartManager(ctx, args...)
 }
 
 // StartControllers restarts the manager with other arguments.

@@ -65,7 +65,7 @@ func (w *world) rollsBackWithoutManager(t *testing.T) {
 	partly := h.Start("apply", "plan.json", "--yes", "--wait=1s", "--max-failures=100").Ends(migrate.Partly)
 	assert.Contains(t, partly.String(), "the manager has not reported")
 	require.NotEqual(t, before, host.Fleet(t, w.Admin))
-	h.Another("").Run(migrate.Done, "rollback", p.ID, "--yes", "--wait=1s")
+	h.Another("").Run(migrate.Done, "rollback", p.ID, "--yes")
 	requireSame(t, before, host.Fleet(t, w.Admin))
 }
 

@@ -183,11 +183,15 @@ func TestReferencesOfAnAdoptedWorkspaceAreAccepted(t *testing.T) {
 		ref.Name = name
 		return &terraform.WorkspaceSpec{ForProvider: terraform.WorkspaceParameters{VarFiles: []terraform.VarFile{{Source: "SecretKey", SecretKeyRef: ref}}}}
 	}
+	configMap := reads("n")
+	file := &configMap.ForProvider.VarFiles[0]
+	file.Source, file.ConfigMapKeyRef, file.SecretKeyRef = "ConfigMapKey", file.SecretKeyRef, nil
 	for name, tc := range map[string]struct {
 		recorded *terraform.WorkspaceSpec
 		legal    bool
 	}{
 		"the same":        {reads("n"), true},
+		"a ConfigMap":     {configMap, false},
 		"another Secret":  {reads("another"), false},
 		"nothing":         {nil, false},
 		"written, unread": {&terraform.WorkspaceSpec{WriteConnectionSecretToRef: &terraform.SecretReference{Name: "n/k", Namespace: "other"}}, false},

@@ -200,6 +200,6 @@ func requireHarmless(t *testing.T) {
 		}
 	}
 	for resource := range created {
-		require.True(t, slices.Contains([]string{"selfsubjectaccessreviews", "leases", "configmaps", "events"}, resource), "captctl created %v", created)
+		require.True(t, slices.Contains([]string{"selfsubjectaccessreviews", "selfsubjectreviews", "leases", "configmaps", "events"}, resource), "captctl created %v", created)
 	}
 }

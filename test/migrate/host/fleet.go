@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
 // patience is how long the manager may take.
@@ -63,8 +66,15 @@ func Name(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// Desired is a view without what controllers report: of status, only the reference to the Workspace stays.
+// Desired is a view without what the manager writes as soon as it manages an object, and keeps after a rollback: finalizers, annotations for itself,
+// and status except for the reference to the Workspace.
 func Desired(object *unstructured.Unstructured) {
+	object.SetFinalizers(nil)
+	annotations := object.GetAnnotations()
+	maps.DeleteFunc(annotations, func(name, _ string) bool {
+		return strings.HasPrefix(name, naming.ExternalNameAnnotation) || name == carry.Annotation
+	})
+	object.SetAnnotations(annotations)
 	ref, found, _ := unstructured.NestedMap(object.Object, "status", "workspaceRef")
 	delete(object.Object, "status")
 	if found {

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package adoption_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const endpoint = "cluster_endpoint"
+
+// planeAndItsApply is what CAPT v0.3 built for a control plane: owned, named by the scheme, and recorded in its status.
+func planeAndItsApply() (adoption.Claimant, infrav1.WorkspaceTemplateApply) {
+	plane := builder.CAPTControlPlane("demo")
+	claimant := adoption.Claimant{
+		Kind: "CAPTControlPlane", Object: plane, Want: adoption.OfControlPlane(plane, "demo"),
+		Outputs: map[string]string{endpoint: "own.example.com:443"},
+	}
+	apply := *builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", eks, builder.OwnedBy(plane), builder.WithUID("own"))
+	apply.Status.WorkspaceName = "demo-eks-controlplane"
+	return claimant, apply
+}
+
+// Another WorkspaceTemplateApply reports the endpoint of the control plane. That counts for nothing only if its own one reports the same, or
+// nothing yet: otherwise the other one may be what was built.
+func TestASharedEndpointIsDroppedOnlyIfTheOutputsAgree(t *testing.T) {
+	for name, row := range map[string]struct {
+		reported string
+		matched  bool
+	}{
+		"the same endpoint": {"own.example.com:443", true},
+		"no endpoint":       {"", true},
+		"another endpoint":  {"other.example.com:443", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimant, own := planeAndItsApply()
+			other := *builder.WorkspaceTemplateApply("other", eks, builder.WithUID("other"), builder.WithVariables(map[string]string{"cluster_name": "other"}))
+			outputs := map[types.UID]map[string]string{"own": {}, "other": {endpoint: "own.example.com:443"}}
+			if row.reported != "" {
+				outputs["own"][endpoint] = row.reported
+			}
+			match := adoption.MatchFleet([]adoption.Claimant{claimant}, []infrav1.WorkspaceTemplateApply{own, other}, outputs)[0]
+			if !row.matched {
+				assert.Nil(t, match.Apply)
+				assert.NotEmpty(t, match.Problem)
+				return
+			}
+			require.NotNil(t, match.Apply, match.Problem)
+			assert.Equal(t, own.UID, match.Apply.UID)
+		})
+	}
+}
+
+// The manager follows the reference, and cannot change it.
+func TestAMatchThatSpecDoesNotReferToIsNone(t *testing.T) {
+	claimant, own := planeAndItsApply()
+	applies := []infrav1.WorkspaceTemplateApply{own}
+	for name, row := range map[string]struct {
+		reference string
+		decided   types.UID
+		matched   bool
+	}{
+		"no reference":                   {"", "", true},
+		"a reference to the match":       {own.Name, "", true},
+		"a reference to what is missing": {"missing", "", false},
+		"decided, against the reference": {"missing", own.UID, false},
+		"decided, as the reference says": {own.Name, own.UID, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimant := claimant
+			claimant.Reference, claimant.Decided = row.reference, row.decided
+			match := adoption.MatchFleet([]adoption.Claimant{claimant}, applies, nil)[0]
+			assert.Equal(t, row.matched, match.Apply != nil)
+			assert.Equal(t, row.matched, match.Problem == "")
+			if !row.matched {
+				require.NotNil(t, match.Misreferred)
+				assert.Equal(t, own.UID, match.Misreferred.UID)
+				assert.Contains(t, match.Problem, "spec refers to WorkspaceTemplateApply missing, and the match is "+own.Name)
+			}
+		})
+	}
+}

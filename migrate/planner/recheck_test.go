@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// An interruption may be after every step. What is left is still what the unit says.
+func TestRecheckPassesAfterEveryStep(t *testing.T) {
+	pinned := func(s *scene) *migrate.Decisions {
+		s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+		s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+		return pinning(s.plane.UID, s.network.UID)
+	}
+	for name, decide := range map[string]func(s *scene) *migrate.Decisions{
+		"without decisions": func(*scene) *migrate.Decisions { return nil },
+		"references are empty": func(s *scene) *migrate.Decisions {
+			s.plane.Spec.WorkspaceTemplateApplyRef, s.network.Spec.WorkspaceTemplateApplyRef = nil, nil
+			s.eks.OwnerReferences = nil
+			return nil
+		},
+		"pinned": pinned,
+		"taken": func(s *scene) *migrate.Decisions {
+			second := s.eks.DeepCopy()
+			second.Name, second.UID = "demo-2", "second"
+			s.add(second)
+			return &migrate.Decisions{Owners: []migrate.OwnerDecision{taking(s.plane, s.eks)}, Workspaces: []migrate.WorkspaceDecision{
+				{UID: "Workspace/demo-eks-controlplane", BelongsTo: s.eks.UID},
+			}}
+		},
+		"a member is skipped": func(s *scene) *migrate.Decisions {
+			s.plane.Spec.Version = "v1.32.0"
+			return decideOwner(migrate.OwnerDecision{UID: s.plane.UID, Skip: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a").withWorkspaces(t)
+			helper, _, _ := withKubeconfigHelper(t, s)
+			helper.Spec.WriteConnectionSecretToRef.Name = "another" // It is left alone.
+			decisions := decide(s)
+			unit := unitOf(t, fromFile(t, planFor(t, decisions, s)), "team-a/demo")
+			require.Equal(t, plan.Adoptable, unit.State)
+			for done := range len(unit.Steps) + 1 {
+				require.NoError(t, planner.Recheck(written(t, snapshot(t, s), unit.Steps[:done]...), decisions, unit), "after %d steps", done)
+			}
+		})
+	}
+}
+
+// fromFile is a plan after it was written and read.
+func fromFile(t *testing.T, p *plan.Plan) *plan.Plan {
+	t.Helper()
+	var file bytes.Buffer
+	require.NoError(t, p.Write(&file))
+	read, err := plan.Read(&file)
+	require.NoError(t, err)
+	return read
+}
+
+func TestRecheckFindsWhatChanged(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(s *scene)
+		want   string
+	}{
+		"a template was edited": {
+			func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" }, "WorkspaceDiffers",
+		},
+		"the WorkspaceTemplateApply is gone": {func(s *scene) { s.gone[s.eks] = true }, "no object has this UID"},
+		"the Workspace is gone":              {func(s *scene) { s.gone[s.more[1]] = true }, "WorkspaceNotFound"},
+		"more would be written": {
+			func(s *scene) { s.eks.OwnerReferences = nil }, "would now also write /metadata/ownerReferences",
+		},
+		"less would be written": {
+			func(s *scene) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyDelete }, "would no longer write /spec/deletionPolicy",
+		},
+		"the owner is being deleted": {func(s *scene) { builder.Deleting()(s.plane) }, "BeingDeleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a").withWorkspaces(t)
+			s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain
+			unit := unitOf(t, planFor(t, nil, s), "team-a/demo")
+			require.NoError(t, planner.Recheck(snapshot(t, s), nil, unit))
+			row.change(s)
+			require.ErrorContains(t, planner.Recheck(snapshot(t, s), nil, unit), row.want)
+		})
+	}
+}
+
+// What was decided to stay, or lost against another object, is not in the way of the rest of its unit.
+func TestRecheckLeavesWhatThePlanLeaves(t *testing.T) {
+	a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")
+	neverBuilt(b)
+	own := b.live(t, b.eks, b.eksTemplate, map[string]any{"cluster_endpoint": "https://" + b.endpoint()})
+	own.SetName("b-eks")
+	own.SetUID("Workspace/b-eks")
+	b.eks.Status.WorkspaceName = "b-eks"
+	b.add(own)
+	p := planFor(t, nil, a, b)
+	unit := unitOf(t, p, "b/demo")
+	require.Equal(t, plan.Adoptable, unit.State, "%v", story(p))
+	require.Equal(t, migrate.NothingToAdopt, unit.Members[0].State, "its VPC is that of the other")
+	alone := snapshot(t, b)
+	alone.ClusterWideWorkspaces = snapshot(t, a, b).ClusterWideWorkspaces
+	require.NoError(t, planner.Recheck(alone, nil, unit))
+}
