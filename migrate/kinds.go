@@ -21,7 +21,7 @@ const (
 // FieldManager is under which captctl writes. Admission permits it to revert what an adoption wrote.
 const FieldManager = naming.MigrationFieldManager
 
-// LegacyVersion is the API version of what the older CAPT wrote, and Version that of today.
+// LegacyVersion is the API version of what CAPT v0.3 wrote, and Version that of this version.
 const (
 	LegacyVersion = "v1beta1"
 	Version       = "v1beta2"

@@ -106,7 +106,7 @@ func withoutManagedFields(object *unstructured.Unstructured) *unstructured.Unstr
 	return &unstructured.Unstructured{Object: content}
 }
 
-// transcode goes through JSON, as a webhook does: only that treats all fields as it does.
+// transcode converts through JSON, as a webhook does, so that all fields are treated alike.
 func transcode(from, to runtime.Object) error {
 	data, err := json.Marshal(from)
 	if err != nil {

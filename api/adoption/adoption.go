@@ -25,7 +25,7 @@ type Expectation struct {
 	Template infrav1.WorkspaceTemplateReference
 	// Variables are those that the owner would set, as far as it knows.
 	Variables map[string]string
-	// Built is the field that tells that the owner's cloud resources were made once; empty when none does.
+	// Built is the field that shows that the owner's cloud resources were created once; empty when none does.
 	Built string
 	// Legacy is true when the status of the owner is the one that CAPT v0.3 left.
 	Legacy bool
@@ -38,7 +38,7 @@ type Expectation struct {
 // Candidate is a WorkspaceTemplateApply that may belong to an owner, and about which the user has to decide.
 type Candidate struct {
 	Name string
-	// Evidence is what speaks for it; never empty.
+	// Evidence for it; never empty.
 	Evidence []Evidence
 }
 
@@ -121,8 +121,8 @@ func (want Expectation) perhaps(owner metav1.Object, apply *infrav1.WorkspaceTem
 	return want.profile == "" && want.profileDifference(apply) == "" && Unadopted(apply) != "" && helperOf(owner.GetName(), apply) == "" && Machine(apply) == ""
 }
 
-// expects tells whether an owner would have this one among those that it owns: the template tells. What a control plane owns of
-// another one is that of a Fargate profile, or a helper of the older CAPT, for example <name>-kubeconfig-apply; to refer to that
+// expects reports whether an owner would have this one among those that it owns, by its template. What a control plane owns of
+// another one is that of a Fargate profile, or a helper of CAPT v0.3, for example <name>-kubeconfig-apply; to refer to that
 // would make an EKS cluster of it.
 func (want Expectation) expects(apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.sameTemplate(apply))
@@ -166,7 +166,7 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 		return "nothing is written to it: " + want.Refusal(apply, differs)
 	}
 	if want.Variables[naming.ClusterVariable] == "" && !want.Had(apply) && !metav1.IsControlledBy(apply, owner) {
-		return fmt.Sprintf("%s names %s, and nobody can tell whether it is meant before the Cluster of this object is known; nothing is written to it. Create the Cluster that refers to this object",
+		return fmt.Sprintf("%s names %s, and it is not known whether it is meant before the Cluster of this object exists; nothing is written to it. Create the Cluster that refers to this object",
 			want.source(), apply.Name)
 	}
 	return ""
@@ -174,7 +174,7 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 
 // Mismatch says why an owner must not take over a WorkspaceTemplateApply that no other has; empty when nothing is known
 // against it. One that the owner's status records is its own, whatever it holds: the owner may have got another template
-// since. One that it controls has its identity from it, but may be a helper of the older CAPT, made from another template,
+// since. One that it controls has its identity from it, but may be a helper of CAPT v0.3, made from another template,
 // or that of a Fargate profile.
 //
 // A control plane has many for its Fargate profiles, and the variables tell which is whose. So they must agree in any case;
@@ -201,7 +201,7 @@ func (want Expectation) MayDelete(owner metav1.Object, apply *infrav1.WorkspaceT
 	return want.profile != "" || metav1.IsControlledBy(apply, owner) || want.Had(apply)
 }
 
-// Had tells whether the owner has taken or made a WorkspaceTemplateApply before.
+// Had reports whether the owner has taken or created a WorkspaceTemplateApply before.
 func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Name == want.Recorded
 }

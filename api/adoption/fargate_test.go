@@ -85,7 +85,7 @@ func TestWhatAFargateProfileMayTake(t *testing.T) {
 		"nobody's, of no cluster":                      {known, applyOf("x", "fargate", "", "batch"), noCluster},
 		"nobody's, of another profile":                 {known, applyOf("x", "fargate", "demo", "web"), anotherProfile},
 		"nobody's, of no profile":                      {known, applyOf("x", "fargate", "demo", ""), noProfile},
-		"nobody's, while the Cluster is not known":     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, and nobody can tell whether it is meant before the Cluster"},
+		"nobody's, while the Cluster is not known":     {early, applyOf("x", "fargate", "demo", "batch"), "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, and it is not known whether it is meant before the Cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := adoption.Conflict(owner, row.want, row.apply)

@@ -14,11 +14,11 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// Unadopted returns the name of the Workspace that the older CAPT made for a WorkspaceTemplateApply which nobody has adopted
-// yet; empty when it is not such a one. Under the naming scheme its Workspace would get another name, and with it another
-// state: a second VPC or EKS cluster. So it is neither written nor released.
+// Unadopted returns the name of the Workspace that CAPT v0.3 created for a WorkspaceTemplateApply that has not been adopted; empty for
+// others. Under the naming scheme its Workspace would get another name, and with it another state: a second VPC or EKS cluster. So it
+// is neither written nor released.
 //
-// The older CAPT never wrote spec.workspaceName, put a finalizer of its own on before it made anything, and recorded no UID.
+// CAPT v0.3 never wrote spec.workspaceName, added a finalizer of its own before it created anything, and recorded no UID.
 func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
 	legacy := slices.Contains(apply.Finalizers, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	applied := ptr.Deref(apply.Status.Applied, false) && apply.Status.WorkspaceRef == nil
@@ -37,7 +37,7 @@ func LegacyStatus(observedGeneration int64, conditions []metav1.Condition) bool 
 	return observedGeneration == 0 && slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.ObservedGeneration == 0 })
 }
 
-// Ownerless tells whether a WorkspaceTemplateApply is one of the older CAPT's that nobody has adopted and no controller owns.
+// Ownerless reports whether a WorkspaceTemplateApply of CAPT v0.3 has not been adopted, and no controller owns it.
 func Ownerless(apply *infrav1.WorkspaceTemplateApply) bool {
 	return Unadopted(apply) != "" && metav1.GetControllerOf(apply) == nil
 }

@@ -22,7 +22,7 @@ import (
 
 const (
 	kind = "Plan"
-	// idLength is enough to tell plans apart, short enough to type, and part of object names.
+	// idLength is enough to distinguish plans, short enough to type, and part of object names.
 	idLength = 12
 )
 

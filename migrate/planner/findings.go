@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
@@ -155,18 +156,25 @@ func (f *fleet) pending() (findings []migrate.Finding, compared int) {
 			continue
 		}
 		ofOwner[o.apply.UID] = true
-		if o.referenceInSpec() != nil && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at one that has no reference yet.
+		if o.settled && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at the others.
 			compare(o)
 		}
 	}
 	for i := range f.Applies {
-		apply := &f.Applies[i]
-		live := f.workspaces[f.workspaceKey(apply)]
-		if live != nil && adopted(apply) && !ofOwner[apply.UID] && f.inScope(apply) && apply.DeletionTimestamp == nil {
-			compare(&owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}})
+		if o := f.alone(&f.Applies[i]); o != nil && !ofOwner[o.apply.UID] {
+			compare(o)
 		}
 	}
 	return findings, compared
+}
+
+// alone is an adopted WorkspaceTemplateApply without its owner; nil if it is not adopted, or there is nothing to compare.
+func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
+	live := f.workspaces[f.workspaceKey(apply)]
+	if live == nil || !adopted(apply) || apply.DeletionTimestamp != nil || !f.inScope(apply) {
+		return nil
+	}
+	return &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
 }
 
 // pendingOf compares one Workspace with what is rendered for it, and returns 1 if that could be rendered. The manager writes what

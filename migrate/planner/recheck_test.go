@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,13 +49,23 @@ func TestRecheckPassesAfterEveryStep(t *testing.T) {
 			helper, _, _ := withKubeconfigHelper(t, s)
 			helper.Spec.WriteConnectionSecretToRef.Name = "another" // It is left alone.
 			decisions := decide(s)
-			unit := unitOf(t, planFor(t, decisions, s), "team-a/demo")
+			unit := unitOf(t, fromFile(t, planFor(t, decisions, s)), "team-a/demo")
 			require.Equal(t, plan.Adoptable, unit.State)
 			for done := range len(unit.Steps) + 1 {
 				require.NoError(t, planner.Recheck(written(t, snapshot(t, s), unit.Steps[:done]...), decisions, unit), "after %d steps", done)
 			}
 		})
 	}
+}
+
+// fromFile is a plan after it was written and read.
+func fromFile(t *testing.T, p *plan.Plan) *plan.Plan {
+	t.Helper()
+	var file bytes.Buffer
+	require.NoError(t, p.Write(&file))
+	read, err := plan.Read(&file)
+	require.NoError(t, err)
+	return read
 }
 
 func TestRecheckFindsWhatChanged(t *testing.T) {

@@ -112,17 +112,17 @@ func (w *world) requireRendered(t *testing.T, adoption legacy.Adoption) {
 	}
 }
 
-// A plan finds what belongs together in truth.
+// What a fixture says of itself is what captctl finds out.
 func TestPlansFindWhatBelongsTogether(t *testing.T) {
 	reader, err := shared.Client(sandbox.Captctl)
 	require.NoError(t, err)
 	snapshot, err := migrate.Read(t.Context(), reader, "", time.Now())
 	require.NoError(t, err)
-	planned, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
 	members := map[types.UID]plan.Member{}
-	for i := range planned.Units {
-		for _, member := range planned.Units[i].Members {
+	for _, unit := range p.Units {
+		for _, member := range unit.Members {
 			members[member.Object.UID] = member
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
-// requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without asking anybody.
+// requireNoDecision upgrades a reference fleet, and proves that captctl can adopt all of it without a decision.
 func requireNoDecision(t *testing.T, w *legacy.World) {
 	t.Helper()
 	untouched, err := migrate.Read(t.Context(), w.Admin, "", time.Now())
@@ -33,18 +33,18 @@ func requireNoDecision(t *testing.T, w *legacy.World) {
 	snapshot, err := migrate.Read(t.Context(), w.Admin, "", untouched.Taken)
 	require.NoError(t, err)
 	requireSame(t, untouched, snapshot)
-	planned, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+	p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 	require.NoError(t, err)
-	states := map[migrate.OwnerState]int{}
-	for i := range planned.Units {
-		assert.Equal(t, plan.Adoptable, planned.Units[i].State, planned.Units[i].Name())
-		for _, member := range planned.Units[i].Members {
-			states[member.State]++
+	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners, and 16 without one.
+	counts := map[migrate.OwnerState]int{}
+	for i := range p.Units {
+		assert.Equal(t, plan.Adoptable, p.Units[i].State, p.Units[i].Name())
+		for _, member := range p.Units[i].Members {
+			counts[member.State]++
 		}
 	}
-	// A CAPTCluster with an existing VPC has nothing. The 25 WorkspaceTemplateApplies are of 9 owners and 16 that stand for themselves.
-	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, states)
-	for _, finding := range planned.Findings {
+	assert.Equal(t, map[migrate.OwnerState]int{migrate.Adoptable: 25, migrate.NothingToAdopt: 1}, counts)
+	for _, finding := range p.Findings {
 		assert.Equal(t, migrate.Warning, finding.Severity, "%s %s: %s", finding.Reason, finding.Object, finding.Message)
 	}
 }

@@ -43,14 +43,15 @@ func TestAnUntouchedFleetIsReadAsItIsServedLater(t *testing.T) {
 // requireSame compares what was read before and after the upgrade: objects, reports and plans.
 func requireSame(t *testing.T, untouched, upgraded *migrate.Snapshot) {
 	t.Helper()
-	untouched.Namespaces = upgraded.Namespaces // The manager has a new one.
+	untouched.Namespaces = upgraded.Namespaces         // The manager has a new one.
+	untouched.OlderTemplates = upgraded.OlderTemplates // They were removed for the upgrade.
 	require.Equal(t, upgraded, untouched)
 
 	plans := [2][]byte{}
 	for i, snapshot := range []*migrate.Snapshot{untouched, upgraded} {
-		plan, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
+		p, err := planner.New(snapshot, planner.Options{Now: snapshot.Taken})
 		require.NoError(t, err)
-		plans[i], err = json.Marshal(plan)
+		plans[i], err = json.Marshal(p)
 		require.NoError(t, err)
 	}
 	require.JSONEq(t, string(plans[1]), string(plans[0]))
