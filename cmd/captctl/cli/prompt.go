@@ -10,10 +10,13 @@ import (
 	"strings"
 )
 
+// ErrNotInteractive is why a question cannot be asked.
+var ErrNotInteractive = errors.New("standard input is not a terminal, and cannot confirm: add --yes")
+
 // Confirm asks a question, as terraform does: only "yes" is accepted. It is asked on standard error, so that it is never part of the output.
 func (e *Environment) Confirm(question string) error {
 	if !e.Interactive {
-		return errors.New("standard input is not a terminal, and cannot confirm: add --yes")
+		return ErrNotInteractive
 	}
 	fmt.Fprintf(e.ErrOut, "\n%s\n  Only \"yes\" is accepted to confirm.\n\n  Enter a value: ", question)
 	answer, err := bufio.NewReader(e.In).ReadString('\n')

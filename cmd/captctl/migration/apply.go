@@ -14,9 +14,9 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // applyOptions are the options of apply.
@@ -26,7 +26,7 @@ type applyOptions struct {
 }
 
 func newApply(environment *cli.Environment) *cobra.Command {
-	o := &applyOptions{run: newRun(environment)}
+	o := &applyOptions{run: run{common: newCommon(environment)}}
 	command := &cobra.Command{
 		Use:   "apply PLAN|PLAN_ID",
 		Short: "Apply a plan (takes a backup first)",
@@ -69,7 +69,7 @@ units that need a decision; 4 partly applied.`,
 
 // Run applies.
 func (o *applyOptions) Run(ctx context.Context) error {
-	p, err := o.load(ctx, o.name)
+	p, err := o.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,11 +78,12 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	selected := o.unitsOf(p)
-	undecided := view.UndecidedOf(p, selected)
-	if len(undecided) > 0 && len(o.selected()) > 0 && view.WritesOf(selected) == 0 {
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
+	for _, unit := range selected {
+		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
+			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
+		}
 	}
-	question := fmt.Sprintf("Do you want to apply plan %s to %s of this management cluster?", p.ID, view.Count(len(selected), "unit"))
+	question := fmt.Sprintf("Do you want to apply plan %s to this management cluster?", p.ID)
 	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
@@ -91,11 +92,5 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	if err := o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result) }); err != nil {
-		return err
-	}
-	if len(undecided) > 0 && !options.DryRun {
-		return migrate.NeedsDecision.Errorf("everything else is applied; %s", view.Undecided(undecided))
-	}
-	return nil
+	return o.do(ctx, o.Apply, p, options, view.AfterApply)
 }

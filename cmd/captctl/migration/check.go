@@ -5,7 +5,6 @@ package migration
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -17,12 +16,11 @@ import (
 
 // checkOptions are the options of check.
 type checkOptions struct {
-	journal
-	output *output.Flag
+	common
 }
 
 func newCheck(environment *cli.Environment) *cobra.Command {
-	o := &checkOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	o := &checkOptions{newCommon(environment)}
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Show what a migration would do, what blocks it, and the next steps",
@@ -47,24 +45,13 @@ Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a dec
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              cli.Run(o),
 	}
-	o.output.Add(command)
-	o.addFlag(command)
-	o.addQuietFlag(command)
-	environment.Access.AddRateFlags(command.Flags())
+	o.addFlags(command)
 	return command
-}
-
-// Complete has nothing to fill in.
-func (o *checkOptions) Complete([]string) error { return nil }
-
-// Validate checks the flags.
-func (o *checkOptions) Validate() error {
-	return errors.Join(o.output.Validate(), o.Access.ValidateRate())
 }
 
 // Run checks and prints. The report is printed also if the fleet cannot be read: it says why.
 func (o *checkOptions) Run(ctx context.Context) error {
-	checks, err := o.checks()
+	checks, err := o.checks("")
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,7 @@ import (
 
 // planOptions are the options of plan.
 type planOptions struct {
-	journal
-	output           *output.Flag
+	common
 	out, decided     string
 	detailedExitCode bool
 
@@ -25,7 +24,7 @@ type planOptions struct {
 }
 
 func newPlan(environment *cli.Environment) *cobra.Command {
-	o := &planOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	o := &planOptions{common: newCommon(environment)}
 	command := &cobra.Command{
 		Use:   "plan",
 		Short: "Plan what to write, and save the plan in a file",
@@ -71,8 +70,7 @@ decision. The plan is saved in each case.`,
 	flags.StringVar(&o.out, "out", "", "File to save the plan in. An existing file is replaced.")
 	flags.StringVar(&o.decided, "decisions", "", `File with decisions, in YAML or JSON; "-" is standard input.`)
 	flags.BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if there are changes to apply.")
-	o.output.Add(command)
-	environment.Access.AddRateFlags(flags)
+	o.addFlags(command)
 	cli.CompleteFlag(command, "out", cli.Files("json"))
 	cli.CompleteFlag(command, "decisions", cli.Files("yaml", "yml", "json"))
 	return command
@@ -80,16 +78,8 @@ decision. The plan is saved in each case.`,
 
 // Complete reads the decisions.
 func (o *planOptions) Complete([]string) (err error) {
-	o.decisions, err = o.journal.decisions(o.decided)
+	o.decisions, err = o.common.decisions(o.decided)
 	return err
-}
-
-// Validate checks the flags.
-func (o *planOptions) Validate() error {
-	if err := o.output.Validate(); err != nil {
-		return err
-	}
-	return o.Access.ValidateRate()
 }
 
 // Run plans, saves and prints.

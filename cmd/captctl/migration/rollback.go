@@ -25,7 +25,7 @@ type rollbackOptions struct {
 }
 
 func newRollback(environment *cli.Environment) *cobra.Command {
-	o := &rollbackOptions{run: newRun(environment)}
+	o := &rollbackOptions{run{common: newCommon(environment)}}
 	command := &cobra.Command{
 		Use:   "rollback [PLAN|PLAN_ID]",
 		Short: "Revert what a plan wrote, for one Cluster or all of them",
@@ -68,24 +68,23 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	selected := o.unitsOf(p)
-	question := fmt.Sprintf("Do you want to roll back plan %s for %s of this management cluster?", p.ID, view.Count(len(selected), "unit"))
-	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
+	question := fmt.Sprintf("Do you want to roll back plan %s in this management cluster?", p.ID)
+	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, o.unitsOf(p)) }, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Rollback)
 	if err != nil {
 		return err
 	}
-	return o.do(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) { view.AfterRollback(to, result) })
+	return o.do(ctx, o.Rollback, p, options, view.AfterRollback)
 }
 
 // plan returns the plan to roll back: the named one, or the one that wrote the selected units last.
 func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan.Plan, error) {
 	if o.name != "" {
-		return o.load(ctx, o.name)
+		return o.load(ctx)
 	}
-	states, err := apply.States(ctx, reader, o.namespace)
+	states, err := apply.States(ctx, reader, o.journal)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +99,7 @@ func (o *rollbackOptions) plan(ctx context.Context, reader client.Reader) (*plan
 		}
 		first, last = unit, id
 	}
-	return apply.LoadPlan(ctx, reader, o.namespace, last)
+	return apply.LoadPlan(ctx, reader, o.journal, last)
 }
 
 // lastApplied returns the ID of the plan that wrote a unit last; empty if there is nothing to roll back.

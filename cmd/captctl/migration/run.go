@@ -28,19 +28,12 @@ const dryRunNone, dryRunServer = "none", "server"
 
 // run are the options that apply and rollback share.
 type run struct {
-	journal
-	output                   *output.Flag
+	common
 	clusters, units          []string
 	concurrency, maxFailures int
 	dryRun                   string
 	yes, fixEndpoints        bool
 	wait, lease              time.Duration
-
-	name string
-}
-
-func newRun(environment *cli.Environment) run {
-	return run{journal: journal{Environment: environment}, output: output.NewFlag()}
 }
 
 func (r *run) addFlags(command *cobra.Command) {
@@ -55,58 +48,47 @@ func (r *run) addFlags(command *cobra.Command) {
 	flags.DurationVar(&r.wait, "wait", apply.DefaultWait, "How long to wait for the manager, per unit.")
 	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "How long a run that was killed keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
-	r.output.Add(command)
-	r.addFlag(command)
-	r.addQuietFlag(command)
-	r.Access.AddRateFlags(flags)
+	r.common.addFlags(command)
 	cli.CompleteFlag(command, "cluster", r.Access.CompleteClusters())
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
 	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Complete takes the name of the plan.
-func (r *run) Complete(args []string) error {
-	if len(args) > 0 {
-		r.name = args[0]
-	}
-	if r.name == stdin {
-		r.Interactive = false // Standard input is the plan.
-	}
-	return nil
-}
-
 // Validate checks the flags.
 func (r *run) Validate() error {
-	switch {
-	case r.concurrency < 1:
-		return errors.New("--concurrency must be at least 1")
-	case r.maxFailures < 0:
-		return errors.New("--max-failures must be at least 0")
-	case r.wait <= 0:
-		return errors.New("--wait must be more than 0")
-	case r.lease < time.Second:
-		return errors.New("--lease-duration must be at least 1s")
-	case r.dryRun == "client":
-		return errors.New("--dry-run=client does not exist: captctl migrate show --diff prints what would be sent. Or use --dry-run=server")
-	case r.dryRun != dryRunNone && r.dryRun != dryRunServer:
-		return fmt.Errorf("--dry-run must be none or server, not %q", r.dryRun)
-	case !r.yes && !r.Interactive && r.dryRun == dryRunNone:
-		return errors.New("standard input is not a terminal, and cannot confirm: add --yes")
+	for _, check := range []struct {
+		wrong bool
+		why   string
+	}{
+		{r.concurrency < 1, "--concurrency must be at least 1"},
+		{r.maxFailures < 0, "--max-failures must be at least 0"},
+		{r.wait <= 0, "--wait must be more than 0"},
+		{r.lease < time.Second, "--lease-duration must be at least 1s"},
+		{r.dryRun == "client", "--dry-run=client does not exist: captctl migrate show --diff prints what would be sent. Or use --dry-run=server"},
+		{r.dryRun != dryRunNone && r.dryRun != dryRunServer, fmt.Sprintf("--dry-run must be none or server, not %q", r.dryRun)},
+		{r.asks() && (r.name == stdin || !r.Interactive), cli.ErrNotInteractive.Error()},
+	} {
+		if check.wrong {
+			return errors.New(check.why)
+		}
 	}
 	for _, cluster := range r.clusters {
-		if namespace, name, found := strings.Cut(cluster, "/"); !found || namespace == "" || name == "" || strings.Contains(name, "/") {
+		if namespace, name, _ := strings.Cut(cluster, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
 			return fmt.Errorf("--cluster %q: must be NAMESPACE/NAME", cluster)
 		}
 	}
-	if err := r.Access.ValidateRate(); err != nil {
+	if err := r.common.Validate(); err != nil {
 		return err
 	}
 	// A renewal of the Lease waits behind one request of each unit in progress.
 	if most := int(float64(r.Access.QPS) * r.lease.Seconds() / 3); r.concurrency > most {
 		return fmt.Errorf("--concurrency %d is too much for --qps %g: the Lease could not be renewed in time. Use at most %d, or a higher --qps", r.concurrency, r.Access.QPS, most)
 	}
-	return r.output.Validate()
+	return nil
 }
+
+// asks reports whether the user has to confirm.
+func (r *run) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 
 // selected are the names of --cluster and --unit.
 func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
@@ -124,14 +106,13 @@ func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit) {
 
 // confirm shows what is about to be done, and asks whether to do it.
 func (r *run) confirm(summary func(*output.Printer), question string) error {
-	ask := !r.yes && r.dryRun == dryRunNone
 	switch {
 	case !r.output.Format().ForMachines():
 		summary(r.Printer(r.output.Format()))
-	case ask:
+	case r.asks():
 		summary(output.NewPrinter(r.ErrOut, output.Table, r.NoColour))
 	}
-	if !ask {
+	if !r.asks() {
 		return nil
 	}
 	return r.Confirm(question)
@@ -139,13 +120,13 @@ func (r *run) confirm(summary func(*output.Printer), question string) error {
 
 // options of a run that needs no backup: rollback restores the fields from the plan.
 func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage) (apply.Options, error) {
-	checks, err := r.checks()
+	checks, err := r.checks(before)
 	if err != nil {
 		return apply.Options{}, err
 	}
-	checks.Before, checks.FixClusterEndpoints = before, r.fixEndpoints
+	checks.FixClusterEndpoints = r.fixEndpoints
 	return apply.Options{
-		Client: connected, Reader: connected, Namespace: r.namespace, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
+		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
 		DryRun: r.dryRun == dryRunServer, Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
 		Backup:              func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) { return previous, nil },
 		FixClusterEndpoints: r.fixEndpoints,

@@ -15,15 +15,12 @@ import (
 
 // showOptions are the options of show.
 type showOptions struct {
-	journal
-	output *output.Flag
-	diff   bool
-
-	name string
+	common
+	diff bool
 }
 
 func newShow(environment *cli.Environment) *cobra.Command {
-	o := &showOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	o := &showOptions{common: newCommon(environment)}
 	command := &cobra.Command{
 		Use:   "show PLAN|PLAN_ID",
 		Short: "Show a plan, from a file or from the cluster",
@@ -44,23 +41,13 @@ which apply accepts.`,
 		RunE:              cli.Run(o),
 	}
 	command.Flags().BoolVar(&o.diff, "diff", false, "Show every field before and after.")
-	o.output.Add(command)
-	o.addFlag(command)
+	o.addFlags(command)
 	return command
 }
 
-// Complete takes the name of the plan.
-func (o *showOptions) Complete(args []string) error {
-	o.name = args[0]
-	return nil
-}
-
-// Validate checks the flags.
-func (o *showOptions) Validate() error { return o.output.Validate() }
-
 // Run reads and prints.
 func (o *showOptions) Run(ctx context.Context) error {
-	p, err := o.load(ctx, o.name)
+	p, err := o.load(ctx)
 	if err != nil {
 		return err
 	}

@@ -24,21 +24,20 @@ import (
 const (
 	// refresh is how often --watch reads.
 	refresh = 5 * time.Second
-	// clear moves the cursor to the upper left corner of a terminal and clears it.
-	clear = "\x1b[H\x1b[2J\x1b[3J"
+	// clearScreen moves the cursor to the upper left corner of a terminal and clears it.
+	clearScreen = "\x1b[H\x1b[2J\x1b[3J"
 )
 
 // statusOptions are the options of status.
 type statusOptions struct {
-	journal
-	output                  *output.Flag
+	common
 	watch, detailedExitCode bool
 
-	name, planID string
+	planID string
 }
 
 func newStatus(environment *cli.Environment) *cobra.Command {
-	o := &statusOptions{journal: journal{Environment: environment}, output: output.NewFlag()}
+	o := &statusOptions{common: newCommon(environment)}
 	command := &cobra.Command{
 		Use:   "status [PLAN|PLAN_ID]",
 		Short: "Show where every Cluster stands",
@@ -66,18 +65,8 @@ would change a Workspace, and 3 if something needs a decision.`,
 	}
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes.")
 	command.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "Exit with 2 if something is left to do, and with 3 if something needs a decision.")
-	o.output.Add(command)
-	o.addFlag(command)
-	environment.Access.AddRateFlags(command.Flags())
+	o.addFlags(command)
 	return command
-}
-
-// Complete takes the name of the plan.
-func (o *statusOptions) Complete(args []string) error {
-	if len(args) > 0 {
-		o.name = args[0]
-	}
-	return nil
 }
 
 // Validate checks the flags.
@@ -85,16 +74,13 @@ func (o *statusOptions) Validate() error {
 	if o.watch && o.detailedExitCode {
 		return errors.New("--watch and --detailed-exitcode exclude each other")
 	}
-	if err := o.output.Validate(); err != nil {
-		return err
-	}
-	return o.Access.ValidateRate()
+	return o.common.Validate()
 }
 
 // Run reads and prints, once or until it is interrupted.
 func (o *statusOptions) Run(ctx context.Context) error {
 	if o.name != "" {
-		p, err := o.load(ctx, o.name)
+		p, err := o.load(ctx)
 		if err != nil {
 			return err
 		}
@@ -105,7 +91,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	read := func() (*status.Status, error) {
-		found, err := o.Status(ctx, status.Options{Reader: reader, JournalNamespace: o.namespace, Namespace: o.Access.Only(), Clock: o.Clock})
+		found, err := o.Status(ctx, status.Options{Reader: reader, JournalNamespace: o.journal, Namespace: o.Access.Only(), Clock: o.Clock})
 		if err == nil && o.planID != "" {
 			found.Units = slices.DeleteFunc(found.Units, func(unit status.Unit) bool { return unit.PlanID != o.planID })
 			found.Plans = slices.DeleteFunc(found.Plans, func(plan status.Plan) bool { return plan.ID != o.planID })
@@ -150,7 +136,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		if !bytes.Equal(last, now.Bytes()) {
 			last = now.Bytes()
 			if onTerminal {
-				fmt.Fprint(o.Out, clear)
+				fmt.Fprint(o.Out, clearScreen)
 			}
 			if _, err := o.Out.Write(last); err != nil {
 				return err

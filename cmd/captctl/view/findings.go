@@ -5,13 +5,11 @@ package view
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
@@ -165,18 +163,6 @@ func section(p *output.Printer, list string, refs []migrate.ObjectRef, of func(m
 // decidable are the kinds of owners. About a Workspace or a template the message says what to do.
 func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
-}
-
-// UndecidedOf are the findings that keep some units from being adopted.
-func UndecidedOf(of *plan.Plan, units []*plan.Unit) (found []migrate.Finding) {
-	for _, finding := range of.Findings {
-		if finding.Undecided() && slices.ContainsFunc(units, func(unit *plan.Unit) bool {
-			return slices.ContainsFunc(of.FindingsOf(unit), func(other migrate.Finding) bool { return reflect.DeepEqual(finding, other) })
-		}) {
-			found = append(found, finding)
-		}
-	}
-	return found
 }
 
 // Undecided is one line about findings that need a decision.

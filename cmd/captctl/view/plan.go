@@ -66,7 +66,7 @@ func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	rows := output.Rows{}
 	for _, unit := range units {
 		rows = append(rows, []string{
-			unit.Name(), string(unit.State), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(written(unit)), becomes(of, unit),
+			unit.Name(), string(unit.State), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(len(unit.Steps)), becomes(of, unit),
 		})
 	}
 	p.Table([]output.Column{
@@ -136,26 +136,25 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
 }
 
-// Writes counts the objects that a plan writes.
-func Writes(of *plan.Plan) int { return WritesOf(all(of)) }
-
-// WritesOf counts the objects that some units write.
-func WritesOf(units []*plan.Unit) (objects int) {
-	for _, unit := range units {
-		objects += written(unit)
+// Writes counts what a plan writes.
+func Writes(of *plan.Plan) (writes int) {
+	for i := range of.Units {
+		writes += len(of.Units[i].Steps)
 	}
-	return objects
+	return writes
 }
 
-// written counts the objects that a unit writes.
-func written(unit *plan.Unit) int {
-	var objects []migrate.ObjectRef
-	for i := range unit.Steps {
-		if object := unit.Steps[i].Object; !slices.Contains(objects, object) {
-			objects = append(objects, object)
+// RollbackSummary shows which units of a plan are about to be rolled back.
+func RollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time))
+	p.Blank()
+	rows := output.Rows{}
+	for _, unit := range units {
+		if len(unit.Steps) > 0 {
+			rows = append(rows, []string{unit.Name(), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(len(unit.Steps))})
 		}
 	}
-	return len(objects)
+	p.Table([]output.Column{{Name: "Unit"}, {Name: "Workspaces"}, {Name: "Writes-To-Revert"}}, rows)
 }
 
 // AfterPlan says what to do with a new plan.

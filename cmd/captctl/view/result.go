@@ -16,7 +16,7 @@ func outcomeStyle(outcome string) output.Style {
 		return output.Good
 	case apply.Failed:
 		return output.Bad
-	case apply.NotStarted:
+	case apply.NotStarted, apply.LeftOut:
 		return output.Attention
 	case apply.Unchanged:
 	}
@@ -58,5 +58,6 @@ func AfterRollback(p *output.Printer, result *apply.Result) {
 		return
 	}
 	p.Blank()
-	p.Linef("The manager reports AdoptionRequired again. To adopt again, create a new plan: captctl migrate plan --out plan.json")
+	p.Linef("What is rolled back awaits adoption again. To adopt it:")
+	p.Linef("  captctl migrate apply %s", result.PlanID)
 }

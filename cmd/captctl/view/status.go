@@ -68,17 +68,23 @@ func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 	}, rows)
 }
 
-// door says whether the definitions of CAPT v0.3 can still be installed.
+// door says whether the definitions of CAPT v0.3 can be installed again. They cannot once one of them stores nothing in v1beta1.
 func door(definitions []status.Definition) string {
-	if len(definitions) == 0 {
-		return "Stored versions: unknown, the definitions are not installed."
-	}
+	stored := map[string][]string{}
 	for _, definition := range definitions {
-		if !slices.Contains(definition.StoredVersions, migrate.LegacyVersion) {
-			return "Stored versions: " + migrate.LegacyVersion + " is gone, CAPT v0.3 cannot be installed again."
+		stored[definition.Name] = definition.StoredVersions
+	}
+	for _, kind := range migrate.Kinds() {
+		versions, installed := stored[kind.Definition()]
+		switch {
+		case !kind.InLegacy():
+		case !installed:
+			return "Stored versions: unknown, because " + kind.Definition() + " is not installed."
+		case !slices.Contains(versions, migrate.LegacyVersion):
+			return "Stored versions: " + migrate.Version + " only. CAPT v0.3 cannot be installed again; Clusters can still be rolled back."
 		}
 	}
-	return "Stored versions: " + migrate.LegacyVersion + " is still stored, the way back to CAPT v0.3 is open."
+	return "Stored versions: " + migrate.LegacyVersion + " is among them, so CAPT v0.3 can be installed again."
 }
 
 // Left counts the units that need a decision, and those with something else left to do.

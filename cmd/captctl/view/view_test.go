@@ -154,6 +154,7 @@ func TestPlan(t *testing.T) {
 		view.AfterPlan(to, p, "plan.json")
 	})
 	golden(t, "plan-wide", output.Wide, func(to *output.Printer) { view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}) })
+	golden(t, "rollback", output.Table, func(to *output.Printer) { view.RollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}) })
 	golden(t, "diff", output.Table, func(to *output.Printer) { view.Diff(to, p) })
 	empty := &plan.Plan{ID: "0123456789ab", Namespace: "team-x"}
 	golden(t, "plan-empty", output.Table, func(to *output.Printer) {
@@ -235,11 +236,17 @@ func TestStatus(t *testing.T) {
 			ID: "0123456789ab", Started: metav1.NewTime(now.Add(-time.Hour)), Updated: metav1.NewTime(now.Add(-2 * time.Second)), Run: "laptop-1", Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz"},
 			Units: map[apply.Phase]int{apply.PhaseApplied: 1, apply.PhaseApplying: 1, apply.PhaseRolledBack: 1},
 		}},
-		Lock:        &status.Lock{Holder: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
-		Definitions: []status.Definition{{Name: "a", StoredVersions: []string{migrate.LegacyVersion, migrate.Version}}},
+		Lock: &status.Lock{Holder: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
+	}
+	for _, kind := range migrate.Kinds() {
+		definition := status.Definition{Name: kind.Definition(), StoredVersions: []string{migrate.Version}}
+		if kind.InLegacy() {
+			definition.StoredVersions = []string{migrate.LegacyVersion, migrate.Version}
+		}
+		s.Definitions = append(s.Definitions, definition)
 	}
 	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
-	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version}
+	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version} // Of WorkspaceTemplates.
 	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
 	undecided, left := view.Left(s)
 	assert.Equal(t, []int{0, 2}, []int{undecided, left})

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
@@ -35,58 +36,82 @@ const (
 
 var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 
-// journal is the flag --journal-namespace, and reads the plans in that namespace.
-type journal struct {
+// common are the options of all subcommands.
+type common struct {
 	*cli.Environment
-	namespace string
+	output *output.Flag
+	// name of the plan: a file, standard input or an ID.
+	name string
+	// journal is the namespace of the Lease and the journal.
+	journal string
 	// quiet is for how long CAPT v0.3 must not have written.
 	quiet time.Duration
 }
 
-func (j *journal) addFlag(command *cobra.Command) {
-	command.Flags().StringVar(&j.namespace, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
-	cli.CompleteFlag(command, "journal-namespace", j.Access.CompleteNamespaces())
+func newCommon(environment *cli.Environment) common {
+	return common{Environment: environment, output: output.NewFlag()}
 }
 
-// addQuietFlag is for tests, which cannot wait after each fixture.
-func (j *journal) addQuietFlag(command *cobra.Command) {
-	command.Flags().DurationVar(&j.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
-	command.Flags().Lookup("quiet").Hidden = true
+func (c *common) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&c.journal, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
+	// Tests cannot wait after each fixture.
+	flags.DurationVar(&c.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
+	flags.Lookup("quiet").Hidden = true
+	c.output.Add(command)
+	c.Access.AddRateFlags(flags)
+	cli.CompleteFlag(command, "journal-namespace", c.Access.CompleteNamespaces())
 }
 
-// checks are the options of the checks, but for the stage.
-func (j *journal) checks() (check.Options, error) {
-	config, err := j.Access.Config()
-	return check.Options{Config: config, JournalNamespace: j.namespace, Quiet: j.quiet, Clock: j.Clock}, err
+// Complete takes the name of the plan, where a command has one.
+func (c *common) Complete(args []string) error {
+	if len(args) > 0 {
+		c.name = args[0]
+	}
+	return nil
+}
+
+// Validate checks the flags.
+func (c *common) Validate() error {
+	if err := c.output.Validate(); err != nil {
+		return err
+	}
+	return c.Access.ValidateRate()
+}
+
+// checks are the options of the checks before a stage; it is found by looking if it is empty.
+func (c *common) checks(before check.Stage) (check.Options, error) {
+	config, err := c.Access.Config()
+	return check.Options{Config: config, JournalNamespace: c.journal, Quiet: c.quiet, Clock: c.Clock, Before: before}, err
 }
 
 // load reads a plan from a file, from standard input, or from the cluster by its ID.
-func (j *journal) load(ctx context.Context, name string) (*plan.Plan, error) {
-	data, err := j.read(name)
+func (c *common) load(ctx context.Context) (*plan.Plan, error) {
+	data, err := c.read(c.name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && planID.MatchString(name):
-		connected, err := j.Access.Client()
+	case errors.Is(err, fs.ErrNotExist) && planID.MatchString(c.name):
+		connected, err := c.Access.Client()
 		if err != nil {
 			return nil, err
 		}
-		return apply.LoadPlan(ctx, connected, j.namespace, name)
+		return apply.LoadPlan(ctx, connected, c.journal, c.name)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w, and %q is not a plan ID. captctl migrate plan --out FILE creates a plan, captctl migrate status lists the IDs of applied plans", err, name)
+		return nil, fmt.Errorf("%w, and %q is not a plan ID. captctl migrate plan --out FILE creates a plan, captctl migrate status lists the IDs of applied plans", err, c.name)
 	case err != nil:
 		return nil, err
 	}
 	p, err := plan.Read(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	return p, nil
 }
 
-func (j *journal) read(name string) ([]byte, error) {
+func (c *common) read(name string) ([]byte, error) {
 	if name != stdin {
 		return os.ReadFile(filepath.Clean(name))
 	}
-	data, err := io.ReadAll(j.In)
+	data, err := io.ReadAll(c.In)
 	if err != nil {
 		return nil, fmt.Errorf("reading standard input: %w", err)
 	}
@@ -94,11 +119,11 @@ func (j *journal) read(name string) ([]byte, error) {
 }
 
 // decisions reads the file of --decisions; nil without one.
-func (j *journal) decisions(name string) (*migrate.Decisions, error) {
+func (c *common) decisions(name string) (*migrate.Decisions, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := j.read(name)
+	data, err := c.read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +135,10 @@ func (j *journal) decisions(name string) (*migrate.Decisions, error) {
 }
 
 // fleet makes a plan for the clusters of --namespace.
-func (j *journal) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions *migrate.Decisions) (*plan.Plan, error) {
+func (c *common) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions *migrate.Decisions) (*plan.Plan, error) {
 	progress.Phase("Reading objects", 0)
-	now := j.Clock.Now()
-	snapshot, err := migrate.Read(ctx, reader, j.Access.Only(), now)
+	now := c.Clock.Now()
+	snapshot, err := migrate.Read(ctx, reader, c.Access.Only(), now)
 	if err != nil {
 		return nil, err
 	}
@@ -122,16 +147,16 @@ func (j *journal) fleet(ctx context.Context, reader client.Reader, progress migr
 }
 
 // complete completes the first argument with plan files and the IDs of applied plans.
-func (j *journal) complete(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (c *common) complete(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	files, _ := filepath.Glob("*.json") // The pattern is valid.
 	names := files
-	ctx, cancel := j.Access.Patience(command.Context())
+	ctx, cancel := c.Access.Patience(command.Context())
 	defer cancel()
-	if connected, err := j.Access.Client(); err == nil {
-		states, _ := apply.States(ctx, connected, j.namespace) // A shell shows no errors.
+	if connected, err := c.Access.Client(); err == nil {
+		states, _ := apply.States(ctx, connected, c.journal) // A shell shows no errors.
 		for i := range states {
 			names = append(names, states[i].PlanID)
 		}
