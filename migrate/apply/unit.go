@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -183,16 +185,22 @@ func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, er
 			is.pending, is.endpoint = true, is.endpoint || step.Object.Kind == clusterKind
 			is.differs = cmp.Or(is.differs, fmt.Errorf("%s is as it was before", step.Object))
 		}
-		if live == nil || namespaceOf(step) != "" { // Several units have the same permission, and the first one writes it.
-			continue
-		}
-		for f := range step.Fields {
-			if fieldState, err := step.Fields[f].State(live.Object); err == nil && fieldState == plan.Applied {
-				is.found = append(is.found, foundField(step, &step.Fields[f]))
-			}
-		}
+		is.found = append(is.found, foundFields(step, live)...)
 	}
 	return is, nil
+}
+
+// foundFields are the fields of a step that are as the step leaves them.
+func foundFields(step *plan.Step, live *unstructured.Unstructured) (found []string) {
+	if live == nil || namespaceOf(step) != "" { // Several units have the same permission, and the first one writes it.
+		return nil
+	}
+	for i := range step.Fields {
+		if state, err := step.Fields[i].State(live.Object); err == nil && state == plan.Applied {
+			found = append(found, foundField(step, &step.Fields[i]))
+		}
+	}
+	return found
 }
 
 // foundField names a field of a step in the journal.

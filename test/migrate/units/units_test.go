@@ -80,7 +80,7 @@ func (w *world) optionsFor(p *plan.Plan) apply.Options {
 	w.Helper()
 	file := filepath.Join(w.backups(), backup.DefaultFile(p.ID))
 	return apply.Options{
-		Client: w.captctl, Reader: w.captctl, Namespace: journalNamespace, LeaseDuration: time.Second, Wait: time.Minute,
+		Client: w.captctl, Reader: w.captctl, Namespace: journalNamespace, LeaseDuration: 10 * time.Second, Wait: time.Minute,
 		Backup: backup.Writer(w.captctl, file, p, clock.RealClock{}),
 		Check:  func(context.Context) error { return nil },
 		Gate:   apply.Gate(w.captctl, p, clock.RealClock{}),
