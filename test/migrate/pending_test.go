@@ -42,6 +42,6 @@ func TestSafety11AnEditWhileTheControllersAreOffIsReported(t *testing.T) {
 	require.NotEmpty(t, w.host.Status()[adopted].PendingChange)
 	w.host.Start("status", "--detailed-exitcode").Ends(migrate.NeedsDecision)
 	w.host.Start("plan").Ends(migrate.NeedsDecision)
-	w.host.Start("apply", "plan.json", "--cluster="+awaiting, "--yes").Ends(migrate.Partly)
+	w.host.Start("apply", "plan.json", "--cluster="+awaiting, "--yes").Ends(migrate.Failed)
 	untouched.require(t)
 }

@@ -144,9 +144,7 @@ func (w *whole) adoptsAll(t *testing.T) {
 	h.Run(migrate.Done, "apply", "plan.json", "--yes")
 	require.Equal(t, everyUnit(plan.Adopted), w.states(t))
 	w.awaitAllReady()
-	require.Empty(t, slices.DeleteFunc(w.chronicle.alarms(), func(alarm string) bool { // These two failed under CAPT v0.3.
-		return strings.Contains(alarm, wholeBroken.Name) || strings.Contains(alarm, wholeOld.Name)
-	}))
+	require.Empty(t, w.alarms())
 	w.before.require(t)
 	h.Run(migrate.Done, "status", "--detailed-exitcode")
 	h.Run(migrate.Done, "plan", "--detailed-exitcode")
@@ -167,12 +165,22 @@ func (w *whole) rollsBack(t *testing.T) {
 	require.Equal(t, apply.PhaseRolledBack, h.Status()[wholeApps.String()].Phase)
 	w.awaitReconciled()
 	w.before.require(t)
-	h.Run(migrate.Done, "apply", h.Plan().ID, "--cluster=team-a/apps", "--yes")
+	h.Plan()
+	h.Run(migrate.Done, "apply", "plan.json", "--cluster=team-a/apps", "--yes")
 	require.Equal(t, everyUnit(plan.Adopted), w.states(t))
 	w.awaitAllReady()
 	require.Equal(t, before, host.Fleet(t, w.Admin, host.Desired))
-	require.Empty(t, w.chronicle.lost())
+	require.Empty(t, w.alarms())
 	w.before.require(t)
+}
+
+// alarms about clusters that worked under CAPT v0.3, other than that they await their adoption. A WorkspaceTemplateApply may be reconciled once
+// between two writes of captctl, and be not Ready for that moment.
+func (w *whole) alarms() []string {
+	return slices.DeleteFunc(w.chronicle.alarms(), func(alarm string) bool {
+		return strings.Contains(alarm, wholeBroken.Name) || strings.Contains(alarm, wholeOld.Name) || strings.Contains(alarm, infrav1.AdoptionRequiredCondition) ||
+			strings.Contains(alarm, "WorkspaceTemplateApply ")
+	})
 }
 
 // objectsWritten are captctl's writes of objects other than its Lease, journal and Events.

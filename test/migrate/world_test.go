@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/legacy"
@@ -114,14 +114,15 @@ func identities(workspaces map[string]*unstructured.Unstructured) map[string]any
 	return found
 }
 
-// applies are the UIDs of the WorkspaceTemplateApplies.
+// applies are the UIDs of the WorkspaceTemplateApplies. They are read in v1beta1, which is served before the upgrade and after it.
 func (w *world) applies() map[types.NamespacedName]types.UID {
 	w.Helper()
-	var list infrav1.WorkspaceTemplateApplyList
-	require.NoError(w, w.Admin.List(w.Context(), &list))
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(infrav1beta1.GroupVersion.WithKind("WorkspaceTemplateApplyList"))
+	require.NoError(w, w.Admin.List(w.Context(), list))
 	applies := map[types.NamespacedName]types.UID{}
 	for i := range list.Items {
-		applies[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].UID
+		applies[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].GetUID()
 	}
 	return applies
 }

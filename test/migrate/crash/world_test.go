@@ -6,7 +6,8 @@
 //
 // Two clusters of CAPT v0.3 are adopted and rolled back again and again, each time with a new plan, on one API server and under one manager that
 // reconciles all the time. A proxy between captctl and the API server identifies every call by its method, its URI, and how often it was made
-// before. The log of the test says how many calls there are.
+// before. There are about 320 calls of apply, 52 of them writes, and about 245 calls of rollback, 53 of them writes; the log of the test has the
+// numbers.
 //
 // The environment variable CAPT_CRASH=all disturbs every call. Without it, each kind of call is.
 package crash_test
@@ -26,7 +27,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/capt-provider/capt/migrate/apply"
@@ -125,20 +125,10 @@ func (p *proxied) run() *host.Command {
 	return p.running
 }
 
-// live is the fleet as it is read, without the times of conditions, with all Secrets.
+// live is the fleet as captctl writes it, with the versions of Workspaces and Secrets.
 func live(t *testing.T) map[string]string {
 	t.Helper()
-	found := host.Fleet(t, shared.Admin, func(object *unstructured.Unstructured) {
-		unstructured.RemoveNestedField(object.Object, "status", "observedGeneration")
-		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-		for i := range conditions {
-			delete(conditions[i].(map[string]any), "lastTransitionTime")
-			delete(conditions[i].(map[string]any), "observedGeneration")
-		}
-		if conditions != nil {
-			require.NoError(t, unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions"))
-		}
-	})
+	found := host.Fleet(t, shared.Admin, host.Desired)
 	var secrets corev1.SecretList
 	require.NoError(t, shared.Admin.List(t.Context(), &secrets))
 	for i := range secrets.Items {
