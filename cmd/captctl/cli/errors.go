@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package cli
 
@@ -26,16 +13,16 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// explained gives errors of the API server that a library did not expect their outcome, and says what to do about them.
+// explained adds to errors of the API server what to do about them.
 func explained(err error) error {
 	var known *migrate.OutcomeError
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return migrate.Failed.Errorf("%w; captctl migrate check lists the permissions that are needed", err)
+		return migrate.Failed.Errorf("%w; captctl migrate check lists the missing rights", err)
 	case meta.IsNoMatchError(err):
-		return migrate.Failed.Errorf("%w; captctl migrate check says what has to be installed first", err)
+		return migrate.Failed.Errorf("%w; captctl migrate check shows what has to be installed first", err)
 	}
 	return err
 }

@@ -1,21 +1,7 @@
-/*
-Copyright 2026 The CAPT Authors.
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
-
-// Package cluster is how captctl reaches the management cluster: the flags that kubectl has, too, a client, and what a shell can complete
-// from the cluster.
+// Package cluster connects captctl to the management cluster: the connection flags of kubectl, a client, and completions from the cluster.
 package cluster
 
 import (
@@ -39,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/version"
 )
 
-// Reads are paged, and there are few of them; that many requests a second are no burden.
+// Defaults of --qps and --burst.
 const (
 	defaultQPS   = 20
 	defaultBurst = 40
@@ -51,9 +37,9 @@ type Access struct {
 	// QPS and Burst limit requests to the API server, of all workers together.
 	QPS   float32
 	Burst int
-	// Warnings is where warnings of the API server go, each once.
+	// Warnings gets each warning of the API server once.
 	Warnings io.Writer
-	// Connect makes a client; tests have their own.
+	// Connect returns a client; tests replace it.
 	Connect func(*rest.Config) (client.WithWatch, error)
 
 	limiter flowcontrol.RateLimiter
@@ -83,11 +69,11 @@ func Scheme() *runtime.Scheme {
 
 // AddRateFlags adds --qps and --burst.
 func (a *Access) AddRateFlags(flags *pflag.FlagSet) {
-	flags.Float32Var(&a.QPS, "qps", a.QPS, "Requests a second to the API server, of all workers together.")
-	flags.IntVar(&a.Burst, "burst", a.Burst, "Requests to the API server in one burst.")
+	flags.Float32Var(&a.QPS, "qps", a.QPS, "Requests per second to the API server.")
+	flags.IntVar(&a.Burst, "burst", a.Burst, "Requests to the API server in a burst.")
 }
 
-// ValidateRate refuses limits with which nothing would ever be sent.
+// ValidateRate rejects limits with which nothing is ever sent.
 func (a *Access) ValidateRate() error {
 	if a.QPS <= 0 {
 		return errors.New("--qps must be more than 0")
@@ -98,14 +84,14 @@ func (a *Access) ValidateRate() error {
 	return nil
 }
 
-// Config of the API server. All clients that are made of it, and of what it returns later, keep the limits together.
+// Config of the API server. All clients that use it share one rate limit.
 func (a *Access) Config() (*rest.Config, error) {
 	config, err := a.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server: %w; say where it is with --kubeconfig or --context", err)
+		return nil, fmt.Errorf("finding the API server: %w; set --kubeconfig or --context", err)
 	}
 	config = rest.CopyConfig(config)
-	// A client is many: controller-runtime's has one for each kind. Left to themselves, each would send as much as all may together.
+	// A client of controller-runtime has one REST client per kind, and each would have a limit of its own.
 	if a.limiter == nil {
 		a.limiter = flowcontrol.NewTokenBucketRateLimiter(a.QPS, a.Burst)
 	}
@@ -128,8 +114,8 @@ func (a *Access) Client() (client.WithWatch, error) {
 	return connected, nil
 }
 
-// Only is the namespace of --namespace; empty if none was given, which means all of them. The namespace of a kubeconfig's context is of no
-// account: a fleet is migrated as a whole, unless somebody says otherwise.
+// Only is the namespace of --namespace; empty for all namespaces. The namespace of the kubeconfig's context is not used: a fleet is migrated as
+// a whole unless the user limits it.
 func (a *Access) Only() string {
 	if a.Namespace == nil {
 		return ""

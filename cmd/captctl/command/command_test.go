@@ -158,14 +158,14 @@ func TestAShellCompletesFlagsFromWhatThereIs(t *testing.T) {
 
 func TestWhatIsUnknownIsAnError(t *testing.T) {
 	for complaint, arguments := range map[string][]string{
-		`unknown command "chek" for "captctl migrate"; did you mean check?`:                           {"migrate", "chek"},
-		`unknown command "migrat" for "captctl"; did you mean migrate?`:                               {"migrat"},
-		`unknown command "x" for "captctl"`:                                                           {"x"},
-		`the usage is "captctl migrate apply PLAN|PLAN_ID [flags]"; captctl migrate apply --help has`: {"migrate", "apply"},
-		`the usage is "captctl convert -f FILENAME [flags]"`:                                          {"convert", "a.yaml"},
-		"unknown flag: --al; captctl migrate check --help shows the flags":                            {"migrate", "check", "--al"},
-		`there is no output format "xml"; use one of table, wide, json, yaml`:                         {"version", "-o", "xml"},
-		"finding the API server: stat /missing: no such file or directory; say where it is with --ku": {"migrate", "check", "--kubeconfig", "/missing"},
+		`unknown command "chek" for "captctl migrate"; did you mean check?`:                               {"migrate", "chek"},
+		`unknown command "migrat" for "captctl"; did you mean migrate?`:                                   {"migrat"},
+		`unknown command "x" for "captctl"`:                                                               {"x"},
+		`the usage is "captctl migrate apply PLAN|PLAN_ID [flags]"; captctl migrate apply --help has`:     {"migrate", "apply"},
+		`the usage is "captctl convert -f FILENAME [flags]"`:                                              {"convert", "a.yaml"},
+		"unknown flag: --al; captctl migrate check --help shows the flags":                                {"migrate", "check", "--al"},
+		`there is no output format "xml"; use one of table, wide, json, yaml`:                             {"version", "-o", "xml"},
+		"finding the API server: stat /missing: no such file or directory; set --kubeconfig or --context": {"migrate", "check", "--kubeconfig", "/missing"},
 	} {
 		out, errOut, err := run(t, name, arguments...)
 		require.ErrorContains(t, err, complaint)

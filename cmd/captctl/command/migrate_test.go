@@ -104,7 +104,7 @@ func TestCheckOfAFleetThatCannotBeReadPrintsTheChecks(t *testing.T) {
 	}
 	out, _, err := w.run(t, "migrate", "check")
 	assert.Equal(t, migrate.Failed, migrate.OutcomeOf(err))
-	assert.ErrorContains(t, err, "captctl migrate check lists the permissions that are needed")
+	assert.ErrorContains(t, err, "captctl migrate check lists the missing rights")
 	assert.Contains(t, out, "a right is missing")
 	assert.Contains(t, out, "1. Get the missing rights.\n     kubectl create x\n")
 }

@@ -1,21 +1,8 @@
-/*
-Copyright 2026 The CAPT Authors.
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
-
-// Package output prints what commands found: as tables for people, with colour on a terminal, and as JSON and YAML for
-// machines; and tells how far long work has come.
+// Package output prints documents as tables, with colour on a terminal, and as JSON and YAML for programs. It also shows the progress of long
+// operations.
 package output
 
 import (
@@ -30,45 +17,31 @@ import (
 type Format string
 
 const (
-	// Table is for people.
+	// Table is for users.
 	Table Format = "table"
 	// Wide is a table with more columns.
 	Wide Format = "wide"
-	// JSON and YAML are for machines; docs/captctl-output.md describes the fields.
+	// JSON is for programs; docs/captctl-output.md describes the fields.
 	JSON Format = "json"
-	// YAML is JSON for machines that people look at.
+	// YAML has the same fields as JSON.
 	YAML Format = "yaml"
-	// DOT is a graph for Graphviz.
-	DOT Format = "dot"
-	// Mermaid is a graph for Markdown.
-	Mermaid Format = "mermaid"
 )
 
-// formats that every command has.
 var formats = []Format{Table, Wide, JSON, YAML}
 
-// ForMachines tells whether a program reads it.
+// ForMachines reports whether the format is for programs.
 func (f Format) ForMachines() bool { return f != Table && f != Wide }
 
 // Flag is -o.
-type Flag struct {
-	value   string
-	allowed []Format
-}
+type Flag struct{ value string }
 
-// NewFlag has the formats of every command, and some more.
-func NewFlag(more ...Format) *Flag {
-	return &Flag{value: string(Table), allowed: append(slices.Clone(formats), more...)}
-}
+// NewFlag returns the flag with its default.
+func NewFlag() *Flag { return &Flag{value: string(Table)} }
 
 // Add adds it to a command, with its completion.
 func (f *Flag) Add(command *cobra.Command) {
-	command.Flags().StringVarP(&f.value, "output", "o", f.value, "How to print: "+f.names()+".")
-	values := make([]string, 0, len(f.allowed))
-	for _, format := range f.allowed {
-		values = append(values, string(format))
-	}
-	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	command.Flags().StringVarP(&f.value, "output", "o", f.value, "Output format: "+names()+".")
+	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(strings.Split(names(), ", "), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // The flag was added just now.
 	}
 }
@@ -76,18 +49,18 @@ func (f *Flag) Add(command *cobra.Command) {
 // Format is the one that was asked for.
 func (f *Flag) Format() Format { return Format(f.value) }
 
-// Validate refuses a format that the command does not have.
+// Validate rejects an unknown format.
 func (f *Flag) Validate() error {
-	if !slices.Contains(f.allowed, f.Format()) {
-		return fmt.Errorf("there is no output format %q; use one of %s", f.value, f.names())
+	if !slices.Contains(formats, f.Format()) {
+		return fmt.Errorf("there is no output format %q; use one of %s", f.value, names())
 	}
 	return nil
 }
 
-func (f *Flag) names() string {
-	names := make([]string, 0, len(f.allowed))
-	for _, format := range f.allowed {
-		names = append(names, string(format))
+func names() string {
+	all := make([]string, len(formats))
+	for i, format := range formats {
+		all[i] = string(format)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(all, ", ")
 }

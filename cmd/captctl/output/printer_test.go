@@ -105,8 +105,8 @@ func TestAnErrorOfTheWriterIsReported(t *testing.T) {
 }
 
 func TestAFormatThatIsNotThereIsRefused(t *testing.T) {
-	flag := NewFlag(DOT)
+	flag := NewFlag()
 	require.NoError(t, flag.Validate())
 	flag.value = "mermaid"
-	assert.EqualError(t, flag.Validate(), `there is no output format "mermaid"; use one of table, wide, json, yaml, dot`)
+	assert.EqualError(t, flag.Validate(), `there is no output format "mermaid"; use one of table, wide, json, yaml`)
 }
