@@ -81,6 +81,9 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 	if findings.Errors, err = r.ratchet(ctx, old, findings.Errors); err != nil {
 		return nil, couldNotLook(object, err)
 	}
+	if request, err := admission.RequestFromContext(ctx); err == nil && byMigration(request) {
+		findings.Errors = slices.DeleteFunc(findings.Errors, refersToTemplate)
+	}
 	if r.change != nil {
 		changes, err := r.change(ctx, r.world, old, object)
 		if err != nil {
@@ -124,6 +127,12 @@ func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (fie
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return slices.ContainsFunc(before.Errors, func(b *field.Error) bool { return b.Error() == e.Error() })
 	}), nil
+}
+
+// refersToTemplate reports whether an error is about a reference to a WorkspaceTemplate. captctl migrate rollback restores such references,
+// also to templates that do not allow the namespace, since CAPT v0.3 never checked that. The manager still renders nothing from them.
+func refersToTemplate(err *field.Error) bool {
+	return err.Type == field.ErrorTypeForbidden && slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field)
 }
 
 // invalid is the answer to a bad object, in the form in which the API server itself refuses one.

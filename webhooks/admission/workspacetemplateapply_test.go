@@ -18,6 +18,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -247,4 +248,18 @@ func TestTheControllerCanNameTheWorkspaceOfWhatWasMadeBeforeItsTemplate(t *testi
 	old := builder.WorkspaceTemplateApply("x")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("x-apply", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
 	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("x", builder.WithWorkspaceName("x")))))
+}
+
+// CAPT v0.3 used templates of other namespaces without asking. A pin replaces the reference, and a rollback restores it.
+func TestARollbackRestoresAReferenceThatIsNotPermitted(t *testing.T) {
+	w := newWorld(t, builder.WorkspaceTemplate("eks", builder.WithNamespace("shared")), builder.WorkspaceTemplate("demo-pinned-0", builder.WithNamespace("shared"), allowing(builder.Namespace)))
+	pinned, restored := builder.WorkspaceTemplateApply("demo", of("shared", "demo-pinned-0")), builder.WorkspaceTemplateApply("demo", of("shared", "eks"))
+	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.templateRef"}} {
+		t.Run(manager, func(t *testing.T) {
+			r := request(t, pinned, restored)
+			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
+			response := admission.WithValidator[*wta](builder.Scheme(), workspaceTemplateApplyRules(w)).Handler.Handle(t.Context(), r)
+			assert.Equal(t, want, refusedFields(t, response))
+		})
+	}
 }
