@@ -34,8 +34,11 @@ func (c call) String() string { return fmt.Sprintf("%s (%d)", c.key, c.number) }
 
 const renews = " renews"
 
-// timed reports whether the number of such calls depends on time: the lock is renewed, and objects are read until the manager has reported them.
-func (c call) timed() bool { return strings.HasSuffix(c.key, renews) || !c.writes && c.number > 1 }
+// timed reports whether such a call depends on time: the lock is renewed, objects are read until the manager has reported them, a write is sent
+// again after a conflict with the manager, and the manager may be the first to write a status.
+func (c call) timed() bool {
+	return strings.HasSuffix(c.key, renews) || c.number > 1 || strings.Contains(c.key, "/status?")
+}
 
 var planID = regexp.MustCompile(`capt-migrate-[0-9a-f]{12}`)
 

@@ -82,18 +82,6 @@ func Desired(object *unstructured.Unstructured) {
 	}
 }
 
-// Namespace returns the objects of a fleet in a namespace. Those without a namespace are in none.
-func Namespace(fleet map[string]string, namespace string) map[string]string {
-	found := map[string]string{}
-	for name, object := range fleet {
-		var of unstructured.Unstructured
-		if json.Unmarshal([]byte(object), &of.Object) == nil && of.GetNamespace() == namespace {
-			found[name] = object
-		}
-	}
-	return found
-}
-
 // Settled reads a fleet until the manager has nothing to do and the fleet no longer changes.
 func Settled(t *testing.T, s *sandbox.Sandbox, read func() map[string]string) (last map[string]string) {
 	t.Helper()
