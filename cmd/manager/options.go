@@ -108,7 +108,7 @@ func (o *options) command() *cobra.Command {
 	fs.StringVar(&o.statePrefix, "state-prefix", "", fmt.Sprintf("Part of the names of the Terraform states of new Workspaces, at most %d characters. Management clusters "+
 		"that share a Terraform backend need different prefixes. Workspaces that exist keep their states.", naming.MaxStatePrefix))
 	fs.StringSliceVar(&o.skipPhases, "skip-crd-migration-phases", nil, "List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields. "+
-		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped. After StorageVersionMigration the definitions of CAPT v0.3 cannot be installed again.")
+		"No phase runs while objects of CAPT v0.3 await adoption, or while StorageVersionMigration is skipped.")
 	logsv1.AddFlags(o.logOptions, fs)
 	flags.AddManagerOptions(fs, &o.managerOptions)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig

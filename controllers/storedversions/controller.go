@@ -35,8 +35,8 @@ import (
 // migrationTimeout is long enough to rewrite thousands of objects of one kind. After it the migrator goes on where it was.
 const migrationTimeout = 10 * time.Minute
 
-// Reconciler starts the CRD migrator when no object of the management cluster awaits adoption. Without v1beta1 in
-// status.storedVersions the definitions of CAPT v0.3 cannot be installed again, so the migrator does not even run before that.
+// Reconciler starts the CRD migrator when no object of the management cluster awaits adoption: the migration cannot be reverted, so the
+// migrator does not even run before that.
 type Reconciler struct {
 	// Cached lists what this manager watches.
 	Cached client.Reader

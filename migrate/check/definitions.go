@@ -150,9 +150,9 @@ func (l *look) machines(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-// stored reports the stored versions. Once v1beta1 is not among them, the definitions of CAPT v0.3 cannot be installed again.
+// stored reports the stored versions.
 func (l *look) stored(ctx context.Context) (Check, error) {
-	found := Check{Status: OK, Message: "nothing is stored in v1beta1: the definitions of CAPT v0.3 cannot be installed again. Clusters can still be rolled back"}
+	found := Check{Status: OK, Message: "nothing is stored in v1beta1. Clusters can still be rolled back"}
 	for _, kind := range migrate.Kinds() {
 		definition, err := l.definition(ctx, kind)
 		if err != nil {
@@ -162,8 +162,8 @@ func (l *look) stored(ctx context.Context) (Check, error) {
 			continue
 		}
 		if slices.Contains(definition.Status.StoredVersions, migrate.LegacyVersion) {
-			found.Message = "the definitions of CAPT v0.3 can be installed again while objects are stored in v1beta1. The manager migrates stored versions " +
-				"once no object awaits adoption; to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
+			found.Message = "objects may be stored in v1beta1. The manager migrates them once no object awaits adoption; " +
+				"to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
 		}
 		found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(definition.Status.StoredVersions, ", "))
 	}

@@ -43,7 +43,7 @@ func newStatus(environment *cli.Environment) *cobra.Command {
 		Short: "Show where every Cluster stands",
 		Long: `Shows for every Cluster whether it is adopted, which plan wrote it last and how far that came, and
 whether the manager would change a Workspace. Also shows the plans that were applied, a run in
-progress, and whether CAPT v0.3 could still be installed again. It writes nothing.
+progress, and the stored versions. It writes nothing.
 
 With a plan, only the units of that plan are shown.
 

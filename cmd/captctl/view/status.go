@@ -45,7 +45,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	if s.Lock != nil {
 		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Holder), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
 	}
-	p.Linef("%s", door(s.Definitions))
+	p.Linef("%s", storedVersions(s.Definitions))
 }
 
 func plans(p *output.Printer, applied []status.Plan, now time.Time) {
@@ -68,8 +68,8 @@ func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 	}, rows)
 }
 
-// door says whether the definitions of CAPT v0.3 can be installed again. They cannot once one of them stores nothing in v1beta1.
-func door(definitions []status.Definition) string {
+// storedVersions says whether the manager has migrated the stored versions of every kind of CAPT v0.3.
+func storedVersions(definitions []status.Definition) string {
 	stored := map[string][]string{}
 	for _, definition := range definitions {
 		stored[definition.Name] = definition.StoredVersions
@@ -81,10 +81,10 @@ func door(definitions []status.Definition) string {
 		case !installed:
 			return "Stored versions: unknown, because " + kind.Definition() + " is not installed."
 		case !slices.Contains(versions, migrate.LegacyVersion):
-			return "Stored versions: " + migrate.Version + " only. CAPT v0.3 cannot be installed again; Clusters can still be rolled back."
+			return "Stored versions: " + migrate.Version + " only. They were migrated; Clusters can still be rolled back."
 		}
 	}
-	return "Stored versions: " + migrate.LegacyVersion + " is among them, so CAPT v0.3 can be installed again."
+	return "Stored versions: " + migrate.LegacyVersion + " is among them. The manager migrates them once no object awaits adoption."
 }
 
 // Left counts the units that need a decision, and those with something else left to do.
