@@ -12,10 +12,12 @@ import (
 )
 
 // KeepStatus leaves the status of an object as CAPT v0.3 left it: conditions about adoption and pause are all that is written until
-// the object is adopted.
-func KeepStatus(obj Object, paused string, adoption Condition) {
+// the object is adopted. One whose adoption was rolled back awaits it again until its status is computed again: nothing else shows that.
+func KeepStatus(obj Object, paused string, required Condition) {
 	SetOnce(obj, PausedCondition(paused))
-	SetOnce(obj, adoption)
+	if required.Status != metav1.ConditionFalse || adoption.LegacyStatus(0, obj.GetConditions()) {
+		SetOnce(obj, required)
+	}
 	// A request that was refused before is no reason to lose readiness. CAPT v0.3 did not know this reason.
 	if conditions.GetReason(obj, infrav1.ReadyCondition) == infrav1.WriteRefusedReason {
 		conditions.Delete(obj, infrav1.ReadyCondition)

@@ -108,7 +108,12 @@ func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
 	assert.Equal(t, map[string]string{"AdoptionRequired": "True AdoptionRequired"}, builder.Story(apply.Status.Conditions))
 	KeepStatus(apply, "annotation", False("AdoptionRequired", "AdoptionNotRequired", ""))
 	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
-	assert.Equal(t, map[string]string{"AdoptionRequired": "False AdoptionNotRequired", "Paused": "False NotPaused"}, builder.Story(apply.Status.Conditions))
+	want := map[string]string{"AdoptionRequired": "True AdoptionRequired", "Paused": "False NotPaused"}
+	assert.Equal(t, want, builder.Story(apply.Status.Conditions), "until the status is computed again")
+	apply.Status.Conditions = append(apply.Status.Conditions, metav1.Condition{Type: "Synced", Status: metav1.ConditionTrue, Reason: "ReconcileSuccess"})
+	KeepStatus(apply, "", False("AdoptionRequired", "AdoptionNotRequired", ""))
+	want["AdoptionRequired"], want["Synced"] = "False AdoptionNotRequired", "True ReconcileSuccess"
+	assert.Equal(t, want, builder.Story(apply.Status.Conditions), "CAPT v0.3 left the status")
 }
 
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {

@@ -20,12 +20,13 @@ import (
 // After adoption, the owner is reconciled before the controller of WorkspaceTemplateApplies has observed what belongs to it. An
 // adoption causes no Terraform run, so "Provisioning" would be wrong, and every adopted cluster would be Degraded for a
 // moment. Once the WorkspaceTemplateApply was observed in its present generation, its state is reported. What the API server or
-// another owner refuses is reported at once.
+// another owner refuses is reported at once. An adoption after a rollback is no different.
 func (f *Facts) KeepsStatus(observed int64, known []metav1.Condition, paused, manager string) bool {
 	if f.AwaitsAdoption {
 		return adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.ReadyCondition)
 	}
-	if !adoption.LegacyStatus(observed, known) || f.Apply == nil || !f.Apply.DeletionTimestamp.IsZero() || f.Refused != nil {
+	awaited := adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.AdoptionRequiredCondition)
+	if !awaited || f.Apply == nil || !f.Apply.DeletionTimestamp.IsZero() || f.Refused != nil {
 		return false
 	}
 	unseen := f.Apply.Status.ObservedGeneration != f.Apply.Generation

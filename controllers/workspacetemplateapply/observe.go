@@ -130,14 +130,17 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	}
 	f.Watched = r.watched(apply, f)
 	if f.Live == nil {
-		if f.Unadopted, err = r.leftByOlderCAPT(ctx, apply, f); err != nil {
-			return err
-		}
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.Forgotten = forgotten(apply, f)
 		f.StateUnknown = validation.StateUnknown(apply, f.Template)
-		return nil
+		f.Unadopted, err = r.leftByOlderCAPT(ctx, apply, f)
+		return err
 	}
+	r.observeLive(ctx, apply, f)
+	return nil
+}
+
+func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	r.renderAdopted(apply, f)
 	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered
@@ -152,7 +155,6 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if f.owned() {
 		f.Told = r.tell(ctx, apply, f.Live)
 	}
-	return nil
 }
 
 // renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one keeps the references to
@@ -181,22 +183,26 @@ func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.Workspa
 	if err != nil {
 		return "", err
 	}
-	var claimants infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &claimants, client.MatchingFields{workspaceNameIndex: name}); err != nil {
-		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
-	}
-	if len(claimants.Items) > 0 {
-		return "", nil
-	}
-	if err := r.Client.List(ctx, &claimants, client.MatchingFields{legacyNameIndex: name}); err != nil {
-		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
-	}
-	if slices.ContainsFunc(claimants.Items, func(other infrav1.WorkspaceTemplateApply) bool {
-		return other.UID != apply.UID && adoption.Unadopted(&other) == name
-	}) {
-		return "", nil
+	if others, err := r.haveWorkspace(ctx, apply, name); err != nil || others {
+		return "", err
 	}
 	return name, nil
+}
+
+// haveWorkspace reports whether a Workspace without a claim belongs to another WorkspaceTemplateApply, adopted or not.
+func (r *Reconciler) haveWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
+	for _, index := range []string{workspaceNameIndex, legacyNameIndex} {
+		var others infrav1.WorkspaceTemplateApplyList
+		if err := r.Client.List(ctx, &others, client.MatchingFields{index: name}); err != nil {
+			return false, fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
+		}
+		if slices.ContainsFunc(others.Items, func(other infrav1.WorkspaceTemplateApply) bool {
+			return other.UID != apply.UID && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
+		}) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // findWorkspace looks where the template says, but where status says when that is elsewhere, and without a template. Whether
