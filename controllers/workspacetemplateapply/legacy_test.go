@@ -142,12 +142,13 @@ func TestWhatAnOlderCAPTMadeIsNotForgottenByDeletion(t *testing.T) {
 }
 
 func TestAWorkspaceOfAnOlderCAPTIsNobodyElsesHindrance(t *testing.T) {
-	other := builder.WithNamespace("other")
-	w := legacyWorld(t,
-		builder.WorkspaceTemplateApply("demo-apply", builder.WithWorkspaceName("demo"), other), // It was adopted there.
-		builder.WorkspaceTemplateApply("demo-apply"))
-	w.mustReconcile("demo-apply")
-	assert.Contains(t, w.writes, "apply Workspace")
+	for name, option := range map[string]builder.Option{"adopted there": builder.WithWorkspaceName("demo"), "not adopted": legacyStatus("demo")} {
+		t.Run(name, func(t *testing.T) {
+			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))
+			w.mustReconcile("demo-apply")
+			assert.Contains(t, w.writes, "apply Workspace")
+		})
+	}
 }
 
 // The kubeconfig helper of CAPT v0.3 writes its Secret to the namespace default, wherever its cluster is.

@@ -197,7 +197,8 @@ func (r *Reconciler) haveWorkspace(ctx context.Context, apply *infrav1.Workspace
 			return false, fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
 		}
 		if slices.ContainsFunc(others.Items, func(other infrav1.WorkspaceTemplateApply) bool {
-			return other.UID != apply.UID && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
+			self := other.Namespace == apply.Namespace && other.Name == apply.Name
+			return !self && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
 		}) {
 			return true, nil
 		}
