@@ -6,7 +6,9 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,6 +91,7 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		return nil
 	}
 	var kept error
+	writes, lost := result.Writes, false
 	err := retry.Do(ctx, func(ctx context.Context) error {
 		live, err := r.read(ctx, step.Object)
 		if err != nil {
@@ -101,16 +104,29 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		case err != nil:
 			return err
 		case step.Create != nil && state == plan.Pending:
-			return r.create(ctx, step, result)
+			err = r.create(ctx, step, result)
+			lost = lost || mayHaveArrived(err)
+			return err
 		case step.Create != nil, kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID):
 			return nil
 		}
-		return r.patch(ctx, step, live, to, result)
+		err = r.patch(ctx, step, live, to, result)
+		lost = lost || mayHaveArrived(err)
+		return err
 	})
+	if lost {
+		result.Writes = writes + 1
+	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", step.Object, err)
 	}
 	return kept
+}
+
+// mayHaveArrived reports whether the API server may have carried out a write that failed.
+func mayHaveArrived(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && (!errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError)
 }
 
 // after returns an object with the fields of a step as they are after it or, backward, before it.
@@ -188,7 +204,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 func (r *run) changed(ctx context.Context, live *unstructured.Unstructured) bool {
 	now := &unstructured.Unstructured{}
 	now.SetGroupVersionKind(live.GroupVersionKind())
-	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(live), now)
+	err := r.reads.Get(ctx, client.ObjectKeyFromObject(live), now)
 	return err == nil && now.GetResourceVersion() != live.GetResourceVersion()
 }
 
@@ -198,7 +214,7 @@ func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	err = retry.Do(ctx, func(ctx context.Context) error { return r.Reader.Get(ctx, client.ObjectKeyFromObject(object), object) })
+	err = r.reads.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
