@@ -94,6 +94,9 @@ func (w *world) set(name, value string) {
 	w.Helper()
 	live := w.live()
 	labels := live.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
 	if labels[name] = value; value == "" {
 		delete(labels, name)
 	}
@@ -199,11 +202,24 @@ func TestAUnitThatAnotherPlanAdoptedIsUnchanged(t *testing.T) {
 	w := newWorld(t, interceptor.Funcs{})
 	p := w.plan("plan", label("one"))
 	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
-	live := w.live()
-	live.SetLabels(map[string]string{"one": "planned"})
-	require.NoError(t, w.Update(t.Context(), live))
+	w.set("one", "planned")
 	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "adopted already"}, w.apply(p))
 	assert.Empty(t, w.recorded("plan").Phase)
+}
+
+// It is not this run that changed the Workspace: no other unit is held up.
+func TestAWorkspaceThatChangedWhileAUnitWasLeftIsNoAlarm(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
+	w.set("one", "planned")
+	r, err := newRun(p, w.options(p))
+	require.NoError(t, err)
+	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
+	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
+	require.ErrorContains(t, err, "changed since the plan was made")
+	alarm := (*workspaceError)(nil)
+	assert.NotErrorAs(t, err, &alarm)
 }
 
 // A run that lost its Lease while a request was on its way must not replace what the next run recorded.
