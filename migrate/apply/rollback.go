@@ -42,7 +42,10 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	result.Outcome = RolledBack
 	var notes []string
 	write := func(ctx context.Context) (err error) {
-		notes, err = r.revert(ctx, unit, recorded, result)
+		var steps []*plan.Step
+		if steps, notes, err = r.reversible(ctx, unit, recorded, result); err == nil {
+			err = r.revert(ctx, steps, result)
+		}
 		result.Message = strings.Join(slices.Concat(result.Kept, notes), "; ")
 		return err
 	}
@@ -90,16 +93,13 @@ func (r *run) later(unit string, recorded UnitState) string {
 	return ""
 }
 
-// revert writes the steps of a unit backward until none is applied any more, and returns what it left although it was not changed. A reconcile
-// that began before the unit was paused can write a status once more.
-func (r *run) revert(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (notes []string, err error) {
-	var steps []*plan.Step
-	result.Left = nil
+// reversible returns the steps of a unit to revert, in that order, and why the others stay.
+func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (steps []*plan.Step, notes []string, err error) {
 	for _, step := range backwards(written(unit, recorded)) {
 		user, err := r.permissionUser(ctx, unit, step)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case user != "":
 			notes = append(notes, fmt.Sprintf("%s still permits namespace %s: %s uses it", step.Object, namespaceOf(step), user))
 		case step.Create != nil:
@@ -109,9 +109,14 @@ func (r *run) revert(ctx context.Context, unit *plan.Unit, recorded UnitState, r
 			steps = append(steps, step)
 		}
 	}
+	return steps, notes, nil
+}
+
+// revert writes steps backward until none is applied any more. A reconcile that began before the unit was paused can write a status once more.
+func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult) error {
 	var again *plan.Step // The last one that was reverted before.
 	pass := 0
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
 		result.Kept = nil
 		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
 		for _, step := range steps {
@@ -135,7 +140,7 @@ func (r *run) revert(ctx context.Context, unit *plan.Unit, recorded UnitState, r
 	if wait.Interrupted(err) && ctx.Err() == nil && again != nil {
 		err = fmt.Errorf("%s is applied again each time it is reverted, for %s, by another client such as a GitOps controller. Stop that, and roll back again", again.Object, r.Wait)
 	}
-	return notes, err
+	return err
 }
 
 // written returns the steps of a unit without the fields that were as planned before the first write.

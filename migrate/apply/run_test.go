@@ -65,7 +65,7 @@ func label(name string) plan.Field {
 	return plan.Field{Path: "/metadata/labels/" + name, After: json.RawMessage(`"planned"`)}
 }
 
-func (w *world) options(p *plan.Plan, units ...string) Options {
+func (w *world) options(units ...string) Options {
 	return Options{
 		Client: w.WithWatch, Reader: w.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
 		Backup: func(context.Context, *Backup) (*Backup, error) { return &Backup{}, nil },
@@ -76,7 +76,7 @@ func (w *world) options(p *plan.Plan, units ...string) Options {
 
 func (w *world) apply(p *plan.Plan, units ...string) UnitResult {
 	w.Helper()
-	result, err := Apply(w.Context(), p, w.options(p, units...))
+	result, err := Apply(w.Context(), p, w.options(units...))
 	require.NoError(w, err)
 	return result.Units[0]
 }
@@ -124,7 +124,7 @@ func TestPlansOfOneUnitKeepTheirOrder(t *testing.T) {
 		assert.Contains(t, again.Message, "plan later")
 	}
 	for _, p := range []*plan.Plan{later, older} {
-		_, err := Rollback(t.Context(), p, w.options(p))
+		_, err := Rollback(t.Context(), p, w.options())
 		require.NoError(t, err)
 	}
 	assert.Empty(t, w.live().GetLabels())
@@ -135,7 +135,7 @@ func TestAUnitThatWasRolledBackIsAdoptedAgainOnlyByName(t *testing.T) {
 	p := w.plan("plan", label("one"))
 	w.apply(p)
 	begun := w.recorded("plan").Begun
-	_, err := Rollback(t.Context(), p, w.options(p))
+	_, err := Rollback(t.Context(), p, w.options())
 	require.NoError(t, err)
 	left := w.apply(p)
 	assert.Equal(t, LeftOut, left.Outcome)
@@ -149,12 +149,12 @@ func TestARollbackReportsWhatItKeeps(t *testing.T) {
 	p := w.plan("plan", label("one"), label("two"))
 	w.apply(p)
 	w.set("one", "mine")
-	result, err := Rollback(t.Context(), p, w.options(p))
+	result, err := Rollback(t.Context(), p, w.options())
 	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
 	require.ErrorContains(t, err, "1 units keep fields that were changed since the plan wrote them: "+unitName)
 	assert.Equal(t, RolledBack, result.Units[0].Outcome)
 	assert.Equal(t, map[string]string{"one": "mine"}, w.live().GetLabels())
-	again, err := Rollback(t.Context(), p, w.options(p))
+	again, err := Rollback(t.Context(), p, w.options())
 	require.NoError(t, err)
 	assert.Contains(t, again.Units[0].Message, "/metadata/labels/one")
 }
@@ -163,7 +163,7 @@ func TestARollbackOfAPlanWithoutAJournalIsAnError(t *testing.T) {
 	w := newWorld(t, interceptor.Funcs{})
 	p := w.plan("plan", label("one"))
 	for _, dry := range []bool{false, true} {
-		o := w.options(p)
+		o := w.options()
 		o.DryRun = dry
 		_, err := Rollback(t.Context(), p, o)
 		require.EqualError(t, err, "plan plan has no journal in namespace capt-system: it was never applied here, or with another --journal-namespace")
@@ -175,7 +175,7 @@ func TestWhatWasRestoredAfterItsAdoptionIsReported(t *testing.T) {
 	p := w.plan("plan", label("one"))
 	w.apply(p)
 	w.set("one", "")
-	result, err := Apply(t.Context(), p, w.options(p))
+	result, err := Apply(t.Context(), p, w.options())
 	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
 	assert.Equal(t, Unchanged, result.Units[0].Outcome)
 	assert.Contains(t, result.Units[0].Kept[0], "is as it was before")
@@ -188,7 +188,7 @@ func TestTheGateIsPassedBeforeAUnitIsResumed(t *testing.T) {
 	live.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: pausedBy})
 	live.SetLabels(map[string]string{"one": "planned"})
 	require.NoError(t, w.Update(t.Context(), live))
-	o := w.options(p)
+	o := w.options()
 	o.Gate = func(context.Context, *plan.Unit) error { return errors.New("it would change") }
 	_, err := Apply(t.Context(), p, o)
 	require.ErrorContains(t, err, "it would change")
@@ -213,7 +213,7 @@ func TestAWorkspaceThatChangedWhileAUnitWasLeftIsNoAlarm(t *testing.T) {
 	p := w.plan("plan", label("one"))
 	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
 	w.set("one", "planned")
-	r, err := newRun(p, w.options(p))
+	r, err := newRun(p, w.options())
 	require.NoError(t, err)
 	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
 	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
@@ -246,7 +246,7 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 				return c.Update(ctx, object, options...)
 			}})
 			p := w.plan("plan", label("one"))
-			_, err := Apply(t.Context(), p, w.options(p))
+			_, err := Apply(t.Context(), p, w.options())
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
@@ -283,7 +283,7 @@ func TestReadsAreTriedAgain(t *testing.T) {
 		},
 	})
 	p := w.plan("plan", label("one"))
-	o := w.options(p)
+	o := w.options()
 	_, err := Apply(t.Context(), p, o)
 	require.NoError(t, err)
 	assert.True(t, failed["list"])
@@ -301,7 +301,7 @@ func TestAWriteWhoseAnswerWasLostIsCounted(t *testing.T) {
 		return err
 	}})
 	p := w.plan("plan", label("one"))
-	result, err := Apply(t.Context(), p, w.options(p))
+	result, err := Apply(t.Context(), p, w.options())
 	require.ErrorContains(t, err, "the answer was lost")
 	assert.Equal(t, 1, result.Units[0].Writes)
 	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation, "what is written in part stays paused")
@@ -321,7 +321,7 @@ func TestEndlessRevertsNameTheObject(t *testing.T) {
 	p := w.plan("plan", label("one"))
 	w.apply(p)
 	again = true
-	_, err := Rollback(t.Context(), p, w.options(p))
+	_, err := Rollback(t.Context(), p, w.options())
 	require.ErrorContains(t, err, w.plane.String()+" is applied again each time it is reverted")
 }
 

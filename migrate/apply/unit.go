@@ -35,17 +35,14 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	}
 	steps := r.planned(unit)
 	is, err := r.compare(ctx, steps)
-	if err != nil {
+	if err = cmp.Or(err, is.changed); err != nil {
 		return err
-	}
-	if is.changed != nil {
-		return is.changed
 	}
 	paused, err := r.paused(ctx, unit)
 	if err != nil {
 		return err
 	}
-	written, started, next := !is.pending && len(paused) == 0, recorded.active(), recorded
+	written, started := !is.pending && len(paused) == 0, recorded.active()
 	if written && !started { // Its Workspaces may have been upgraded since.
 		result.Message = "adopted already"
 		return nil
@@ -57,14 +54,10 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if written {
 		return r.settle(ctx, unit, unit.Workspaces, result)
 	}
-	if !started {
-		next = UnitState{Found: is.found}
-	}
-	next.Endpoint = next.Endpoint || is.endpoint
 	if !is.pending { // An earlier run was interrupted before it resumed the objects.
 		steps = nil
 	}
-	return r.carryOut(ctx, unit, started, next, steps, result)
+	return r.carryOut(ctx, unit, started, is.begun(recorded), steps, result)
 }
 
 // leaveOut says why a run does not look at a unit; empty if it does.
@@ -180,6 +173,15 @@ type comparison struct {
 	changed, differs error
 	// found are the fields that are as the plan leaves them.
 	found []string
+}
+
+// begun returns what is recorded of a unit before the next write of it.
+func (c *comparison) begun(recorded UnitState) UnitState {
+	if !recorded.active() {
+		recorded = UnitState{Found: c.found}
+	}
+	recorded.Endpoint = recorded.Endpoint || c.endpoint
+	return recorded
 }
 
 func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, err error) {

@@ -91,7 +91,7 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		return nil
 	}
 	var kept error
-	writes, lost := result.Writes, false
+	writes := result.Writes
 	err := retry.Do(ctx, func(ctx context.Context) error {
 		live, err := r.read(ctx, step.Object)
 		if err != nil {
@@ -104,29 +104,23 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		case err != nil:
 			return err
 		case step.Create != nil && state == plan.Pending:
-			err = r.create(ctx, step, result)
-			lost = lost || mayHaveArrived(err)
-			return err
+			return r.create(ctx, step, result)
 		case step.Create != nil, kept != nil && (to == forward || live == nil || live.GetUID() != step.Object.UID):
 			return nil
 		}
-		err = r.patch(ctx, step, live, to, result)
-		lost = lost || mayHaveArrived(err)
-		return err
+		return r.patch(ctx, step, live, to, result)
 	})
-	if lost {
-		result.Writes = writes + 1
-	}
+	result.Writes = min(result.Writes, writes+1) // However often it was sent.
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", step.Object, err)
 	}
 	return kept
 }
 
-// mayHaveArrived reports whether the API server may have carried out a write that failed.
-func mayHaveArrived(err error) bool {
+// mayBeWritten reports whether the API server has carried out a request with this error, or may have.
+func mayBeWritten(err error) bool {
 	var status apierrors.APIStatus
-	return err != nil && (!errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError)
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
 // after returns an object with the fields of a step as they are after it or, backward, before it.
@@ -154,7 +148,7 @@ func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) e
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return retry.Again(err)
-	case err == nil:
+	case mayBeWritten(err):
 		result.Writes++
 	}
 	return err
@@ -194,7 +188,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, live):
 		return retry.Again(err)
-	case err == nil:
+	case mayBeWritten(err):
 		result.Writes++
 	}
 	return err
