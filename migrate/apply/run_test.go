@@ -117,7 +117,7 @@ func TestPlansOfOneUnitKeepTheirOrder(t *testing.T) {
 	assert.Equal(t, Applied, w.apply(older).Outcome)
 	assert.Equal(t, Applied, w.apply(later).Outcome)
 	for range 2 { // What the refusal records must not make the plan the later one.
-		_, err := Rollback(t.Context(), older, w.options(older))
+		_, err := Rollback(t.Context(), older, w.options())
 		require.ErrorContains(t, err, "plan later wrote it later")
 		again := w.apply(older)
 		assert.Equal(t, LeftOut, again.Outcome)
