@@ -156,6 +156,17 @@ func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {
 	return nil
 }
 
+// LegacyWrites are the writes of the status of an object in an older version since a time, as managedFields record them with the API server's
+// clock. Only CAPT v0.3 writes them.
+func LegacyWrites(object metav1.Object, since time.Time) (writes []string) {
+	for _, entry := range object.GetManagedFields() {
+		if IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(since) {
+			writes = append(writes, fmt.Sprintf("%s wrote its status in %s at %s", entry.Manager, entry.APIVersion, entry.Time.UTC().Format(time.RFC3339)))
+		}
+	}
+	return writes
+}
+
 // IsOlder reports whether an API version is an older one of CAPT's groups.
 func IsOlder(apiVersion string) bool {
 	version, err := schema.ParseGroupVersion(apiVersion)

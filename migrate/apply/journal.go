@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,12 +34,12 @@ const (
 	journalKind = "Journal"
 	planLabel   = "capt.cluster.x-k8s.io/migration-plan"
 	partLabel   = "capt.cluster.x-k8s.io/migration-part"
-	stateKey    = "state.json"
+	stateKey    = "state.json.gz"
 	partKey     = "plan.json.gz"
 	// partSize keeps a ConfigMap, in base64, below the limit of 1 MiB.
 	partSize = 512 << 10
-	// maxMessage keeps the state of a large fleet below it, too.
-	maxMessage = 1 << 10
+	// maxMessage keeps the state of a large fleet below it, too. The result of a run has the whole message.
+	maxMessage = 256
 )
 
 // Phase is how far a unit has come.
@@ -59,13 +60,17 @@ const (
 type UnitState struct {
 	Phase Phase `json:"phase"`
 	// Message says why the last run did not complete the unit, or what the user should know.
-	Message string      `json:"message,omitempty"`
-	Updated metav1.Time `json:"updated"`
+	Message string `json:"message,omitempty"`
+	// Begun is when the plan was first applied to the unit, or first after a rollback. It orders the plans that wrote a unit.
+	Begun metav1.MicroTime `json:"begun"`
 	// Found are fields that had the planned value before the first write. A rollback leaves them.
 	Found []string `json:"found,omitempty"`
 	// Endpoint is true once spec.controlPlaneEndpoint of the Cluster was to be written, too.
 	Endpoint bool `json:"endpoint,omitempty"`
 }
+
+// active reports whether the plan wrote something of the unit, and was not rolled back since.
+func (u UnitState) active() bool { return u.Phase != "" && u.Phase != PhaseRolledBack }
 
 // Backup is where the backup is that was written before the first write.
 type Backup struct {
@@ -89,6 +94,16 @@ type State struct {
 	Updated metav1.Time          `json:"updated"`
 	Backup  *Backup              `json:"backup,omitempty"`
 	Units   map[string]UnitState `json:"units"`
+
+	// version is the resourceVersion of the ConfigMap.
+	version string
+}
+
+// Encode returns the content of the ConfigMap.
+func (s *State) Encode() (map[string][]byte, error) {
+	s.APIVersion, s.Kind = migrate.APIVersion, journalKind
+	data, err := compress(func(to io.Writer) error { return json.NewEncoder(to).Encode(s) })
+	return map[string][]byte{stateKey: data}, err
 }
 
 func stateName(planID string) string       { return "capt-migrate-" + planID }
@@ -97,7 +112,7 @@ func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", st
 // States returns the journals of all plans, the latest last.
 func States(ctx context.Context, reader client.Reader, namespace string) ([]State, error) {
 	list := &corev1.ConfigMapList{}
-	if err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
+	if err := retry.Reader(reader).List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{partLabel: "state"}); err != nil {
 		return nil, fmt.Errorf("listing journals in namespace %s: %w", namespace, err)
 	}
 	states := make([]State, len(list.Items))
@@ -123,7 +138,12 @@ func Recorded(ctx context.Context, reader client.Reader, namespace, planID strin
 }
 
 func decode(configMap *corev1.ConfigMap, state *State) error {
-	if err := json.Unmarshal([]byte(configMap.Data[stateKey]), state); err != nil {
+	state.version = configMap.ResourceVersion
+	decompressed, err := gzip.NewReader(bytes.NewReader(configMap.BinaryData[stateKey]))
+	if err == nil {
+		err = json.NewDecoder(decompressed).Decode(state)
+	}
+	if err != nil {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", configMap.Namespace, configMap.Name, err)
 	}
 	if state.APIVersion != migrate.APIVersion || state.Kind != journalKind {
@@ -144,7 +164,7 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 	var compressed bytes.Buffer
 	for i := range state.Parts {
 		configMap := &corev1.ConfigMap{}
-		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
+		if err := retry.Reader(reader).Get(ctx, client.ObjectKey{Namespace: namespace, Name: partName(planID, i)}, configMap); err != nil {
 			return nil, fmt.Errorf("reading plan %s from the cluster: %w", planID, err)
 		}
 		compressed.Write(configMap.BinaryData[partKey])
@@ -163,8 +183,16 @@ func LoadPlan(ctx context.Context, reader client.Reader, namespace, planID strin
 	return p, nil
 }
 
+func compress(write func(io.Writer) error) ([]byte, error) {
+	var compressed bytes.Buffer
+	compressor := gzip.NewWriter(&compressed)
+	err := errors.Join(write(compressor), compressor.Close())
+	return compressed.Bytes(), err
+}
+
 // journal writes the state of one plan. Only the holder of the Lease writes it.
 type journal struct {
+	reader    client.Reader
 	writes    *lock.Writer
 	namespace string
 	clock     clock.PassiveClock
@@ -174,13 +202,12 @@ type journal struct {
 
 // store writes the plan. The state comes after it: once the state exists, the plan does.
 func (j *journal) store(ctx context.Context, p *plan.Plan) error {
-	var compressed bytes.Buffer
-	compressor := gzip.NewWriter(&compressed)
-	if err := errors.Join(p.Write(compressor), compressor.Close()); err != nil {
+	compressed, err := compress(p.Write)
+	if err != nil {
 		return fmt.Errorf("compressing the plan: %w", err)
 	}
 	parts := 0
-	for part := range slices.Chunk(compressed.Bytes(), partSize) {
+	for part := range slices.Chunk(compressed, partSize) {
 		configMap := j.configMap(partName(p.ID, parts), "plan")
 		configMap.BinaryData = map[string][]byte{partKey: part}
 		if err := j.put(ctx, configMap); err != nil {
@@ -207,13 +234,16 @@ func (j *journal) set(ctx context.Context, name string, wanted UnitState) error 
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	known := j.state.Units[name]
-	if wanted.Updated = known.Updated; reflect.DeepEqual(known, wanted) {
+	wanted.Begun = known.Begun
+	if wanted.Phase == PhaseApplying && !known.active() {
+		wanted.Begun = metav1.NewMicroTime(j.clock.Now())
+	}
+	if reflect.DeepEqual(known, wanted) {
 		return nil
 	}
 	if j.state.Units == nil {
 		j.state.Units = map[string]UnitState{}
 	}
-	wanted.Updated = metav1.NewTime(j.clock.Now())
 	j.state.Units[name] = wanted
 	return j.write(ctx)
 }
@@ -240,14 +270,16 @@ func (j *journal) save(ctx context.Context) error {
 }
 
 func (j *journal) write(ctx context.Context) error {
-	j.state.APIVersion, j.state.Kind, j.state.Updated = migrate.APIVersion, journalKind, metav1.NewTime(j.clock.Now())
-	data, err := json.Marshal(&j.state)
+	j.state.Updated = metav1.NewTime(j.clock.Now())
+	data, err := j.state.Encode()
 	if err != nil {
 		return fmt.Errorf("encoding the journal: %w", err)
 	}
 	configMap := j.configMap(stateName(j.state.PlanID), "state")
-	configMap.Data = map[string]string{stateKey: string(data)}
-	return j.put(ctx, configMap)
+	configMap.BinaryData, configMap.ResourceVersion = data, j.state.version
+	err = j.put(ctx, configMap)
+	j.state.version = configMap.ResourceVersion
+	return err
 }
 
 func (j *journal) configMap(name, part string) *corev1.ConfigMap {
@@ -259,20 +291,46 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 	}
 }
 
-// put creates or replaces a ConfigMap. The Lease orders the runs, so that the last write wins.
+// put creates a ConfigMap, or replaces it unless another run has written it meanwhile: a request that was on its way when its run lost the Lease
+// must not replace what the next run records.
 func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
 	err := retry.Do(ctx, func(ctx context.Context) error {
-		err := j.writes.Update(ctx, wanted.DeepCopy())
-		if apierrors.IsNotFound(err) {
-			err = j.writes.Create(ctx, wanted.DeepCopy())
+		sent, send := wanted.DeepCopy(), j.writes.Update
+		if wanted.ResourceVersion == "" {
+			send = j.writes.Create
 		}
-		if apierrors.IsAlreadyExists(err) {
+		err := send(ctx, sent)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			return cmp.Or(j.refresh(ctx, wanted), retry.Again(err))
+		case apierrors.IsNotFound(err) && wanted.ResourceVersion != "": // It was deleted by another client.
+			wanted.ResourceVersion = ""
 			return retry.Again(err)
+		case err == nil:
+			wanted.ResourceVersion = sent.ResourceVersion
 		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", wanted.Namespace, wanted.Name, err)
 	}
+	return nil
+}
+
+// refresh reads the version of a ConfigMap that this run wrote, and whose answer was lost. Parts of the plan are the same whatever run wrote them.
+func (j *journal) refresh(ctx context.Context, wanted *corev1.ConfigMap) error {
+	live, state := &corev1.ConfigMap{}, State{}
+	if err := j.reader.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
+		return err
+	}
+	if wanted.Labels[partLabel] == "state" {
+		if err := decode(live, &state); err != nil {
+			return err
+		}
+		if state.Run != j.state.Run {
+			return lock.Lost(fmt.Errorf("run %s has written the journal", state.Run))
+		}
+	}
+	wanted.ResourceVersion = live.ResourceVersion
 	return nil
 }

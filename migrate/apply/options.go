@@ -43,7 +43,7 @@ type Options struct {
 	LeaseDuration time.Duration
 	Clock         clock.Clock
 	Progress      migrate.Progress
-	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote. A rollback does not call it.
+	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote. A rollback needs none.
 	Backup func(ctx context.Context, previous *Backup) (*Backup, error)
 	// Check runs before the first write of a run and lists everything that prevents it, such as missing rights.
 	Check func(ctx context.Context) error
@@ -52,8 +52,8 @@ type Options struct {
 }
 
 func (o *Options) complete(p *plan.Plan) error {
-	if o.Client == nil || o.Reader == nil || o.Namespace == "" || o.Backup == nil || o.Check == nil || o.Gate == nil {
-		return errors.New("a client, a reader, a namespace, and functions for backup, check and gate are required")
+	if o.Client == nil || o.Reader == nil || o.Namespace == "" || o.Check == nil || o.Gate == nil {
+		return errors.New("a client, a reader, a namespace, and functions for check and gate are required")
 	}
 	if o.Concurrency < 1 {
 		o.Concurrency = 1
@@ -81,7 +81,7 @@ const (
 	RolledBack UnitOutcome = "RolledBack"
 	// Unchanged: there was nothing to write.
 	Unchanged UnitOutcome = "Unchanged"
-	// LeftOut: the plan has no steps for the unit; the message says why.
+	// LeftOut: the plan has no steps for the unit, or another run has decided about it since; the message says why.
 	LeftOut UnitOutcome = "LeftOut"
 	// Failed: the message says why. The unit may be written in part.
 	Failed UnitOutcome = "Failed"
@@ -95,8 +95,12 @@ type UnitResult struct {
 	Outcome UnitOutcome `json:"outcome"`
 	// State of the unit in the plan, if it was left out.
 	State plan.UnitState `json:"state,omitempty"`
-	// Writes is how many objects this run wrote.
+	// Writes is how many objects this run wrote, with those whose answer was lost.
 	Writes int `json:"writes"`
+	// Kept is what is not as the run would leave it, because it was changed since the plan wrote it, and why.
+	Kept []string `json:"kept,omitempty"`
+	// Left are the objects that the plan created, after a rollback. They are not deleted.
+	Left []string `json:"left,omitempty"`
 	// Message says why the unit failed or was left out, or what the user should know.
 	Message string `json:"message,omitempty"`
 }

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,8 +28,8 @@ import (
 func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
-	if recorded.Phase == "" || recorded.Phase == PhaseRolledBack {
-		result.Message = "there is nothing of this plan to roll back"
+	if !recorded.active() {
+		result.Message = cmp.Or(recorded.Message, "there is nothing of this plan to roll back")
 		return nil
 	}
 	if later := r.later(unit.Name(), recorded); later != "" {
@@ -39,15 +40,17 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 		return err
 	}
 	result.Outcome = RolledBack
-	var kept []string
+	var notes []string
 	write := func(ctx context.Context) (err error) {
-		kept, err = r.revert(ctx, unit, recorded, result)
+		var steps []*plan.Step
+		if steps, notes, err = r.reversible(ctx, unit, recorded, result); err == nil {
+			err = r.revert(ctx, steps, result)
+		}
+		result.Message = strings.Join(slices.Concat(result.Kept, notes), "; ")
 		return err
 	}
 	if r.DryRun {
-		err = write(ctx)
-		result.Message = strings.Join(kept, "; ")
-		return err
+		return write(ctx)
 	}
 	if err := r.journal.phase(ctx, unit.Name(), PhaseRollingBack, ""); err != nil {
 		return err
@@ -62,7 +65,7 @@ func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult)
 	if err := r.prove(ctx, before); err != nil {
 		return err
 	}
-	result.Message = strings.Join(append(kept, unreported...), "; ")
+	result.Message = strings.Join(slices.Concat(result.Kept, notes, unreported), "; ")
 	return r.journal.phase(ctx, unit.Name(), PhaseRolledBack, result.Message)
 }
 
@@ -79,46 +82,65 @@ func (r *run) awaitRollback(ctx context.Context, unit *plan.Unit) (unreported []
 	return nil, err
 }
 
-// later returns a plan that wrote a unit after this one, and was not rolled back; empty if there is none.
+// later returns a plan that began a unit after this one did, and was not rolled back; empty if there is none.
 func (r *run) later(unit string, recorded UnitState) string {
 	for i := range r.others {
 		theirs := r.others[i].Units[unit]
-		if theirs.Phase != "" && theirs.Phase != PhaseRolledBack && recorded.Updated.Before(&theirs.Updated) {
+		if recorded.active() && theirs.active() && recorded.Begun.Before(&theirs.Begun) {
 			return r.others[i].PlanID
 		}
 	}
 	return ""
 }
 
-// revert writes the steps of a unit backward until none is applied any more, and returns what it left and why. A reconcile that began before
-// the unit was paused can write a status once more.
-func (r *run) revert(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (kept []string, err error) {
-	steps := backwards(written(unit, recorded))
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
-		kept = nil
+// reversible returns the steps of a unit to revert, in that order, and why the others stay.
+func (r *run) reversible(ctx context.Context, unit *plan.Unit, recorded UnitState, result *UnitResult) (steps []*plan.Step, notes []string, err error) {
+	for _, step := range backwards(written(unit, recorded)) {
+		user, err := r.permissionUser(ctx, unit, step)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case user != "":
+			notes = append(notes, fmt.Sprintf("%s still permits namespace %s: %s uses it", step.Object, namespaceOf(step), user))
+		case step.Create != nil:
+			result.Left = append(result.Left, step.Object.String())
+			notes = append(notes, fmt.Sprintf("%s, which the plan created, is not deleted", step.Object))
+		default:
+			steps = append(steps, step)
+		}
+	}
+	return steps, notes, nil
+}
+
+// revert writes steps backward until none is applied any more. A reconcile that began before the unit was paused can write a status once more.
+func (r *run) revert(ctx context.Context, steps []*plan.Step, result *UnitResult) error {
+	var again *plan.Step // The last one that was reverted before.
+	pass := 0
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
+		result.Kept = nil
 		before, incomplete := result.Writes, map[migrate.ObjectRef]bool{}
 		for _, step := range steps {
 			if incomplete[step.Object] { // Status follows from spec: it stays while a field of spec does.
 				continue
 			}
-			user, err := r.permissionUser(ctx, unit, step)
-			if err != nil {
-				return false, err
-			}
-			if user != "" {
-				kept = append(kept, fmt.Sprintf("%s still permits namespace %s: %s uses it", step.Object, namespaceOf(step), user))
-				continue
-			}
-			err = r.write(ctx, step, backward, result)
+			writes := result.Writes
+			err := r.write(ctx, step, backward, result)
 			if changed := (*changedError)(nil); errors.As(err, &changed) {
-				kept, incomplete[step.Object] = append(kept, changed.Error()), true
+				result.Kept, incomplete[step.Object] = append(result.Kept, changed.Error()), true
 			} else if err != nil {
 				return false, err
 			}
+			if result.Writes > writes && pass > 0 {
+				again = step
+			}
 		}
+		pass++
 		return result.Writes == before || r.DryRun, nil
 	})
-	return kept, err
+	if wait.Interrupted(err) && ctx.Err() == nil && again != nil {
+		err = fmt.Errorf("%s is applied again each time it is reverted, for %s, by another client such as a GitOps controller. Stop that, and roll back again", again.Object, r.Wait)
+	}
+	return err
 }
 
 // written returns the steps of a unit without the fields that were as planned before the first write.
@@ -166,7 +188,7 @@ func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.St
 	}
 	leaving := r.leaving(unit)
 	key := types.NamespacedName{Namespace: step.Object.Namespace, Name: step.Object.Name}
-	err = migrate.Each(ctx, r.Reader, infrav1.GroupVersion.WithKind(applyKind), namespace, func(object *unstructured.Unstructured) error {
+	err = migrate.Each(ctx, r.reads, infrav1.GroupVersion.WithKind(applyKind), namespace, func(object *unstructured.Unstructured) error {
 		other := &infrav1.WorkspaceTemplateApply{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, other); err != nil {
 			return err

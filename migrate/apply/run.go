@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // shutdownTimeout is how long a run that was interrupted may take to write its last state.
@@ -31,6 +32,8 @@ const shutdownTimeout = 10 * time.Second
 type run struct {
 	Options
 	plan *plan.Plan
+	// reads tries each request again.
+	reads client.Reader
 	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
 	writes  *lock.Writer
 	journal *journal
@@ -50,6 +53,9 @@ type work func(ctx context.Context, unit *plan.Unit, result *UnitResult) error
 // Apply writes a plan, or what is missing of it after an interruption. The outcome of the error is NeedsDecision if the plan does not adopt some
 // units, and Partly if units failed that are written in part or after others.
 func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
+	if o.Backup == nil {
+		return nil, errors.New("a function for the backup is required")
+	}
 	r, err := newRun(p, o)
 	if err != nil {
 		return nil, err
@@ -67,7 +73,8 @@ func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	return result, cmp.Or(err, undecided(left))
 }
 
-// Rollback reverts what a plan wrote. What was changed since is left, and reported.
+// Rollback reverts what a plan wrote. What was changed since is left: the outcome of the error is Partly in the run that finds it. The unit is
+// rolled back nevertheless: another rollback has nothing to write, reports the same and succeeds.
 func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	r, err := newRun(p, o)
 	if err != nil {
@@ -77,15 +84,31 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.do(ctx, "Rolling back", units, func(context.Context) error { return nil }, r.rollBack)
+	return r.do(ctx, "Rolling back", units, r.wasApplied, r.rollBack)
+}
+
+// Validate fails if a run would fail before its first write, whatever the user confirms.
+func Validate(ctx context.Context, p *plan.Plan, o Options) error {
+	r, err := newRun(p, o)
+	if err != nil {
+		return err
+	}
+	return r.validate(ctx)
+}
+
+func (r *run) validate(ctx context.Context) error {
+	if err := r.sameCluster(ctx); err != nil {
+		return err
+	}
+	return r.Check(ctx)
 }
 
 func newRun(p *plan.Plan, o Options) (*run, error) {
 	if err := o.complete(p); err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, plan: p, results: map[string]*UnitResult{}}
-	r.journal = &journal{namespace: o.Namespace, clock: o.Clock}
+	r := &run{Options: o, plan: p, reads: retry.Reader(o.Reader), results: map[string]*UnitResult{}}
+	r.journal = &journal{reader: r.reads, namespace: o.Namespace, clock: o.Clock}
 	return r, nil
 }
 
@@ -141,45 +164,39 @@ func undecided(left []UnitResult) error {
 		len(left), left[0].Unit, left[0].State, left[0].Message)
 }
 
-// do takes the lock and works on units. begin comes right before the journal is written.
+// do takes the lock and works on units. begin comes right before the journal is written; in a dry run it writes nothing.
 func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin func(context.Context) error, work work) (*Result, error) {
-	if err := r.sameCluster(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.Check(ctx); err != nil {
+	if err := r.validate(ctx); err != nil {
 		return nil, err
 	}
 	if len(units) == 0 {
 		return r.result(ctx, nil)
 	}
+	identity := lock.Identity()
 	if r.DryRun {
 		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
-		if err := r.readJournals(ctx); err != nil {
+	} else {
+		held, working, err := lock.Acquire(ctx, lock.Options{
+			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
+		})
+		if err != nil {
 			return nil, err
 		}
-		return r.each(ctx, phase, units, work)
+		defer func() {
+			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+			defer cancel()
+			held.Release(release)
+		}()
+		ctx, r.writes = working, lock.Fence(r.Client, held.Check)
+		r.journal.writes = r.writes
 	}
-	identity := lock.Identity()
-	held, ctx, err := lock.Acquire(ctx, lock.Options{
-		Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		held.Release(release)
-	}()
-	r.writes = lock.Fence(r.Client, held.Check)
-	r.journal.writes = r.writes
 	if err := r.readJournals(ctx); err != nil {
 		return nil, err
 	}
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	if r.journal.state.Parts > 0 { // A plan that was never applied has nothing to roll back.
+	if !r.DryRun {
 		r.journal.state.Run = identity
 		if err := r.journal.save(ctx); err != nil {
 			return nil, err
@@ -191,7 +208,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 // sameCluster rejects a plan of another management cluster.
 func (r *run) sameCluster(ctx context.Context) error {
 	var system corev1.Namespace
-	if err := r.Reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
+	if err := r.reads.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
 		return fmt.Errorf("reading namespace %s, which identifies the management cluster: %w", metav1.NamespaceSystem, err)
 	}
 	if system.UID != r.plan.ClusterUID {
@@ -203,7 +220,7 @@ func (r *run) sameCluster(ctx context.Context) error {
 
 // readJournals reads the journals of this plan and of others.
 func (r *run) readJournals(ctx context.Context) error {
-	states, err := States(ctx, r.Reader, r.Namespace)
+	states, err := States(ctx, r.reads, r.Namespace)
 	if err != nil {
 		return err
 	}
@@ -223,6 +240,9 @@ func (r *run) readJournals(ctx context.Context) error {
 
 // backUp writes the backup and then the plan, before the first write of an object.
 func (r *run) backUp(ctx context.Context) (err error) {
+	if r.DryRun {
+		return nil
+	}
 	if r.journal.state.Backup, err = r.Backup(ctx, r.journal.state.Backup); err != nil {
 		return err
 	}
@@ -230,6 +250,14 @@ func (r *run) backUp(ctx context.Context) (err error) {
 		return nil
 	}
 	return r.journal.store(ctx, r.plan)
+}
+
+// wasApplied fails for a plan without a journal: "nothing to roll back" would be wrong if its journal is elsewhere.
+func (r *run) wasApplied(context.Context) error {
+	if r.journal.state.Parts > 0 {
+		return nil
+	}
+	return fmt.Errorf("plan %s has no journal in namespace %s: it was never applied here, or with another --journal-namespace", r.plan.ID, r.Namespace)
 }
 
 // each works on units, and stops starting new ones after too many failures.
@@ -287,32 +315,45 @@ func (r *run) mayStart() bool {
 
 func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 	result := &Result{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Result"}, PlanID: r.plan.ID, DryRun: r.DryRun, Backup: r.journal.state.Backup}
-	failed, left, first, outcome := 0, 0, "", migrate.Failed
 	for _, unit := range units {
 		of := r.results[unit.Name()]
-		switch {
-		case of == nil:
+		if of == nil {
 			of = &UnitResult{Unit: unit.Name(), Outcome: NotStarted}
-			left++
-		case of.Outcome == Failed:
-			failed++
-			if first == "" {
-				first = of.Unit + ": " + of.Message
-			}
-		}
-		if r.journal.unit(unit.Name()).Phase != "" {
-			outcome = migrate.Partly // Something is written.
 		}
 		result.Units = append(result.Units, *of)
 	}
+	return result, r.failure(ctx, result.Units)
+}
+
+// failure is the error of a run; nil if it did everything.
+func (r *run) failure(ctx context.Context, units []UnitResult) error {
+	failed, left, first, kept, outcome := 0, 0, "", []string{}, migrate.Failed
+	for i := range units {
+		switch units[i].Outcome {
+		case NotStarted:
+			left++
+		case Failed:
+			failed++
+			first = cmp.Or(first, units[i].Unit+": "+units[i].Message)
+		default:
+			if len(units[i].Kept) > 0 {
+				kept = append(kept, units[i].Unit+": "+strings.Join(units[i].Kept, "; "))
+			}
+		}
+		if r.journal.unit(units[i].Unit).Phase != "" {
+			outcome = migrate.Partly // Something is written.
+		}
+	}
 	again := "Run the same command again to resume"
 	switch {
+	case failed+left == 0 && len(kept) > 0:
+		return migrate.Partly.Errorf("%d units keep fields that were changed since the plan wrote them: %s", len(kept), strings.Join(kept, "; "))
 	case failed+left == 0:
-		return result, nil
+		return nil
 	case ctx.Err() != nil:
-		return result, migrate.Partly.Errorf("interrupted (%w): %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)
+		return migrate.Partly.Errorf("interrupted (%w): %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)
 	case outcome == migrate.Failed:
 		again = "Nothing was written"
 	}
-	return result, outcome.Errorf("%d of %d failed, %d not started; the first: %s. %s", failed, len(units), left, first, again)
+	return outcome.Errorf("%d of %d failed, %d not started; the first: %s. %s", failed, len(units), left, first, again)
 }

@@ -26,37 +26,49 @@ const (
 func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
+	if why := r.leaveOut(unit.Name(), recorded); why != "" {
+		result.Outcome, result.State, result.Message = LeftOut, unit.State, why
+		return nil
+	}
 	if recorded.Phase == PhaseApplied {
 		return r.applyAgain(ctx, unit, recorded, result)
 	}
 	steps := r.planned(unit)
 	is, err := r.compare(ctx, steps)
-	if err != nil {
+	if err = cmp.Or(err, is.changed); err != nil {
 		return err
-	}
-	if is.changed != nil {
-		return is.changed
 	}
 	paused, err := r.paused(ctx, unit)
 	if err != nil {
 		return err
 	}
-	if !is.pending && len(paused) == 0 {
-		return r.settle(ctx, unit, recorded, unit.Workspaces, result)
+	written, started := !is.pending && len(paused) == 0, recorded.active()
+	if written && !started { // Its Workspaces may have been upgraded since.
+		result.Message = "adopted already"
+		return nil
 	}
 	// What the plan found counts, also after an interruption: a Workspace that changed meanwhile must not become the new normal.
 	if err := r.stillPlanned(ctx, unit); err != nil {
 		return err
 	}
-	next, started := recorded, recorded.Phase == PhaseApplying || recorded.Phase == PhaseRollingBack
-	if !started {
-		next = UnitState{Found: is.found}
+	if written {
+		return r.settle(ctx, unit, unit.Workspaces, result)
 	}
-	next.Endpoint = next.Endpoint || is.endpoint
 	if !is.pending { // An earlier run was interrupted before it resumed the objects.
 		steps = nil
 	}
-	return r.carryOut(ctx, unit, started, next, steps, result)
+	return r.carryOut(ctx, unit, started, is.begun(recorded), steps, result)
+}
+
+// leaveOut says why a run does not look at a unit; empty if it does.
+func (r *run) leaveOut(unit string, recorded UnitState) string {
+	if later := r.later(unit, recorded); later != "" {
+		return fmt.Sprintf("plan %s was applied to it later", later)
+	}
+	if len(r.Units) == 0 && (recorded.Phase == PhaseRolledBack || recorded.Phase == PhaseRollingBack) {
+		return "it was rolled back; name it with --cluster (or --unit) to adopt it again"
+	}
+	return ""
 }
 
 // applyAgain looks at a unit that this plan has applied. Its objects belong to the user again: what changed is reported, and not written a
@@ -69,6 +81,9 @@ func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	if is.differs != nil {
 		result.Message = fmt.Sprintf("no longer as it was applied: %s. To adopt it again, create a new plan", is.differs)
 	}
+	if is.pending { // It was restored from a backup, or its old manifest was applied.
+		result.Kept = []string{is.differs.Error()}
+	}
 	if unit.Endpoint == nil || !r.FixClusterEndpoints {
 		return nil
 	}
@@ -77,9 +92,6 @@ func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	}
 	before, err := r.workspaces(ctx, unit.Workspaces)
 	if err != nil {
-		return err
-	}
-	if err := r.Gate(ctx, unit); err != nil {
 		return err
 	}
 	result.Outcome, recorded.Endpoint = Applied, true
@@ -91,7 +103,7 @@ func (r *run) applyAgain(ctx context.Context, unit *plan.Unit, recorded UnitStat
 	if err := r.write(ctx, unit.Endpoint, forward, result); err != nil {
 		return err
 	}
-	return r.settle(ctx, unit, recorded, before, result)
+	return r.settle(ctx, unit, before, result)
 }
 
 // carryOut writes the steps of a unit and records it as next. started is true if an earlier run has written some of them.
@@ -124,12 +136,12 @@ func (r *run) carryOut(ctx context.Context, unit *plan.Unit, started bool, next 
 	if err != nil {
 		return err
 	}
-	return r.settle(ctx, unit, next, unit.Workspaces, result)
+	return r.settle(ctx, unit, unit.Workspaces, result)
 }
 
 // settle waits for the manager, proves that no Workspace changed, and records a unit as applied. There is nothing left to write.
-func (r *run) settle(ctx context.Context, unit *plan.Unit, recorded UnitState, before []migrate.BaselineItem, result *UnitResult) error {
-	if r.DryRun || recorded.Phase == "" && unit.State == plan.Adopted {
+func (r *run) settle(ctx context.Context, unit *plan.Unit, before []migrate.BaselineItem, result *UnitResult) error {
+	if r.DryRun {
 		return nil
 	}
 	paused, err := r.await(ctx, unit, true)
@@ -141,9 +153,6 @@ func (r *run) settle(ctx context.Context, unit *plan.Unit, recorded UnitState, b
 	}
 	if len(paused) > 0 {
 		result.Message = "not verified by the manager until the user resumes what the user paused: " + strings.Join(paused, ", ")
-	}
-	if recorded.Phase == "" {
-		return nil
 	}
 	return r.journal.phase(ctx, unit.Name(), PhaseApplied, result.Message)
 }
@@ -164,6 +173,15 @@ type comparison struct {
 	changed, differs error
 	// found are the fields that are as the plan leaves them.
 	found []string
+}
+
+// begun returns what is recorded of a unit before the next write of it.
+func (c *comparison) begun(recorded UnitState) UnitState {
+	if !recorded.active() {
+		recorded = UnitState{Found: c.found}
+	}
+	recorded.Endpoint = recorded.Endpoint || c.endpoint
+	return recorded
 }
 
 func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, err error) {

@@ -64,20 +64,20 @@ func TestTheManagerHasReportedAnObject(t *testing.T) {
 }
 
 func TestAPlanIsNotRolledBackUnderALaterOne(t *testing.T) {
-	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(int64(60*minute), 0)) }
+	at := func(minute int) metav1.MicroTime { return metav1.NewMicroTime(time.Unix(int64(60*minute), 0)) }
 	for name, tc := range map[string]struct {
 		other UnitState
 		want  string
 	}{
-		"written later":     {UnitState{Phase: PhaseApplied, Updated: at(2)}, "other"},
-		"begun later":       {UnitState{Phase: PhaseApplying, Updated: at(2)}, "other"},
-		"written before":    {UnitState{Phase: PhaseApplied, Updated: at(0)}, ""},
-		"rolled back later": {UnitState{Phase: PhaseRolledBack, Updated: at(2)}, ""},
+		"written later":     {UnitState{Phase: PhaseApplied, Begun: at(2)}, "other"},
+		"begun later":       {UnitState{Phase: PhaseApplying, Begun: at(2)}, "other"},
+		"written before":    {UnitState{Phase: PhaseApplied, Begun: at(0)}, ""},
+		"rolled back later": {UnitState{Phase: PhaseRolledBack, Begun: at(2)}, ""},
 		"of another unit":   {UnitState{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &run{others: []State{{PlanID: "other", Units: map[string]UnitState{"team-a/demo": tc.other}}}}
-			assert.Equal(t, tc.want, r.later("team-a/demo", UnitState{Phase: PhaseApplied, Updated: at(1)}))
+			assert.Equal(t, tc.want, r.later("team-a/demo", UnitState{Phase: PhaseApplied, Begun: at(1)}))
 		})
 	}
 }
@@ -101,10 +101,12 @@ func TestAPlanOfAnotherManagementClusterIsRejected(t *testing.T) {
 	p := &plan.Plan{ClusterUID: "another"}
 	require.NoError(t, p.Seal())
 	none := func(context.Context) error { t.Error("it must not come so far"); return nil }
-	_, err := Apply(t.Context(), p, Options{
+	options := Options{
 		Client: c, Reader: c, Namespace: "capt-system", Check: none,
 		Backup: func(ctx context.Context, _ *Backup) (*Backup, error) { return nil, none(ctx) },
 		Gate:   func(ctx context.Context, _ *plan.Unit) error { return none(ctx) },
-	})
+	}
+	_, err := Apply(t.Context(), p, options)
 	require.ErrorContains(t, err, "made for another management cluster")
+	require.ErrorContains(t, Validate(t.Context(), p, options), "made for another management cluster")
 }

@@ -6,7 +6,9 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,6 +91,7 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		return nil
 	}
 	var kept error
+	writes := result.Writes
 	err := retry.Do(ctx, func(ctx context.Context) error {
 		live, err := r.read(ctx, step.Object)
 		if err != nil {
@@ -107,10 +110,17 @@ func (r *run) write(ctx context.Context, step *plan.Step, to direction, result *
 		}
 		return r.patch(ctx, step, live, to, result)
 	})
+	result.Writes = min(result.Writes, writes+1) // However often it was sent.
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", step.Object, err)
 	}
 	return kept
+}
+
+// mayBeWritten reports whether the API server has carried out a request with this error, or may have.
+func mayBeWritten(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
 // after returns an object with the fields of a step as they are after it or, backward, before it.
@@ -138,7 +148,7 @@ func (r *run) create(ctx context.Context, step *plan.Step, result *UnitResult) e
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return retry.Again(err)
-	case err == nil:
+	case mayBeWritten(err):
 		result.Writes++
 	}
 	return err
@@ -178,7 +188,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, live):
 		return retry.Again(err)
-	case err == nil:
+	case mayBeWritten(err):
 		result.Writes++
 	}
 	return err
@@ -188,7 +198,7 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 func (r *run) changed(ctx context.Context, live *unstructured.Unstructured) bool {
 	now := &unstructured.Unstructured{}
 	now.SetGroupVersionKind(live.GroupVersionKind())
-	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(live), now)
+	err := r.reads.Get(ctx, client.ObjectKeyFromObject(live), now)
 	return err == nil && now.GetResourceVersion() != live.GetResourceVersion()
 }
 
@@ -198,7 +208,7 @@ func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	err = retry.Do(ctx, func(ctx context.Context) error { return r.Reader.Get(ctx, client.ObjectKeyFromObject(object), object) })
+	err = r.reads.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // Entries of an archive besides the objects.
@@ -132,7 +133,7 @@ func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan,
 	}()
 	hash := sha256.New()
 	compressed := gzip.NewWriter(io.MultiWriter(archive, hash))
-	w := &writer{reader: reader, archive: tar.NewWriter(compressed), configs: map[string]int{}, about: About{
+	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), configs: map[string]int{}, about: About{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
 		Taken: metav1.NewTime(now), Objects: map[string]int{},
 	}}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,16 +129,12 @@ func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment) (state s
 	return "", nil, nil
 }
 
-// recentWrites are those of status in v1beta1, as managedFields record them with the API server's clock. Only CAPT v0.3 writes them, also
-// if it runs outside of this cluster, or under a name that is not recognized.
+// recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
 func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
 		err := migrate.EachMetadata(ctx, l.client, kind.GroupKind().WithVersion(l.version), func(object *metav1.PartialObjectMetadata) error {
-			for _, entry := range object.ManagedFields {
-				if migrate.IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(l.now.Add(-l.options.Quiet)) {
-					recent = append(recent, fmt.Sprintf("%s %s/%s: %s wrote its status in %s at %s", kind.Kind, object.Namespace, object.Name,
-						entry.Manager, entry.APIVersion, entry.Time.UTC().Format(time.RFC3339)))
-				}
+			for _, write := range migrate.LegacyWrites(object, l.now.Add(-l.options.Quiet)) {
+				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.Namespace, object.Name, write))
 			}
 			return nil
 		})

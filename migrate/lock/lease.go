@@ -38,7 +38,7 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	if l.holding() {
 		_, err := l.send(func() error { return read(ctx) })
 		if apierrors.IsNotFound(err) || err == nil && holderOf(lease).Identity != l.Identity {
-			err = l.stop(lostBecause(errTaken))
+			err = l.stop(Lost(errTaken))
 		}
 		return lease, err
 	}

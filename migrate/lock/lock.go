@@ -75,7 +75,7 @@ type Lock struct {
 // Acquire takes the lock, and keeps it until Release. The context that it returns ends when the lock is lost; its cause says why.
 //
 // It waits for the duration of the lease of a run that shows no sign of life, by the clock of this process, since clocks of hosts
-// differ. If the other run renews its lease meanwhile, the outcome is Locked.
+// differ. If the other run renews its lease meanwhile, the error names that run.
 func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	if o.Duration == 0 {
 		o.Duration = DefaultDuration
@@ -140,10 +140,11 @@ func (l *Lock) Check() error {
 func (l *Lock) expired() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return lostBecause(errors.Join(fmt.Errorf("it could not be renewed for %s", l.deadline()), l.failure))
+	return Lost(errors.Join(fmt.Errorf("it could not be renewed for %s", l.deadline()), l.failure))
 }
 
-func lostBecause(why error) error { return migrate.Partly.Errorf("the lock is lost: %w", why) }
+// Lost is the error of a run that must not write any more, because another one may.
+func Lost(why error) error { return migrate.Partly.Errorf("the lock is lost: %w", why) }
 
 // stop ends the work and the election. The first reason counts.
 func (l *Lock) stop(why error) error {

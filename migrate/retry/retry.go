@@ -1,21 +1,8 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 // Package retry tries requests again that failed for a reason that passes: an API server that restarts or throttles, a webhook
-// that is being rolled out, an answer that was lost. Whoever tries a write again must be able to tell that the first one arrived.
+// that is being rolled out, an answer that was lost. A write that is tried again must recognize that the first one arrived.
 package retry
 
 import (
@@ -28,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/retriable"
 )
@@ -60,6 +48,24 @@ func Do(ctx context.Context, attempt func(context.Context) error) error {
 	return last
 }
 
+// Reader returns a reader that tries each request again.
+func Reader(from client.Reader) client.Reader {
+	if _, retries := from.(reader); retries {
+		return from
+	}
+	return reader{from}
+}
+
+type reader struct{ client.Reader }
+
+func (r reader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return Do(ctx, func(ctx context.Context) error { return r.Reader.Get(ctx, key, object, options...) })
+}
+
+func (r reader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return Do(ctx, func(ctx context.Context) error { return r.Reader.List(ctx, list, options...) })
+}
+
 // again marks an error as one that passes.
 type again struct{ error }
 
@@ -68,7 +74,7 @@ func (a again) Unwrap() error { return a.error }
 // Again marks an error as one that passes, though it does not look like one.
 func Again(err error) error { return again{err} }
 
-// Transient tells whether an error is likely to pass. An internal error is, since that is what an API server calls a webhook
+// Transient reports whether an error is likely to pass. An internal error is, since that is what an API server calls a webhook
 // that does not answer.
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
@@ -88,7 +94,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &network) && network.Timeout() && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// isGateway tells whether a proxy in front of the API server answered in its place.
+// isGateway reports whether a proxy in front of the API server answered in its place.
 func isGateway(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && (status.Status().Code == http.StatusBadGateway || status.Status().Code == http.StatusGatewayTimeout)

@@ -127,7 +127,7 @@ func (s *Status) record(namespace string, journals []apply.State) {
 	last := map[string]entry{}
 	for i := range journals {
 		for name, recorded := range journals[i].Units {
-			if known := last[name]; !recorded.Updated.Before(&known.Updated) {
+			if known := last[name]; !recorded.Begun.Before(&known.Begun) {
 				last[name] = entry{recorded, journals[i].PlanID}
 			}
 		}

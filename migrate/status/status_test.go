@@ -5,7 +5,6 @@ package status_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -41,17 +40,16 @@ func journal(t *testing.T, planID string, minutes int, units map[string]apply.Un
 	t.Helper()
 	at := metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute))
 	for name, unit := range units {
-		unit.Updated = at
+		unit.Begun = metav1.NewMicroTime(at.Time)
 		units[name] = unit
 	}
-	data, err := json.Marshal(apply.State{
-		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Journal"}, PlanID: planID, Started: at, Updated: at, Units: units, Parts: 1,
-		Backup: &apply.Backup{Host: "laptop", File: "/backup.tar.gz"},
-	})
+	data, err := (&apply.State{
+		PlanID: planID, Started: at, Updated: at, Units: units, Parts: 1, Backup: &apply.Backup{Host: "laptop", File: "/backup.tar.gz"},
+	}).Encode()
 	require.NoError(t, err)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "capt-migrate-" + planID, Labels: map[string]string{"capt.cluster.x-k8s.io/migration-part": "state"}},
-		Data:       map[string]string{"state.json": string(data)},
+		BinaryData: data,
 	}
 }
 

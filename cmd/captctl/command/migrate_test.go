@@ -242,17 +242,16 @@ func TestApplyOfAnUndecidedClusterNeedsADecision(t *testing.T) {
 func recorded(t *testing.T, w *world, p *plan.Plan, at time.Time, units map[string]apply.Phase) {
 	t.Helper()
 	state := apply.State{PlanID: p.ID, Checksum: p.Checksum, Started: metav1.NewTime(at), Parts: 1, Units: map[string]apply.UnitState{}}
-	state.APIVersion, state.Kind = migrate.APIVersion, "Journal"
 	for name, phase := range units {
-		state.Units[name] = apply.UnitState{Phase: phase, Updated: metav1.NewTime(at)}
+		state.Units[name] = apply.UnitState{Phase: phase, Begun: metav1.NewMicroTime(at)}
 	}
-	data, err := json.Marshal(state)
+	data, err := state.Encode()
 	require.NoError(t, err)
 	object := func(name, part string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "capt-system", Name: name, Labels: map[string]string{"capt.cluster.x-k8s.io/migration-part": part}}}
 	}
 	journal, part := object("capt-migrate-"+p.ID, "state"), object("capt-migrate-"+p.ID+"-plan-0", "plan")
-	journal.Data = map[string]string{"state.json": string(data)}
+	journal.BinaryData = data
 	part.BinaryData = map[string][]byte{"plan.json.gz": compressed(t, p)}
 	w.objects = append(w.objects, journal, part)
 }

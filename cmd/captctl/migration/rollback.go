@@ -107,7 +107,7 @@ func lastApplied(states []apply.State, unit string) (id string) {
 	var last apply.UnitState
 	for i := range states {
 		state, found := states[i].Units[unit]
-		if found && state.Phase != apply.PhaseRolledBack && !state.Updated.Before(&last.Updated) {
+		if found && state.Phase != apply.PhaseRolledBack && !state.Begun.Before(&last.Begun) {
 			id, last = states[i].PlanID, state
 		}
 	}

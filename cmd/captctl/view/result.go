@@ -59,5 +59,5 @@ func AfterRollback(p *output.Printer, result *apply.Result) {
 	}
 	p.Blank()
 	p.Linef("What is rolled back awaits adoption again. To adopt it:")
-	p.Linef("  captctl migrate apply %s", result.PlanID)
+	p.Linef("  captctl migrate apply %s --cluster NAMESPACE/NAME", result.PlanID)
 }

@@ -298,6 +298,13 @@ func TestClustersAreAdoptedOneByOneAndRolledBack(t *testing.T) {
 		w.requireReverted(p)
 		assert.Equal(t, all, adoptable(w.plan()))
 	})
+	t.Run("what was rolled back is not adopted again unless it is named", func(t *testing.T) {
+		requests := w.objectWrites()
+		result := w.applied(p, options)
+		assert.Equal(t, map[apply.UnitOutcome]int{apply.LeftOut: len(all)}, outcomes(result))
+		assert.Contains(t, result.Units[0].Message, "name it with --cluster")
+		assert.Equal(t, requests, w.objectWrites())
+	})
 	t.Run("captctl writes no Workspace and deletes nothing", func(t *testing.T) {
 		events, err := w.Writes(sandbox.CaptctlUser)
 		require.NoError(t, err)

@@ -1,0 +1,360 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const unitName, namespace = "team-a/demo", "capt-system"
+
+// world is a management cluster with one control plane to adopt. A generation of 0 is one that the manager has reported.
+type world struct {
+	*testing.T
+	client.WithWatch
+	plane migrate.ObjectRef
+	gates int
+}
+
+func newWorld(t *testing.T, funcs interceptor.Funcs) *world {
+	t.Helper()
+	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "plane"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "demo"}}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "here"}}
+	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(plane, cluster, system).WithInterceptorFuncs(funcs).Build()
+	return &world{T: t, WithWatch: c, plane: migrate.Ref("CAPTControlPlane", plane)}
+}
+
+// plan writes fields of the control plane.
+func (w *world) plan(id string, fields ...plan.Field) *plan.Plan {
+	w.Helper()
+	p := &plan.Plan{ClusterUID: "here", Units: []plan.Unit{{
+		Object: migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: clusterKind, Namespace: "team-a", Name: "demo", UID: "demo"}, State: plan.Adoptable,
+		Members: []plan.Member{{Object: w.plane, State: migrate.Adoptable, Workspace: &migrate.ObjectRef{Kind: "Workspace", Name: "demo"}}},
+		Steps:   []plan.Step{{Object: w.plane, Fields: fields}},
+	}}}
+	require.NoError(w, p.Seal())
+	p.ID = id
+	return p
+}
+
+func label(name string) plan.Field {
+	return plan.Field{Path: "/metadata/labels/" + name, After: json.RawMessage(`"planned"`)}
+}
+
+func (w *world) options(units ...string) Options {
+	return Options{
+		Client: w.WithWatch, Reader: w.WithWatch, Namespace: namespace, Units: units, Wait: 3 * time.Second, LeaseDuration: time.Minute,
+		Backup: func(context.Context, *Backup) (*Backup, error) { return &Backup{}, nil },
+		Check:  func(context.Context) error { return nil },
+		Gate:   func(context.Context, *plan.Unit) error { w.gates++; return nil },
+	}
+}
+
+func (w *world) apply(p *plan.Plan, units ...string) UnitResult {
+	w.Helper()
+	result, err := Apply(w.Context(), p, w.options(units...))
+	require.NoError(w, err)
+	return result.Units[0]
+}
+
+func (w *world) live() *unstructured.Unstructured {
+	w.Helper()
+	live, err := empty(w.plane)
+	require.NoError(w, err)
+	require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(live), live))
+	return live
+}
+
+// set changes labels of the control plane as a user does; an empty value removes one.
+func (w *world) set(name, value string) {
+	w.Helper()
+	live := w.live()
+	labels := live.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if labels[name] = value; value == "" {
+		delete(labels, name)
+	}
+	live.SetLabels(labels)
+	require.NoError(w, w.Update(w.Context(), live))
+}
+
+func (w *world) recorded(planID string) UnitState {
+	w.Helper()
+	state, err := Recorded(w.Context(), w.WithWatch, namespace, planID)
+	require.NoError(w, err)
+	return state.Units[unitName]
+}
+
+func TestPlansOfOneUnitKeepTheirOrder(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	older, later := w.plan("older", label("one")), w.plan("later", label("one"), label("two"))
+	assert.Equal(t, Applied, w.apply(older).Outcome)
+	assert.Equal(t, Applied, w.apply(later).Outcome)
+	for range 2 { // What the refusal records must not make the plan the later one.
+		_, err := Rollback(t.Context(), older, w.options())
+		require.ErrorContains(t, err, "plan later wrote it later")
+		again := w.apply(older)
+		assert.Equal(t, LeftOut, again.Outcome)
+		assert.Contains(t, again.Message, "plan later")
+	}
+	for _, p := range []*plan.Plan{later, older} {
+		_, err := Rollback(t.Context(), p, w.options())
+		require.NoError(t, err)
+	}
+	assert.Empty(t, w.live().GetLabels())
+}
+
+func TestAUnitThatWasRolledBackIsAdoptedAgainOnlyByName(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	w.apply(p)
+	begun := w.recorded("plan").Begun
+	_, err := Rollback(t.Context(), p, w.options())
+	require.NoError(t, err)
+	left := w.apply(p)
+	assert.Equal(t, LeftOut, left.Outcome)
+	assert.Contains(t, left.Message, "name it with --cluster")
+	assert.Equal(t, Applied, w.apply(p, unitName).Outcome)
+	assert.True(t, begun.Before(new(w.recorded("plan").Begun)), "it begins again")
+}
+
+func TestARollbackReportsWhatItKeeps(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"), label("two"))
+	w.apply(p)
+	w.set("one", "mine")
+	result, err := Rollback(t.Context(), p, w.options())
+	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err))
+	require.ErrorContains(t, err, "1 units keep fields that were changed since the plan wrote them: "+unitName)
+	assert.Equal(t, RolledBack, result.Units[0].Outcome)
+	assert.Equal(t, map[string]string{"one": "mine"}, w.live().GetLabels())
+	again, err := Rollback(t.Context(), p, w.options())
+	require.NoError(t, err)
+	assert.Contains(t, again.Units[0].Message, "/metadata/labels/one")
+}
+
+func TestARollbackOfAPlanWithoutAJournalIsAnError(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	for _, dry := range []bool{false, true} {
+		o := w.options()
+		o.DryRun = dry
+		_, err := Rollback(t.Context(), p, o)
+		require.EqualError(t, err, "plan plan has no journal in namespace capt-system: it was never applied here, or with another --journal-namespace")
+	}
+}
+
+func TestWhatWasRestoredAfterItsAdoptionIsReported(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	w.apply(p)
+	w.set("one", "")
+	result, err := Apply(t.Context(), p, w.options())
+	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "%v", err)
+	assert.Equal(t, Unchanged, result.Units[0].Outcome)
+	assert.Contains(t, result.Units[0].Kept[0], "is as it was before")
+}
+
+func TestTheGateIsPassedBeforeAUnitIsResumed(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	live := w.live()
+	live.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: pausedBy})
+	live.SetLabels(map[string]string{"one": "planned"})
+	require.NoError(t, w.Update(t.Context(), live))
+	o := w.options()
+	o.Gate = func(context.Context, *plan.Unit) error { return errors.New("it would change") }
+	_, err := Apply(t.Context(), p, o)
+	require.ErrorContains(t, err, "it would change")
+	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
+	w.apply(p)
+	assert.Equal(t, 1, w.gates)
+	assert.NotContains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
+}
+
+func TestAUnitThatAnotherPlanAdoptedIsUnchanged(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
+	w.set("one", "planned")
+	assert.Equal(t, UnitResult{Unit: unitName, Outcome: Unchanged, Message: "adopted already"}, w.apply(p))
+	assert.Empty(t, w.recorded("plan").Phase)
+}
+
+// It is not this run that changed the Workspace: no other unit is held up.
+func TestAWorkspaceThatChangedWhileAUnitWasLeftIsNoAlarm(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	p.Units[0].Workspaces = []migrate.BaselineItem{{ObjectRef: migrate.ObjectRef{Group: "tf.upbound.io", Kind: "Workspace", Name: "upgraded"}}}
+	w.set("one", "planned")
+	r, err := newRun(p, w.options())
+	require.NoError(t, err)
+	r.journal.state.Units = map[string]UnitState{unitName: {Phase: PhaseApplying}}
+	err = r.apply(t.Context(), &p.Units[0], &UnitResult{})
+	require.ErrorContains(t, err, "changed since the plan was made")
+	alarm := (*workspaceError)(nil)
+	assert.NotErrorAs(t, err, &alarm)
+}
+
+// A run that lost its Lease while a request was on its way must not replace what the next run recorded.
+func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		run  string
+		want string
+	}{"of another run": {"another", "run another has written the journal"}, "of this run, whose answer was lost": {"", ""}} {
+		t.Run(name, func(t *testing.T) {
+			meanwhile := false
+			w := newWorld(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+				if object, is := object.(*corev1.ConfigMap); is && !meanwhile {
+					meanwhile = true
+					live := object.DeepCopy()
+					state := State{}
+					require.NoError(t, decode(live, &state))
+					if tc.run != "" {
+						state.Run = tc.run
+					}
+					state.Started = metav1.NewTime(time.Unix(1, 0))
+					live.BinaryData, _ = state.Encode()
+					require.NoError(t, c.Update(ctx, live))
+				}
+				return c.Update(ctx, object, options...)
+			}})
+			p := w.plan("plan", label("one"))
+			_, err := Apply(t.Context(), p, w.options())
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "the lock is lost: "+tc.want)
+			state, err := Recorded(t.Context(), w, namespace, "plan")
+			require.NoError(t, err)
+			assert.Equal(t, "another", state.Run)
+		})
+	}
+}
+
+func TestReadsAreTriedAgain(t *testing.T) {
+	failed := map[string]bool{}
+	once := func(what string) error {
+		if failed[what] {
+			return nil
+		}
+		failed[what] = true
+		return apierrors.NewTooManyRequests("busy", 1)
+	}
+	w := newWorld(t, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if err := once(key.String()); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if err := once("list"); err != nil {
+				return err
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	p := w.plan("plan", label("one"))
+	o := w.options()
+	_, err := Apply(t.Context(), p, o)
+	require.NoError(t, err)
+	assert.True(t, failed["list"])
+}
+
+func TestAWriteWhoseAnswerWasLostIsCounted(t *testing.T) {
+	lost := true
+	w := newWorld(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		data, _ := patch.Data(object)
+		err := c.Patch(ctx, object, patch, options...)
+		if lost && strings.Contains(string(data), "planned") {
+			lost = false
+			return errors.New("the answer was lost")
+		}
+		return err
+	}})
+	p := w.plan("plan", label("one"))
+	result, err := Apply(t.Context(), p, w.options())
+	require.ErrorContains(t, err, "the answer was lost")
+	assert.Equal(t, 1, result.Units[0].Writes)
+	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation, "what is written in part stays paused")
+}
+
+func TestEndlessRevertsNameTheObject(t *testing.T) {
+	var w *world
+	again := false
+	w = newWorld(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		err := c.Patch(ctx, object, patch, options...)
+		if live := w.live(); err == nil && again && live.GetLabels()["one"] == "" {
+			live.SetLabels(map[string]string{"one": "planned"})
+			err = c.Update(ctx, live)
+		}
+		return err
+	}})
+	p := w.plan("plan", label("one"))
+	w.apply(p)
+	again = true
+	_, err := Rollback(t.Context(), p, w.options())
+	require.ErrorContains(t, err, w.plane.String()+" is applied again each time it is reverted")
+}
+
+func TestTheGateFailsOnceTheOlderVersionRunsAgain(t *testing.T) {
+	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo"}}
+	since := time.Now().Add(-time.Minute)
+	wrote := metav1.NewTime(since.Add(-time.Minute))
+	plane.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "manager", APIVersion: controlplanev1.GroupVersion.Group + "/v1beta1", Subresource: "status", Time: &wrote}}
+	read := func() error {
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(builder.Scheme()).Build(), interceptor.Funcs{
+			Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+				object.SetManagedFields(plane.ManagedFields)
+				return nil
+			},
+		})
+		return guarded{c, since}.Get(t.Context(), client.ObjectKeyFromObject(plane), plane.DeepCopy())
+	}
+	require.NoError(t, read())
+	wrote = metav1.NewTime(since.Add(time.Second))
+	require.ErrorContains(t, read(), "CAPT v0.3 runs again")
+}
+
+func TestTheJournalOfALargeFleetIsSmall(t *testing.T) {
+	w := newWorld(t, interceptor.Funcs{})
+	p := w.plan("plan", label("one"))
+	w.apply(p)
+	j := &journal{reader: w, namespace: namespace, clock: clock.RealClock{}}
+	state := UnitState{Phase: PhaseApplying, Message: strings.Repeat("m", maxMessage), Found: []string{strings.Repeat("f", 1000)}}
+	j.state.Units = map[string]UnitState{}
+	for i := range 2000 {
+		j.state.Units[strings.Repeat("n", i%60)+string(rune('a'+i))] = state
+	}
+	data, err := j.state.Encode()
+	require.NoError(t, err)
+	assert.Less(t, len(data[stateKey]), partSize)
+}
