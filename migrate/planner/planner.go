@@ -28,12 +28,15 @@ import (
 type Options struct {
 	Decisions *migrate.Decisions
 	Now       time.Time
+	// gated are the owners that must pass the render gate also if they are adopted, since an interrupted apply may have adopted them, and if
+	// they are helpers.
+	gated map[types.UID]bool
 }
 
 // New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one between owners,
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
-	f := newFleet(s, options.Decisions)
+	f := newFleet(s, options)
 	if err := f.unknownDecisions(); err != nil {
 		return nil, err
 	}
@@ -54,8 +57,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	pending, _ := f.pending()
-	p.Findings = slices.Concat(conflicts(owners), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), pending)
+	p.Findings = slices.Concat(conflicts(owners), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
 	return p, p.Seal()
 }
 

@@ -52,7 +52,7 @@ func (f *fleet) resolveOwner(o *owner) error {
 		o.State = migrate.Adopted
 		return nil
 	}
-	if f.blocked(o) && !o.leaveAlone() {
+	if f.blocked(o) && (f.gated[o.Object.UID] || !o.leaveAlone()) {
 		return nil
 	}
 	return f.finish(o)
@@ -244,14 +244,14 @@ func (f *fleet) findStandalone() {
 		apply := &f.Applies[i]
 		ours := byThisVersion(apply) || apply.Labels[naming.TurnsLabel] != "" // The label is on those of Fargate profiles.
 		if !claimed[apply.UID] && !ours {
-			f.owners = append(f.owners, standalone(apply, clusters))
+			f.owners = append(f.owners, f.standalone(apply, clusters))
 		}
 	}
 }
 
 // standalone is a WorkspaceTemplateApply without an owner, with its role.
-func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
-	o := &owner{typed: apply, apply: apply, settled: adopted(apply), Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
+func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
+	o := &owner{typed: apply, apply: apply, settled: adopted(apply) && !f.gated[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
 	for _, ref := range apply.OwnerReferences {
 		if cluster := clusters[ref.UID]; cluster != "" {
 			o.cluster = cluster
