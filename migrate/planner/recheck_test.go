@@ -145,6 +145,7 @@ func TestRecheckLeavesAnEditOfWhatWasAdoptedBefore(t *testing.T) {
 	unit := unitOf(t, p, "team-a/demo")
 	require.Equal(t, plan.Adoptable, unit.State)
 	require.Contains(t, story(p), "Warning PendingChange CAPTCluster demo")
+	require.Len(t, unit.Workspaces, 2, "the adoption must change neither")
 	for done := range len(unit.Steps) + 1 {
 		require.NoError(t, planner.Recheck(written(t, snapshot(t, s), unit.Steps[:done]...), nil, unit), "after %d steps", done)
 	}

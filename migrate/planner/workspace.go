@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,12 +31,21 @@ func (f *fleet) workspaceUnclear(o *owner) bool {
 		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("Workspace %s is being deleted: Terraform destroys what it created. Find out who deleted it, let it finish, and plan again%s", key.Name, orSkip), nil)
 		return true
 	}
-	if claim := o.live.GetAnnotations()[naming.ClaimAnnotation]; claim != "" && claim != naming.Claim(client.ObjectKeyFromObject(o.apply)) {
+	if claim := claimedByAnother(o.apply, o.live); claim != "" {
 		o.block(ReasonWorkspaceClaimed, fmt.Sprintf("Workspace %s was created for WorkspaceTemplateApply %s, as its annotation %s says. Correct status.workspaceName of WorkspaceTemplateApply %s, or the annotation if it is wrong, and plan again%s",
 			key.Name, claim, naming.ClaimAnnotation, o.apply.Name, orSkip))
 		return true
 	}
 	return f.workspaceShared(o, key)
+}
+
+// claimedByAnother is the WorkspaceTemplateApply for which this version of CAPT created a Workspace; empty if it is the given one, or none.
+func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) string {
+	claim := live.GetAnnotations()[naming.ClaimAnnotation]
+	if claim == naming.Claim(client.ObjectKeyFromObject(apply)) {
+		return ""
+	}
+	return claim
 }
 
 // workspaceShared reports whether several WorkspaceTemplateApplies refer to one Workspace, and this one does not get it: CAPT v0.3 gave
