@@ -52,7 +52,7 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
 				s.plane.Spec.Version = "v1.32.0"
 			},
-			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[kubernetes_version]"},
 		},
 		"template of a VPC": {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
@@ -68,14 +68,14 @@ func TestSafety11AnEditAfterAdoptionIsReported(t *testing.T) {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
 				s.eks.Spec.Variables["region"] = "eu-west-1"
 			},
-			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+			[]string{"Warning PendingChange CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
 		},
 		"a WorkspaceTemplateApply whose owner cannot write it": {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
 				s.plane.Spec.Version = "latest"
 				s.eks.Spec.Variables["region"] = "eu-west-1"
 			},
-			[]string{"Warning PendingChange CAPTControlPlane demo", "Warning RenderFailed CAPTControlPlane demo"}, []string{"spec.forProvider.vars"},
+			[]string{"Warning PendingChange CAPTControlPlane demo", "Warning RenderFailed CAPTControlPlane demo"}, []string{"spec.forProvider.vars[region]"},
 		},
 		"a version that cannot be written": {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate) {
