@@ -62,7 +62,7 @@ func about(finding *migrate.Finding) (uids []types.UID) {
 	case finding.Severity != migrate.Ambiguous:
 	case finding.Reason == ReasonWorkspaceShared:
 		return []types.UID{finding.Workspace.UID}
-	case finding.Reason == ReasonSeveral:
+	case finding.Reason == ReasonMultipleCandidates:
 		for _, candidate := range finding.Candidates {
 			uids = append(uids, candidate.Object.UID)
 		}
@@ -109,7 +109,7 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
 		}
 		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref, Message: fmt.Sprintf(
 			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Apply the plan with --fix-cluster-endpoints, or remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
 			stored.Host, cluster.Namespace, cluster.Name, patch)})
 	}
@@ -128,7 +128,7 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 		return nil
 	}
 	definition := migrate.OlderTemplateDefinition
-	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonOlderTemplate, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
+	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonTemplateKindRenamed, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
 		"Cluster API could never use this kind, and the spelling of a kind cannot be changed in place. Stop CAPT v0.3, then export the objects and delete the definition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
 		definition, definition)}}
 }
@@ -180,7 +180,7 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 	}
 	if unwritten != nil {
 		findings = append(findings, migrate.Finding{
-			Severity: migrate.Warning, Reason: ReasonCannotRender, Object: o.Object, Workspace: o.Workspace,
+			Severity: migrate.Warning, Reason: ReasonRenderFailed, Object: o.Object, Workspace: o.Workspace,
 			Message: fmt.Sprintf("Workspace %s cannot be compared with what the manager would write once this is corrected: %v. Correct it, and compare again before the manager starts",
 				o.live.GetName(), unwritten),
 		})

@@ -25,7 +25,7 @@ func TestSafety11WhatCannotBeRenderedIsReported(t *testing.T) {
 
 	found := planFor(t, nil, s).Findings
 	require.Len(t, found, 1)
-	assert.Equal(t, planner.ReasonCannotRender, found[0].Reason)
+	assert.Equal(t, planner.ReasonRenderFailed, found[0].Reason)
 	assert.Equal(t, helper.UID, found[0].Object.UID)
 }
 

@@ -172,9 +172,9 @@ func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 			key.Name, o.apply.Name, o.apply.Namespace, o.apply.Name, o.apply.Namespace, o.apply.Name))
 	case o.Object.Kind == kindApply:
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonWorkspaceMissing, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
+		o.find(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
 	default:
-		o.block(ReasonWorkspaceMissing, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it again. Restore the Workspace from a backup, and plan again%s",
+		o.block(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it again. Restore the Workspace from a backup, and plan again%s",
 			o.apply.Name, key.Name, orSkip))
 	}
 	return true
