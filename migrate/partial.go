@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // GroupVersionKind returns the kind of an object in the version that captctl reads and writes.
@@ -131,7 +132,7 @@ func (p *partial) read(ctx context.Context, ref ObjectRef) error {
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
-	err = p.reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	err = p.get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -154,13 +155,17 @@ func (p *partial) read(ctx context.Context, ref ObjectRef) error {
 	return p.add(object)
 }
 
+func (p *partial) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
+	return retry.Do(ctx, func(ctx context.Context) error { return p.reader.Get(ctx, key, object) })
+}
+
 func (p *partial) namespace(ctx context.Context, name string) error {
 	if name == "" || p.namespaces[name] {
 		return nil
 	}
 	p.namespaces[name] = true
 	namespace := corev1.Namespace{}
-	if err := p.reader.Get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
+	if err := p.get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
 		return fmt.Errorf("reading namespace %s: %w", name, err)
 	}
 	p.Namespaces = append(p.Namespaces, namespace)

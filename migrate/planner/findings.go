@@ -62,7 +62,7 @@ func about(finding *migrate.Finding) (uids []types.UID) {
 	case finding.Severity != migrate.Ambiguous:
 	case finding.Reason == ReasonWorkspaceShared:
 		return []types.UID{finding.Workspace.UID}
-	case finding.Reason == ReasonSeveral:
+	case finding.Reason == ReasonMultipleCandidates:
 		for _, candidate := range finding.Candidates {
 			uids = append(uids, candidate.Object.UID)
 		}
@@ -109,7 +109,7 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
 		}
 		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonClusterEndpoint, Object: ref, Message: fmt.Sprintf(
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref, Message: fmt.Sprintf(
 			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Apply the plan with --fix-cluster-endpoints, or remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
 			stored.Host, cluster.Namespace, cluster.Name, patch)})
 	}
@@ -128,28 +128,14 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 		return nil
 	}
 	definition := migrate.OlderTemplateDefinition
-	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonOlderTemplate, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
+	return []migrate.Finding{{Severity: migrate.Warning, Reason: ReasonTemplateKindRenamed, Object: refs[0], AlsoAbout: refs[1:], Message: fmt.Sprintf(
 		"Cluster API could never use this kind, and the spelling of a kind cannot be changed in place. Stop CAPT v0.3, then export the objects and delete the definition before this version is installed:\nkubectl get %s --all-namespaces -o yaml > captcontrolplanetemplates.yaml\nkubectl delete crd %s",
 		definition, definition)}}
 }
 
-// Pending compares every adopted Workspace with what the manager would write: one finding (PendingChange) for each that would
-// change, one (RenderFailed) for what could not be compared, and how many Workspaces were compared. The gate of an adoption does not cover
-// what is edited afterwards.
-func Pending(s *migrate.Snapshot) (findings []migrate.Finding, compared int, err error) {
-	f := newFleet(s, nil)
-	if err := f.resolve(); err != nil {
-		return nil, 0, err
-	}
-	findings, compared = f.pending()
-	return findings, compared, nil
-}
-
-func (f *fleet) pending() (findings []migrate.Finding, compared int) {
-	compare := func(o *owner) {
-		found, rendered := f.pendingOf(o)
-		findings, compared = append(findings, found...), compared+rendered
-	}
+// pending compares every adopted Workspace with what the manager would write: the gate of an adoption does not cover what is edited
+// afterwards.
+func (f *fleet) pending() (findings []migrate.Finding) {
 	ofOwner := map[types.UID]bool{}
 	for _, o := range f.sorted() {
 		if o.Object.Kind == kindApply || o.live == nil || !adopted(o.apply) {
@@ -157,15 +143,15 @@ func (f *fleet) pending() (findings []migrate.Finding, compared int) {
 		}
 		ofOwner[o.apply.UID] = true
 		if o.settled && o.typed.GetDeletionTimestamp() == nil { // The gate has looked at the others.
-			compare(o)
+			findings = append(findings, f.pendingOf(o)...)
 		}
 	}
 	for i := range f.Applies {
 		if o := f.alone(&f.Applies[i]); o != nil && !ofOwner[o.apply.UID] {
-			compare(o)
+			findings = append(findings, f.pendingOf(o)...)
 		}
 	}
-	return findings, compared
+	return findings
 }
 
 // alone is an adopted WorkspaceTemplateApply without its owner; nil if it is not adopted, or there is nothing to compare.
@@ -177,9 +163,9 @@ func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
 	return &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
 }
 
-// pendingOf compares one Workspace with what is rendered for it, and returns 1 if that could be rendered. The manager writes what
-// the WorkspaceTemplateApply renders also when its owner cannot write it.
-func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding, compared int) {
+// pendingOf compares one Workspace with what is rendered for it. The manager writes what the WorkspaceTemplateApply renders also when its
+// owner cannot write it.
+func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 	looks, unwritten := f.looks(o)
 	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
@@ -187,7 +173,6 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding, compared int) {
 			unwritten = cmp.Or(unwritten, err)
 			continue
 		}
-		compared = 1
 		if len(differences) > 0 {
 			findings = append(findings, o.pendingChange(differences))
 			break
@@ -195,12 +180,12 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding, compared int) {
 	}
 	if unwritten != nil {
 		findings = append(findings, migrate.Finding{
-			Severity: migrate.Warning, Reason: ReasonCannotRender, Object: o.Object, Workspace: o.Workspace,
+			Severity: migrate.Warning, Reason: ReasonRenderFailed, Object: o.Object, Workspace: o.Workspace,
 			Message: fmt.Sprintf("Workspace %s cannot be compared with what the manager would write once this is corrected: %v. Correct it, and compare again before the manager starts",
 				o.live.GetName(), unwritten),
 		})
 	}
-	return findings, compared
+	return findings
 }
 
 func (o *owner) pendingChange(differences []render.Difference) migrate.Finding {

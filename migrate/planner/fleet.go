@@ -38,6 +38,7 @@ const (
 type fleet struct {
 	*migrate.Snapshot
 	decided    decided
+	gated      map[types.UID]bool
 	clusters   map[types.NamespacedName]*clusterv1.Cluster
 	networks   map[types.NamespacedName]*infrav1.CAPTCluster
 	templates  map[types.NamespacedName]*infrav1.WorkspaceTemplate
@@ -91,9 +92,9 @@ func byUID(d *migrate.Decisions) decided {
 	return by
 }
 
-func newFleet(s *migrate.Snapshot, decisions *migrate.Decisions) *fleet {
+func newFleet(s *migrate.Snapshot, options Options) *fleet {
 	f := &fleet{
-		Snapshot: s, decided: byUID(decisions),
+		Snapshot: s, decided: byUID(options.Decisions), gated: options.gated,
 		clusters:   byKey(s.Clusters),
 		networks:   byKey(s.CAPTClusters),
 		templates:  byKey(s.Templates),
@@ -209,7 +210,7 @@ func (f *fleet) findOwners() {
 	for i, match := range adoption.MatchFleet(claimants, f.Applies, f.outputs) {
 		o := claiming[i]
 		if apply := f.settledFor(o, claimants[i].Decided); apply != nil {
-			match.Apply, match.Problem, match.Misreferred, o.settled = apply, "", nil, true
+			match.Apply, match.Problem, match.Misreferred, o.settled = apply, "", nil, !f.gated[o.Object.UID]
 		}
 		o.match, o.apply = match, match.Apply
 	}

@@ -46,24 +46,24 @@ const orPin = ", decide pin: true in --decisions to keep it as it is with a Work
 func (f *fleet) obstacle(o *owner) *obstacle {
 	live := o.live.GetName()
 	if f.templates[o.apply.TemplateKey()] == nil {
-		return &obstacle{reason: ReasonTemplateMissing, pinnable: true, message: fmt.Sprintf(
+		return &obstacle{reason: ReasonWorkspaceTemplateNotFound, pinnable: true, message: fmt.Sprintf(
 			"WorkspaceTemplate %s does not exist, so what the manager would write into Workspace %s is not known. Restore it%s%s", o.apply.TemplateKey(), live, orPin, orSkip)}
 	}
 	if o.givesUp() {
-		return &obstacle{reason: ReasonDeletionPolicy, message: fmt.Sprintf(
+		return &obstacle{reason: ReasonDeletionPolicyDiffers, message: fmt.Sprintf(
 			"WorkspaceTemplateApply %s retains the VPC, and the manager writes what spec.vpc.template.deletionPolicy says: it would be destroyed with the owner. Set both to the same%s", o.apply.Name, orSkip)}
 	}
 	looks, err := f.looks(o)
 	if err != nil {
-		return &obstacle{reason: ReasonCannotRender, message: fmt.Sprintf("%v. Correct the field%s", err, orSkip)}
+		return &obstacle{reason: ReasonRenderFailed, message: fmt.Sprintf("%v. Correct the field%s", err, orSkip)}
 	}
 	for _, look := range looks {
 		differences, err := f.rendered(look.apply, o.live)
 		if err != nil {
-			return &obstacle{reason: ReasonCannotRender, pinnable: true, message: fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template%s%s", live, err, orPin, orSkip)}
+			return &obstacle{reason: ReasonRenderFailed, pinnable: true, message: fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template%s%s", live, err, orPin, orSkip)}
 		}
 		if len(differences) > 0 {
-			return &obstacle{reason: ReasonWouldChange, pinnable: true, differences: differences, message: fmt.Sprintf(
+			return &obstacle{reason: ReasonWorkspaceDiffers, pinnable: true, differences: differences, message: fmt.Sprintf(
 				"Terraform would run for Workspace %s: %s. Revert the edit of %s that the differences show, while CAPT v0.3 is stopped%s%s",
 				live, look.why, strings.Join(fieldsOf(differences), ", "), orPin, orSkip)}
 		}

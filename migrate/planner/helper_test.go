@@ -43,46 +43,47 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 		change func(*scene, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate, *unstructured.Unstructured)
 		want   []string
 		never  string
+		leaves bool // Another client may change its Workspace.
 	}{
 		"template and Secret in default": {
-			nil, []string{"WorkspaceTemplate eks-kubeconfig-template: /spec/allowedNamespaces/names", unit + "/spec/workspaceName", recorded}, "Warning RenderFailed" + finding,
+			nil, []string{"WorkspaceTemplate eks-kubeconfig-template: /spec/allowedNamespaces/names", unit + "/spec/workspaceName", recorded}, "Warning RenderFailed" + finding, false,
 		},
 		"another Secret than its Workspace's": {
 			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				apply.Spec.WriteConnectionSecretToRef.Name = "another"
-			}, []string{alone, "Warning RenderFailed" + finding}, recorded,
+			}, []string{alone, "Warning RenderFailed" + finding}, recorded, false,
 		},
 		"template gone": {
 			func(s *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				s.gone[template] = true
-			}, []string{alone, "Warning WorkspaceTemplateNotFound" + finding}, recorded,
+			}, []string{alone, "Warning WorkspaceTemplateNotFound" + finding}, recorded, false,
 		},
 		"template changed": {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				template.Spec.Template.Spec.ForProvider.Module += "# changed"
-			}, []string{alone, "Warning WorkspaceDiffers" + finding}, recorded,
+			}, []string{alone, "Warning WorkspaceDiffers" + finding}, recorded, false,
 		},
 		"being deleted": {
 			func(_ *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				builder.Deleting()(apply)
-			}, []string{"Warning BeingDeleted" + finding}, alone,
+			}, []string{"Warning BeingDeleted" + finding}, alone, true,
 		},
 		"Workspace being deleted": {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) {
 				builder.Deleting()(live)
-			}, []string{alone, "Warning BeingDeleted" + finding}, recorded,
+			}, []string{alone, "Warning BeingDeleted" + finding}, recorded, true,
 		},
 		"Workspace claimed": {
 			func(_ *scene, _ *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, live *unstructured.Unstructured) {
 				live.SetAnnotations(map[string]string{naming.ClaimAnnotation: "team-b/another"})
-			}, []string{alone, "Warning WorkspaceClaimed" + finding}, recorded,
+			}, []string{alone, "Warning WorkspaceClaimed" + finding}, recorded, true,
 		},
 		"Workspace shared": {
 			func(s *scene, apply *infrav1.WorkspaceTemplateApply, _ *infrav1.WorkspaceTemplate, _ *unstructured.Unstructured) {
 				other := apply.DeepCopy()
 				other.Namespace, other.UID, other.OwnerReferences = "team-b", "another", nil
 				s.add(other)
-			}, []string{alone, "Warning WorkspaceShared" + finding}, recorded,
+			}, []string{alone, "Warning WorkspaceShared" + finding}, recorded, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +102,15 @@ func TestAHelperNeverBlocksItsCluster(t *testing.T) {
 			assert.Subset(t, told, tc.want)
 			assert.NotContains(t, told, tc.never)
 			assert.Contains(t, told, "WorkspaceTemplateApply demo-eks-controlplane-apply: /spec/workspaceName")
+			var proven []string
+			for _, workspace := range unitOf(t, got, "team-a/demo").Workspaces {
+				proven = append(proven, workspace.Name)
+			}
+			want := []string{"demo-vpc", "demo-eks-controlplane"}
+			if !tc.leaves {
+				want = append(want, live.GetName())
+			}
+			assert.Equal(t, want, proven, "also what is left alone must not change")
 		})
 	}
 }

@@ -49,8 +49,9 @@ func (f *fleet) pin(o *owner) *obstacle {
 		return pinFailed(o, errs.ToAggregate().Error())
 	}
 	key := client.ObjectKeyFromObject(template)
-	if there := f.templates[key]; there != nil { // An earlier plan created it.
-		template = there
+	if f.edited(template) {
+		return &obstacle{reason: ReasonPinFailed, message: fmt.Sprintf(
+			"WorkspaceTemplate %s, which an earlier plan created to reproduce Workspace %s, was edited. Delete it, or keep the edit under another name, and plan again%s", key, o.live.GetName(), orSkip)}
 	}
 	f.templates[key] = template
 	for _, apply := range applies {
@@ -67,6 +68,21 @@ func (f *fleet) pin(o *owner) *obstacle {
 	}
 	o.pinned = template
 	return nil
+}
+
+// edited reports whether the template that an earlier plan created exists and is not as created.
+func (f *fleet) edited(created *infrav1.WorkspaceTemplate) bool {
+	there := f.templates[client.ObjectKeyFromObject(created)]
+	if there == nil {
+		return false
+	}
+	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(there)
+	if err != nil {
+		return true
+	}
+	spec := plan.Field{Path: "/spec", After: encode(created.Spec)}
+	state, err := spec.State(live)
+	return err != nil || state != plan.Applied
 }
 
 func pinFailed(o *owner, why string) *obstacle {
@@ -119,11 +135,8 @@ func pinnedTemplate(o *owner, spec *terraform.WorkspaceSpec, old *infrav1.Worksp
 	return template, err
 }
 
-// pinSteps create the template, if it does not exist yet.
+// pinSteps create the template. One that an earlier plan created, and its rollback left, is found by the executor.
 func (o *owner) pinSteps() ([]plan.Step, error) {
-	if o.pinned.UID != "" {
-		return nil, nil
-	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.pinned)
 	if err != nil {
 		return nil, fmt.Errorf("encoding WorkspaceTemplate %s: %w", o.pinned.Name, err)

@@ -4,19 +4,25 @@
 package planner_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/builder"
 )
 
 func pinning(owners ...types.UID) *migrate.Decisions {
@@ -111,14 +117,34 @@ func TestAPinPointsOwnerAndWorkspaceTemplateApplyToTheTemplate(t *testing.T) {
 		"WorkspaceTemplateApply demo-eks-controlplane-apply: /status/workspaceRef",
 	}, story(got))
 
-	// A rollback left the templates in place: they are used again.
+	// A rollback left the templates in place: they are used again, by a plan that names them so that they are read before it is applied.
 	for _, template := range templates {
 		template.UID = types.UID(template.Name)
 		s.add(template)
 	}
 	again := planFor(t, pinning(s.plane.UID, s.network.UID), s)
 	require.Empty(t, again.Undecided(), "%v", story(again))
-	assert.Empty(t, created(t, again))
+	unit := unitOf(t, fromFile(t, again), "team-a/demo")
+	assert.Equal(t, got.Units[0].Steps, again.Units[0].Steps)
+	reader := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(append(s.objects(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})...).Build()
+	read, err := migrate.ReadObjects(t.Context(), reader, unit.Objects(), now)
+	require.NoError(t, err)
+	for done := range len(unit.Steps) + 1 {
+		steps := slices.DeleteFunc(slices.Clone(unit.Steps[:done]), func(step plan.Step) bool { return step.Create != nil })
+		require.NoError(t, planner.Recheck(written(t, read, steps...), again.Decisions, unit), "after %d steps", done)
+	}
+}
+
+func TestAPinnedTemplateThatWasEditedIsNotUsed(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+	template := created(t, planFor(t, pinning(s.plane.UID), s))[0]
+	template.Spec.Template.Spec.ForProvider.Module += "# by a user\n"
+	s.add(template)
+	got := planFor(t, pinning(s.plane.UID), s)
+	require.Contains(t, story(got), "Blocked PinFailed CAPTControlPlane demo")
+	assert.Contains(t, got.Undecided()[0].Message, "WorkspaceTemplate team-a/"+template.Name+", which an earlier plan created")
+	assert.Contains(t, got.Undecided()[0].Message, "Delete it, or keep the edit under another name")
 }
 
 func TestAPinWithoutADifferenceChangesNothing(t *testing.T) {

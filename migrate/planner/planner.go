@@ -15,6 +15,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,12 +29,15 @@ import (
 type Options struct {
 	Decisions *migrate.Decisions
 	Now       time.Time
+	// gated are the owners that must pass the render gate also if they are adopted, since an interrupted apply may have adopted them, and if
+	// they are helpers.
+	gated map[types.UID]bool
 }
 
 // New plans the adoption of a fleet. It is pure: the same snapshot and options give the same plan. The plan is one-to-one between owners,
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
-	f := newFleet(s, options.Decisions)
+	f := newFleet(s, options)
 	if err := f.unknownDecisions(); err != nil {
 		return nil, err
 	}
@@ -54,8 +58,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	pending, _ := f.pending()
-	p.Findings = slices.Concat(conflicts(owners), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), pending)
+	p.Findings = slices.Concat(conflicts(owners), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
 	return p, p.Seal()
 }
 
@@ -86,20 +89,37 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 	}
 	for _, o := range owners {
 		unit.Members = append(unit.Members, o.Member)
-		if unit.State != plan.Adoptable || len(o.steps) == 0 {
+		if unit.State != plan.Adoptable {
 			continue
 		}
-		unit.Steps = append(append(unit.Steps, f.permission(unit.Steps, o)...), o.steps...)
-		if o.live == nil {
+		if len(o.steps) > 0 {
+			unit.Steps = append(append(unit.Steps, f.permission(unit.Steps, o)...), o.steps...)
+		}
+		live := f.unchanged(o)
+		if live == nil {
 			continue
 		}
-		hash, err := migrate.WorkspaceHash(o.live)
+		hash, err := migrate.WorkspaceHash(live)
 		if err != nil {
 			return unit, err
 		}
-		unit.Workspaces = append(unit.Workspaces, migrate.BaselineItem{ObjectRef: *o.Workspace, Generation: o.live.GetGeneration(), Hash: hash})
+		unit.Workspaces = append(unit.Workspaces, migrate.BaselineItem{ObjectRef: migrate.RefOf(live), Generation: live.GetGeneration(), Hash: hash})
 	}
 	return unit, nil
+}
+
+// unchanged is the Workspace of an owner, which the adoption of its unit must not change, whether it is adopted now, before or not at all. One
+// that several WorkspaceTemplateApplies refer to may belong to another unit, and one that is being deleted changes.
+func (f *fleet) unchanged(o *owner) *unstructured.Unstructured {
+	if o.live != nil || o.apply == nil || o.apply.DeletionTimestamp != nil {
+		return o.live
+	}
+	key := f.workspaceKey(o.apply)
+	live := f.workspaces[key]
+	if live == nil || live.GetDeletionTimestamp() != nil || len(f.claims[key]) > 1 || claimedByAnother(o.apply, live) != "" {
+		return nil
+	}
+	return live
 }
 
 // stateOf the unit of some owners. A blocked or ambiguous owner decides for all: adopted in part, a unit would be run by two managers' rules.

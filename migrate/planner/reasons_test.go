@@ -109,7 +109,7 @@ func situations() map[string]situation {
 		return func(_ *testing.T, s *scene) { change(s) }
 	}
 	found := map[string]situation{
-		planner.ReasonSeveral: {
+		planner.ReasonMultipleCandidates: {
 			arrange: arrange(func(s *scene) { s.eks.OwnerReferences[0].UID = "other" }),
 			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
 				s.eks.OwnerReferences = nil
@@ -144,11 +144,11 @@ func situations() map[string]situation {
 			arrange: arrange(func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = "another" }),
 			solve:   edit(func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef.Name = s.eks.Name }),
 		},
-		planner.ReasonNotFound: {
+		planner.ReasonWorkspaceTemplateApplyNotFound: {
 			arrange: arrange(func(s *scene) { s.gone[s.eks] = true }),
 			solve:   edit(func(s *scene) { delete(s.gone, s.eks) }),
 		},
-		planner.ReasonWorkspaceMissing: {
+		planner.ReasonWorkspaceNotFound: {
 			arrange: arrange(func(s *scene) { s.gone[s.more[1]] = true }),
 			solve:   edit(func(s *scene) { delete(s.gone, s.more[1]) }),
 		},
@@ -158,9 +158,9 @@ func situations() map[string]situation {
 			}),
 			solve: edit(func(s *scene) { eksWorkspace(s).SetAnnotations(nil) }),
 		},
-		planner.ReasonTemplateMissing: {arrange: arrange(func(s *scene) { s.gone[s.eksTemplate] = true }), solve: pin},
-		planner.ReasonWouldChange:     {arrange: arrange(func(s *scene) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
-		planner.ReasonCannotRender: {
+		planner.ReasonWorkspaceTemplateNotFound: {arrange: arrange(func(s *scene) { s.gone[s.eksTemplate] = true }), solve: pin},
+		planner.ReasonWorkspaceDiffers:     {arrange: arrange(func(s *scene) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
+		planner.ReasonRenderFailed: {
 			arrange: arrange(func(s *scene) { s.plane.Spec.Version = "latest" }),
 			solve:   edit(func(s *scene) { s.plane.Spec.Version = "v1.31.0" }),
 		},
@@ -173,11 +173,11 @@ func situations() map[string]situation {
 				return pin(t, s)
 			},
 		},
-		planner.ReasonDeletionPolicy: {
+		planner.ReasonDeletionPolicyDiffers: {
 			arrange: arrange(func(s *scene) { s.vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 			solve:   edit(func(s *scene) { s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain }),
 		},
-		planner.ReasonFargateProfile: {
+		planner.ReasonFargateProfileConflict: {
 			arrange: func(t *testing.T, s *scene) {
 				template := s.template("fargate", "cluster_name", "profile_name")
 				apply := s.apply("demo-web-fargate-apply", "fargate", map[string]string{"cluster_name": "demo", "profile_name": "web"})
@@ -206,7 +206,7 @@ func situations() map[string]situation {
 			}),
 			solve: edit(func(s *scene) { s.gone[s.plane] = true }),
 		},
-		planner.ReasonMachine: {
+		planner.ReasonMachineNotAdopted: {
 			arrange: func(t *testing.T, s *scene) { withMachine(t, s) },
 			solve: func(_ *testing.T, s *scene) *migrate.Decisions {
 				uid := s.more[3].GetUID()
@@ -224,7 +224,7 @@ func situations() map[string]situation {
 			arrange: arrange(func(s *scene) { s.cluster.Spec.Paused = ptr.To(true) }),
 			solve:   edit(func(s *scene) { s.cluster.Spec.Paused = nil }),
 		},
-		planner.ReasonSharedTemplate: {
+		planner.ReasonPermissionGranted: {
 			arrange: arrange(func(s *scene) {
 				s.eksTemplate.Namespace = "shared"
 				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
@@ -233,13 +233,13 @@ func situations() map[string]situation {
 				s.eksTemplate.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team-a"}}
 			}),
 		},
-		planner.ReasonClusterEndpoint: {
+		planner.ReasonInvalidClusterEndpoint: {
 			arrange: arrange(func(s *scene) {
 				s.cluster.Spec.ControlPlaneEndpoint.Host, s.cluster.Spec.ControlPlaneRef.Kind = "https://"+s.endpoint(), "CAPTControlPlane"
 			}),
 			solve: edit(func(s *scene) { s.cluster.Spec.ControlPlaneEndpoint.Host = s.endpoint() }),
 		},
-		planner.ReasonOlderTemplate: {
+		planner.ReasonTemplateKindRenamed: {
 			arrange: arrange(func(s *scene) { s.add(olderTemplate("standard"), olderTemplate("large")) }),
 			solve:   edit(func(s *scene) { s.gone[s.more[2]], s.gone[s.more[3]] = true, true }),
 		},

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
@@ -16,9 +17,15 @@ import (
 )
 
 // Recheck plans one unit again from a fresh snapshot of its objects, right before it is written. What would be written now must be what the unit
-// says, without what is written already. The error says what changed since the plan was made.
+// says, without what is written already, and every owner that the unit adopts must pass the render gate, also if an interrupted apply has adopted
+// it. The error says what changed since the plan was made.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
-	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken})
+	gated := map[types.UID]bool{}
+	for i := range unit.Members {
+		member := &unit.Members[i]
+		gated[member.Object.UID] = member.State == migrate.Adoptable && member.Workspace != nil
+	}
+	now, err := New(s, Options{Decisions: decisionsAbout(unit, decisions), Now: s.Taken, gated: gated})
 	if err != nil {
 		return fmt.Errorf("%s changed since the plan was made: %w. Create a new plan", unit.Name(), err)
 	}

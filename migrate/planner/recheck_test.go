@@ -97,6 +97,60 @@ func TestRecheckFindsWhatChanged(t *testing.T) {
 	}
 }
 
+// The manager writes a Workspace as soon as the objects of an interrupted unit are resumed: what is adopted already passes the gate, too.
+func TestRecheckFindsAnEditAfterEveryStep(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(s *scene, helper *infrav1.WorkspaceTemplate)
+		want string
+	}{
+		"the template of the VPC": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
+			s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
+		}, "WorkspaceDiffers"},
+		"the template of the EKS cluster": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
+			s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
+		}, "WorkspaceDiffers"},
+		"the version":            {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "v1.32.0" }, "WorkspaceDiffers"},
+		"a version that is none": {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.plane.Spec.Version = "latest" }, "RenderFailed"},
+		"the VPC is no longer retained": {func(s *scene, _ *infrav1.WorkspaceTemplate) {
+			s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyDelete
+		}, "deletionPolicy"},
+		"the template of a helper": {
+			func(_ *scene, helper *infrav1.WorkspaceTemplate) {
+				helper.Spec.Template.Spec.ForProvider.Entrypoint = "modules/x"
+			}, "WorkspaceDiffers",
+		},
+		"the WorkspaceTemplateApply": {func(s *scene, _ *infrav1.WorkspaceTemplate) { s.vpc.Spec.Variables["vpc_name"] = "another" }, "WorkspaceDiffers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene("demo", "team-a")
+			s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain
+			_, helper, _ := withKubeconfigHelper(t, s.withWorkspaces(t))
+			unit := unitOf(t, planFor(t, nil, s), "team-a/demo")
+			require.NotEmpty(t, unit.Steps)
+			row.edit(s, helper)
+			for done := range len(unit.Steps) + 1 {
+				edited := written(t, snapshot(t, s), unit.Steps[:done]...)
+				require.ErrorContains(t, planner.Recheck(edited, nil, unit), row.want, "after %d steps", done)
+			}
+		})
+	}
+}
+
+// What a unit had adopted before the plan was made is the user's: an edit of that is reported by the plan, and its unit can be adopted.
+func TestRecheckLeavesAnEditOfWhatWasAdoptedBefore(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	adopt(s.vpc)
+	s.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited"
+	p := planFor(t, nil, s)
+	unit := unitOf(t, p, "team-a/demo")
+	require.Equal(t, plan.Adoptable, unit.State)
+	require.Contains(t, story(p), "Warning PendingChange CAPTCluster demo")
+	require.Len(t, unit.Workspaces, 2, "the adoption must change neither")
+	for done := range len(unit.Steps) + 1 {
+		require.NoError(t, planner.Recheck(written(t, snapshot(t, s), unit.Steps[:done]...), nil, unit), "after %d steps", done)
+	}
+}
+
 // What was decided to stay, or lost against another object, is not in the way of the rest of its unit.
 func TestRecheckLeavesWhatThePlanLeaves(t *testing.T) {
 	a, b := newScene("demo", "a").withWorkspaces(t), newScene("demo", "b")

@@ -76,7 +76,7 @@ func TestTheReferenceFleetNeedsNoDecision(t *testing.T) {
 		"Warning TemplateKindRenamed CaptControlPlaneTemplate standard",
 	})
 	for _, finding := range got.Findings {
-		assert.Contains(t, []string{planner.ReasonSharedTemplate, planner.ReasonClusterEndpoint, planner.ReasonOlderTemplate}, finding.Reason, finding.Message)
+		assert.Contains(t, []string{planner.ReasonPermissionGranted, planner.ReasonInvalidClusterEndpoint, planner.ReasonTemplateKindRenamed}, finding.Reason, finding.Message)
 	}
 }
 

@@ -52,7 +52,7 @@ func (f *fleet) resolveOwner(o *owner) error {
 		o.State = migrate.Adopted
 		return nil
 	}
-	if f.blocked(o) && !o.leaveAlone() {
+	if f.blocked(o) && (f.gated[o.Object.UID] || !o.leaveAlone()) {
 		return nil
 	}
 	return f.finish(o)
@@ -134,19 +134,19 @@ func (f *fleet) unclear(o *owner) bool {
 		o.block(ReasonReferenceDiffers, fmt.Sprintf("%s, so that the manager would use or create another one. The reference cannot be changed in v1beta2: set spec.workspaceTemplateApplyName to %s while the definitions of CAPT v0.3 are installed and its manager is stopped, and plan again%s",
 			o.match.Problem, name, orSkip)).Candidates = f.candidates(o)
 	case o.match.Problem != "":
-		o.ambiguous(ReasonSeveral, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
+		o.ambiguous(ReasonMultipleCandidates, o.match.Problem+". Decide which one is its own with take: UID in --decisions"+orSkip, f.candidates(o))
 	case f.ofProfile(o):
-		o.block(ReasonFargateProfile, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot tell whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
+		o.block(ReasonFargateProfileConflict, "it belongs to a Fargate profile in the spec of a CAPTControlPlane. The manager would write it, and captctl cannot tell whether Terraform would run. Remove the profile from the spec until the migration is done"+orSkip)
 	case f.machineLeft(o):
 	case o.apply != nil:
 		return false
 	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
 		o.State = migrate.NothingToAdopt
 	case f.perhapsBuilt(o):
-		o.ambiguous(ReasonSeveral, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
+		o.ambiguous(ReasonMultipleCandidates, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
 			"Decide with take: UID in --decisions or, if it was never built, set spec.workspaceTemplateApplyRef to a new name once this version is installed"+orSkip, f.candidates(o))
 	case f.built(o):
-		o.block(ReasonNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
+		o.block(ReasonWorkspaceTemplateApplyNotFound, "it was built, and there is no evidence for any WorkspaceTemplateApply of its namespace: the manager would build it a second time. Restore the WorkspaceTemplateApply from a backup or from Git, and plan again"+orSkip)
 	default:
 		o.State = migrate.NothingToAdopt
 		o.find(migrate.Warning, ReasonNeverBuilt, "it has no WorkspaceTemplateApply, and there is no evidence that it was ever built: the manager will create it. If it is not wanted, stop CAPT v0.3 first, then delete it")
@@ -244,14 +244,14 @@ func (f *fleet) findStandalone() {
 		apply := &f.Applies[i]
 		ours := byThisVersion(apply) || apply.Labels[naming.TurnsLabel] != "" // The label is on those of Fargate profiles.
 		if !claimed[apply.UID] && !ours {
-			f.owners = append(f.owners, standalone(apply, clusters))
+			f.owners = append(f.owners, f.standalone(apply, clusters))
 		}
 	}
 }
 
 // standalone is a WorkspaceTemplateApply without an owner, with its role.
-func standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
-	o := &owner{typed: apply, apply: apply, settled: adopted(apply), Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
+func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[types.UID]string) *owner {
+	o := &owner{typed: apply, apply: apply, settled: adopted(apply) && !f.gated[apply.UID], Member: plan.Member{Object: migrate.Ref(kindApply, apply), Role: "created by a user"}}
 	for _, ref := range apply.OwnerReferences {
 		if cluster := clusters[ref.UID]; cluster != "" {
 			o.cluster = cluster
@@ -276,7 +276,7 @@ func (f *fleet) machineLeft(o *owner) bool {
 		return false
 	}
 	o.State = migrate.OwnerSkipped
-	o.find(migrate.Warning, ReasonMachine, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it, retained, decide take: %s for it in --decisions",
+	o.find(migrate.Warning, ReasonMachineNotAdopted, fmt.Sprintf("it is the %s of CAPT v0.3, a kind that this version does not have: it stays as it is, and what it created is not destroyed when the machine is removed. To adopt it, retained, decide take: %s for it in --decisions",
 		o.Role, o.typed.GetUID()))
 	return true
 }

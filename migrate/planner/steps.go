@@ -220,7 +220,7 @@ func sharedTemplates(units []plan.Unit) (findings []migrate.Finding) {
 		}
 	}
 	for template, users := range namespaces {
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonSharedTemplate, Object: template, Message: fmt.Sprintf(
+		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonPermissionGranted, Object: template, Message: fmt.Sprintf(
 			"other namespaces use it, and the plan permits them in spec.allowedNamespaces: %s", listed(sets.List(users)))})
 	}
 	slices.SortFunc(findings, func(a, b migrate.Finding) int { return strings.Compare(a.Object.String(), b.Object.String()) })

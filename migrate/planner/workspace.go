@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -30,12 +32,21 @@ func (f *fleet) workspaceUnclear(o *owner) bool {
 		o.ambiguous(ReasonBeingDeleted, fmt.Sprintf("Workspace %s is being deleted: Terraform destroys what it created. Find out who deleted it, let it finish, and plan again%s", key.Name, orSkip), nil)
 		return true
 	}
-	if claim := o.live.GetAnnotations()[naming.ClaimAnnotation]; claim != "" && claim != naming.Claim(client.ObjectKeyFromObject(o.apply)) {
+	if claim := claimedByAnother(o.apply, o.live); claim != "" {
 		o.block(ReasonWorkspaceClaimed, fmt.Sprintf("Workspace %s was created for WorkspaceTemplateApply %s, as its annotation %s says. Correct status.workspaceName of WorkspaceTemplateApply %s, or the annotation if it is wrong, and plan again%s",
 			key.Name, claim, naming.ClaimAnnotation, o.apply.Name, orSkip))
 		return true
 	}
 	return f.workspaceShared(o, key)
+}
+
+// claimedByAnother is the WorkspaceTemplateApply for which this version of CAPT created a Workspace; empty if it is the given one, or none.
+func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured) string {
+	claim := live.GetAnnotations()[naming.ClaimAnnotation]
+	if claim == naming.Claim(client.ObjectKeyFromObject(apply)) {
+		return ""
+	}
+	return claim
 }
 
 // workspaceShared reports whether several WorkspaceTemplateApplies refer to one Workspace, and this one does not get it: CAPT v0.3 gave
@@ -128,18 +139,42 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 	return candidate
 }
 
+// neverBuilt reports whether CAPT v0.3 reconciled a WorkspaceTemplateApply whose Workspace does not exist, and stopped before it created the
+// Workspace. No record may say otherwise: neither its own or its owner's, nor, for a VPC, a control plane of the same Cluster.
+func (f *fleet) neverBuilt(o *owner) bool {
+	status, key := &o.apply.Status, f.workspaceKey(o.apply)
+	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || ptr.Deref(status.Applied, false)
+	if recorded || !adoption.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
+		return false
+	}
+	return !slices.ContainsFunc(f.owners, func(other *owner) bool {
+		if other != o && (o.cluster == "" || other.plane == nil || other.cluster != o.cluster || other.Object.Namespace != o.Object.Namespace) {
+			return false
+		}
+		claimant := other.match.Claimant
+		return claimant != nil && claimant.Want.Built != "" || other.apply != nil && f.workspaces[f.workspaceKey(other.apply)] != nil
+	})
+}
+
 // workspaceMissing is what to do about one whose Workspace does not exist. A helper is retained, so that its deletion waits for nothing;
-// others would be built.
+// what was built once would be built again.
 func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 	switch {
 	case o.helper:
 		o.retain = true
 		return false
+	case f.neverBuilt(o):
+		o.State = migrate.NothingToAdopt
+		o.find(migrate.Warning, ReasonNeverBuilt, fmt.Sprintf("CAPT v0.3 never created Workspace %s for WorkspaceTemplateApply %s: it stays as it is, and the manager neither builds nor deletes it. "+
+			"If CAPT v0.3 still runs, wait until it has created the Workspace, and plan again. Otherwise stop CAPT v0.3, install this version, check that nothing of it exists in AWS, "+
+			"and run kubectl -n %s patch workspacetemplateapply %s --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\"}}', then kubectl -n %s delete workspacetemplateapply %s. "+
+			"Its owner, if it has one, creates another one, or names what is left to do in its condition AdoptionRequired. If status was lost when a backup was restored, restore the Workspace instead",
+			key.Name, o.apply.Name, o.apply.Namespace, o.apply.Name, o.apply.Namespace, o.apply.Name))
 	case o.Object.Kind == kindApply:
 		o.State = migrate.NothingToAdopt
-		o.find(migrate.Warning, ReasonWorkspaceMissing, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
+		o.find(migrate.Warning, ReasonWorkspaceNotFound, fmt.Sprintf("Workspace %s does not exist: it stays as it is, and the manager reports so. If it is not needed, stop CAPT v0.3 first, then delete it", key.Name))
 	default:
-		o.block(ReasonWorkspaceMissing, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it again. Restore the Workspace from a backup, and plan again%s",
+		o.block(ReasonWorkspaceNotFound, fmt.Sprintf("WorkspaceTemplateApply %s is its own, but Workspace %s does not exist: the manager would have Terraform build it again. Restore the Workspace from a backup, and plan again%s",
 			o.apply.Name, key.Name, orSkip))
 	}
 	return true

@@ -46,7 +46,7 @@ func twoUnits(t *testing.T, withUndecided bool) *plan.Plan {
 		shop := object
 		shop.Namespace, shop.Name, shop.UID = "team-b", "shop", "plane-2"
 		p.Units = append(p.Units, plan.Unit{Object: clusterRef("team-b", "shop"), State: plan.NeedsDecision, Members: []plan.Member{{Object: shop}}})
-		p.Findings = []migrate.Finding{{Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: shop, Message: "two WorkspaceTemplateApplies"}}
+		p.Findings = []migrate.Finding{{Severity: migrate.Ambiguous, Reason: planner.ReasonMultipleCandidates, Object: shop, Message: "two WorkspaceTemplateApplies"}}
 	}
 	require.NoError(t, p.Seal())
 	return p

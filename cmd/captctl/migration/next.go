@@ -81,7 +81,7 @@ func prepare(report *check.Report, fleet *plan.Plan) (steps []view.Next) {
 func commandsOf(findings []migrate.Finding) (commands []string) {
 	for _, finding := range findings {
 		for line := range strings.Lines(finding.Message) {
-			if finding.Reason == planner.ReasonOlderTemplate && strings.HasPrefix(line, "kubectl ") {
+			if finding.Reason == planner.ReasonTemplateKindRenamed && strings.HasPrefix(line, "kubectl ") {
 				commands = append(commands, strings.TrimSpace(line))
 			}
 		}

@@ -125,7 +125,7 @@ func decision(p *output.Printer, finding migrate.Finding) {
 
 // choicesFor one owner. To leave it as it is, is the last of them.
 func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []choice) {
-	if finding.Reason == planner.ReasonSeveral {
+	if finding.Reason == planner.ReasonMultipleCandidates {
 		for _, candidate := range finding.Candidates {
 			if candidate.Owner == nil || candidate.Owner.UID == owner.UID {
 				choices = append(choices, choice{"take: " + string(candidate.Object.UID), candidate.Object.String()})

@@ -69,14 +69,14 @@ func findings() []migrate.Finding {
 	return []migrate.Finding{
 		{Severity: migrate.Warning, Reason: planner.ReasonPaused, Object: demo, Message: "its Cluster is paused: it is adopted all the same"},
 		{
-			Severity: migrate.Ambiguous, Reason: planner.ReasonSeveral, Object: unclear, Message: "two WorkspaceTemplateApplies may be its own. Decide with take: UID in --decisions",
+			Severity: migrate.Ambiguous, Reason: planner.ReasonMultipleCandidates, Object: unclear, Message: "two WorkspaceTemplateApplies may be its own. Decide with take: UID in --decisions",
 			Candidates: []migrate.Candidate{
 				{Object: ref("WorkspaceTemplateApply", "team-b", "shop-eks-controlplane-apply", "apply-4"), For: []string{"it has the name that the naming scheme gives", "its Workspace exists"}},
 				{Object: ref("WorkspaceTemplateApply", "team-b", "production", "apply-5"), For: []string{"cluster_name is shop"}, Against: []string{"its template is another: aws-vpc"}},
 			},
 		},
 		{
-			Severity: migrate.Blocked, Reason: planner.ReasonWouldChange, Object: changed, Message: "Terraform would run. Revert the edit, or decide pin: true in --decisions",
+			Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: changed, Message: "Terraform would run. Revert the edit, or decide pin: true in --decisions",
 			Differences: []render.Difference{
 				{Field: "spec.deletionPolicy", Live: "Orphan", Rendered: "Delete"},
 				{Field: "spec.forProvider.module", Live: "a {\n}\nb {\n}\nc {\n  x = 1\n}\n", Rendered: "a {\n}\nb {\n}\nc {\n  x = 2\n}\n"},
@@ -89,7 +89,7 @@ func findings() []migrate.Finding {
 			Candidates: []migrate.Candidate{{Object: ref("WorkspaceTemplateApply", "team-e", "x", "apply-7")}, {Object: ref("WorkspaceTemplateApply", "team-f", "x", "apply-8")}},
 		},
 		{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: skipped, Message: "it stays as it is, as decided"},
-		{Severity: migrate.Warning, Reason: planner.ReasonOlderTemplate, Object: ref("CaptControlPlaneTemplate", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
+		{Severity: migrate.Warning, Reason: planner.ReasonTemplateKindRenamed, Object: ref("CaptControlPlaneTemplate", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
 	}
 }
 

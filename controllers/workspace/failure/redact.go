@@ -68,6 +68,14 @@ func Redact(text string, known [][]byte) string {
 	return text
 }
 
+// RedactValue is the value of a variable without what looks like a secret: nothing is left of it if the name of the variable means one.
+func RedactValue(name, value string) string {
+	if assigned := name + ` = "value"`; Redact(assigned, nil) != assigned {
+		return redacted
+	}
+	return Redact(value, nil)
+}
+
 // redactOnce goes over what is between earlier replacements: nothing reaches across one.
 func (s secrets) redactOnce(text string) string {
 	pieces := strings.Split(text, redacted)

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package render
 
@@ -25,13 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // Difference is a field of a Workspace that is not as it was rendered.
 type Difference struct {
-	// Field is its path, for example spec.forProvider.module; lists are compared as a whole.
+	// Field is its path, for example spec.forProvider.module. Lists are compared as a whole, but for spec.forProvider.vars[KEY] and
+	// spec.forProvider.env[NAME].
 	Field string `json:"field"`
-	// Live and Rendered are its values; nil when it is not there.
+	// Live and Rendered are its values without what looks like a secret, and without any value of an environment variable; nil when it does
+	// not exist.
 	Live     any `json:"live"`
 	Rendered any `json:"rendered"`
 }
@@ -55,14 +45,85 @@ func differences(path string, is, want map[string]any) (found []Difference) {
 		field, live, rendered := path+"."+key, is[key], want[key]
 		liveMap, isMap := live.(map[string]any)
 		renderedMap, wantMap := rendered.(map[string]any)
+		id, isKeyed := keyedLists[field]
 		switch {
 		case isMap && wantMap:
 			found = append(found, differences(field, liveMap, renderedMap)...)
-		case !equality.Semantic.DeepEqual(live, rendered):
-			found = append(found, Difference{Field: field, Live: live, Rendered: rendered})
+		case equality.Semantic.DeepEqual(live, rendered):
+		case isKeyed:
+			found = append(found, keyedDifferences(field, id, live, rendered)...)
+		default:
+			found = append(found, Difference{Field: field, Live: shown(key, live), Rendered: shown(key, rendered)})
 		}
 	}
 	return found
+}
+
+const envField = "spec.forProvider.env"
+
+// keyedLists are compared element by element, since one of them may be a secret. The value is the field that identifies an element.
+var keyedLists = map[string]string{"spec.forProvider.vars": "key", envField: "name"}
+
+// keyedDifferences of two lists that are not equal. If only the order differs, the values are the keys.
+func keyedDifferences(path, id string, live, rendered any) (found []Difference) {
+	is, liveKeys := byKey(id, live)
+	want, renderedKeys := byKey(id, rendered)
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(liveKeys, renderedKeys)))) {
+		if !equality.Semantic.DeepEqual(is[key], want[key]) {
+			found = append(found, Difference{Field: path + "[" + key + "]", Live: shownElement(path, key, is[key]), Rendered: shownElement(path, key, want[key])})
+		}
+	}
+	if len(found) == 0 {
+		return []Difference{{Field: path, Live: liveKeys, Rendered: renderedKeys}}
+	}
+	return found
+}
+
+// byKey returns the elements of a list by their keys, and the keys in order.
+func byKey(id string, list any) (map[string]any, []string) {
+	elements, _ := list.([]any)
+	found, keys := make(map[string]any, len(elements)), make([]string, 0, len(elements))
+	for _, element := range elements {
+		fields, _ := element.(map[string]any)
+		key, _ := fields[id].(string)
+		found[key], keys = fields, append(keys, key)
+	}
+	return found, keys
+}
+
+// shownElement is the value of a variable, or where an environment variable has its value from.
+func shownElement(path, key string, element any) any {
+	fields, exists := element.(map[string]any)
+	switch value, has := fields["value"]; {
+	case !exists:
+		return nil
+	case path != envField:
+		return shown(key, value)
+	case has:
+		return "[omitted]"
+	}
+	return shown(key, fields)
+}
+
+// shown is a value without what looks like a secret.
+func shown(name string, value any) any {
+	switch value := value.(type) {
+	case string:
+		return failure.RedactValue(name, value)
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for key := range value {
+			out[key] = shown(key, value[key])
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i := range value {
+			out[i] = shown(name, value[i])
+		}
+		return out
+	}
+	return value
 }
 
 // withDefaults adds what the CRDs fill in.
