@@ -15,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
@@ -51,66 +53,56 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	if served, err := l.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
 	}
-	var deployments appsv1.DeploymentList
-	if err := l.client.List(ctx, &deployments); err != nil {
-		return Check{}, err
-	}
+	deployments, err := l.deployments(ctx, func(deployment *appsv1.Deployment) bool {
+		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), providerName)
+	})
 	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be old"}
-	for i := range deployments.Items {
-		switch name := client.ObjectKeyFromObject(&deployments.Items[i]).String(); {
-		case !strings.Contains(name, providerName):
-		case deployments.Items[i].Status.AvailableReplicas > 0:
-			return Check{Status: OK, Objects: []string{"Deployment " + name}, Message: providerName + " runs"}, nil
-		default:
-			found.Message = providerName + " does not run. The conditions of Workspaces may be old. Repair it first"
-			found.Objects = append(found.Objects, "Deployment "+name+": no replica is available")
+	for i := range deployments {
+		name := "Deployment " + client.ObjectKeyFromObject(&deployments[i]).String()
+		if deployments[i].Status.AvailableReplicas > 0 {
+			return Check{Status: OK, Objects: []string{name}, Message: providerName + " runs"}, nil
 		}
+		found.Message = providerName + " does not run. The conditions of Workspaces may be old. Repair it first"
+		found.Objects = append(found.Objects, name+": no replica is available")
 	}
-	return found, nil
+	return found, err
 }
 
 // workspaces reports Workspaces of WorkspaceTemplateApplies for which Terraform runs, has failed, or did not run yet.
 func (l *look) workspaces(ctx context.Context) (Check, error) {
+	found := Check{Status: Warning}
 	names, err := l.workspaceNames(ctx)
 	if err != nil {
-		return Check{}, err
+		return found, err
 	}
 	total := 0
-	var unsettled []string
 	err = migrate.Each(ctx, l.client, terraform.ScopeCluster.GroupVersionKind(), "", func(workspace *unstructured.Unstructured) error {
-		if !names[workspace.GetName()] {
+		if !names.Has(workspace.GetName()) {
 			return nil
 		}
 		total++
 		if why := unsettledBecause(workspace); why != "" {
-			unsettled = append(unsettled, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
+			found.Objects = append(found.Objects, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
 		}
 		return nil
 	})
-	switch {
-	case meta.IsNoMatchError(err):
+	if meta.IsNoMatchError(err) {
 		return Check{Status: OK, Message: "there are no Workspaces"}, nil
-	case err != nil:
-		return Check{}, err
-	case len(unsettled) > 0:
-		slices.Sort(unsettled)
-		return Check{Status: Warning, Objects: unsettled, Message: fmt.Sprintf("%d of %d Workspaces are not up to date, so that Terraform may run for them during "+
-			"the migration, and not because of it. Wait until it has ended, or repair them first", len(unsettled), total)}, nil
 	}
-	return Check{Status: OK, Message: fmt.Sprintf("all %d Workspaces of WorkspaceTemplateApplies are up to date", total)}, nil
+	slices.Sort(found.Objects)
+	found.Message = fmt.Sprintf("%d of %d Workspaces are not up to date, so that Terraform may run for them during "+
+		"the migration, and not because of it. Wait until it has ended, or repair them first", len(found.Objects), total)
+	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 
 // workspaceNames are those that a WorkspaceTemplateApply may refer to.
-func (l *look) workspaceNames(ctx context.Context) (map[string]bool, error) {
-	names := map[string]bool{}
-	kind := schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: l.version, Kind: "WorkspaceTemplateApply"}
+func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
+	names := sets.New[string]()
+	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(l.version)
 	err := migrate.Each(ctx, l.client, kind, "", func(apply *unstructured.Unstructured) error {
-		names[naming.LegacyWorkspace(apply.GetName())] = true
-		for _, path := range [][]string{{"spec", "workspaceName"}, {"status", "workspaceName"}} {
-			if name, _, _ := unstructured.NestedString(apply.Object, path...); name != "" {
-				names[name] = true
-			}
-		}
+		bySpec, _, _ := unstructured.NestedString(apply.Object, "spec", "workspaceName")
+		byStatus, _, _ := unstructured.NestedString(apply.Object, "status", "workspaceName")
+		names.Insert(naming.LegacyWorkspace(apply.GetName()), bySpec, byStatus)
 		return nil
 	})
 	if meta.IsNoMatchError(err) && l.options.Before == Untouched { // The definitions are reported.

@@ -6,16 +6,20 @@ package check
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 )
 
@@ -42,63 +46,54 @@ func providerLabel(deployment *appsv1.Deployment) string {
 	return strings.TrimPrefix(name, "plane-")                                      // control-plane-capt
 }
 
+// looksLikeCAPT reports whether one of the words of a name is capt.
 func looksLikeCAPT(name string) bool {
-	name = strings.ToLower(name)
-	return name == "capt" || strings.HasPrefix(name, "capt-") || strings.HasSuffix(name, "-capt") || strings.Contains(name, "-capt-")
+	return slices.Contains(strings.Split(strings.ToLower(name), "-"), "capt")
 }
 
 // imageName is the last part of the repository of an image, without registry, tag and digest.
 func imageName(image string) string {
-	name, _, _ := strings.Cut(image, "@")
-	name, _, _ = strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	repository, _, _ := strings.Cut(image, "@")
+	name, _, _ := strings.Cut(path.Base(repository), ":")
 	return name
 }
 
-// deployments calls take for each Deployment of a version of CAPT.
-func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool, take func(*appsv1.Deployment) error) error {
+// deployments lists those for which a function holds.
+func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	if err := l.client.List(ctx, &list); err != nil {
-		return fmt.Errorf("listing Deployments: %w", err)
+		return nil, fmt.Errorf("listing Deployments: %w", err)
 	}
-	for i := range list.Items {
-		if is(&list.Items[i]) {
-			if err := take(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return slices.DeleteFunc(list.Items, func(deployment appsv1.Deployment) bool { return !is(&deployment) }), nil
 }
 
 // legacy reports whether CAPT v0.3 runs. While it does, it reverts what is adopted, and may create a second cluster where a reference is
 // empty.
 func (l *look) legacy(ctx context.Context) (Check, error) {
 	found := Check{Status: l.blocks()}
-	err := l.deployments(ctx, isLegacy, func(deployment *appsv1.Deployment) error {
-		state, commands, err := l.stop(ctx, deployment)
+	deployments, err := l.deployments(ctx, isLegacy)
+	if err != nil {
+		return found, err
+	}
+	for i := range deployments {
+		state, commands, err := l.stop(ctx, &deployments[i])
+		if err != nil {
+			return found, err
+		}
 		if state != "" {
-			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(deployment), state))
+			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(&deployments[i]), state))
 			found.Commands = append(found.Commands, commands...)
 		}
-		return err
-	})
-	if err != nil {
-		return Check{}, err
 	}
 	if len(found.Objects) > 0 {
 		found.Message = "CAPT v0.3 runs. It must not run beside this version: it would revert what is adopted, and can create clusters a second time. Stop it"
 		found.Commands = unique(found.Commands)
 		return found, nil
 	}
-	if found.Objects, err = l.recentWrites(ctx); err != nil {
-		return Check{}, err
-	}
-	if len(found.Objects) > 0 {
-		found.Message = fmt.Sprintf("a manager of CAPT v0.3 has written in the last %s, and no Deployment of it runs in this cluster. "+
-			"Stop it wherever it runs. If it was stopped just now, wait %[1]s and run the command again", l.options.Quiet)
-		return found, nil
-	}
-	return Check{Status: OK, Message: "CAPT v0.3 does not run"}, nil
+	found.Message = fmt.Sprintf("a manager of CAPT v0.3 has written in the last %s, and no Deployment of it runs in this cluster. "+
+		"Stop it wherever it runs. If it was stopped just now, wait %[1]s and run the command again", l.options.Quiet)
+	found.Objects, err = l.recentWrites(ctx)
+	return found.orOK("CAPT v0.3 does not run"), err
 }
 
 // stop is what runs of a Deployment, and the commands that stop it; empty if nothing runs.
@@ -111,11 +106,10 @@ func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment) (state s
 	if wanted := deployment.Spec.Replicas; wanted == nil || *wanted > 0 {
 		state = "it is not scaled to 0"
 		by := installerOf(deployment)
-		if by.tool != "" {
-			state += "; " + by.String() + " can scale it up again"
-			commands = by.suspend()
+		if by.name != "" {
+			state += "; " + by.name + " can scale it up again"
 		}
-		return state, append(commands, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=0", deployment.Namespace, deployment.Name), await), nil
+		return state, append(by.suspend, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=0", deployment.Namespace, deployment.Name), await), nil
 	}
 	// On a node that does not respond, a Pod runs on after its Deployment was scaled down.
 	var pods corev1.PodList
@@ -158,4 +152,45 @@ func unique(list []string) (once []string) {
 		}
 	}
 	return once
+}
+
+// manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
+func (l *look) manager(ctx context.Context) (Check, error) {
+	const consequence = "It completes an adoption: until it has reported a cluster, apply waits for it, and fails after --wait"
+	running := Check{Status: OK, Message: "the manager of this version runs"}
+	unavailable := Check{Status: Warning, Message: "the manager is not available. " + consequence}
+	deployments, err := l.deployments(ctx, isOwn)
+	if err != nil {
+		return running, err
+	}
+	for _, deployment := range deployments {
+		name := "Deployment " + client.ObjectKeyFromObject(&deployment).String()
+		if deployment.Status.AvailableReplicas > 0 {
+			running.Objects = append(running.Objects, name)
+			continue
+		}
+		unavailable.Objects = append(unavailable.Objects, name+": no replica is available")
+		kubectl := "kubectl -n " + deployment.Namespace
+		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
+			unavailable.Commands = append(unavailable.Commands, fmt.Sprintf("%s scale deployment/%s --replicas=2", kubectl, deployment.Name))
+		}
+		unavailable.Commands = append(unavailable.Commands, fmt.Sprintf("%s rollout status deployment/%s --timeout=5m", kubectl, deployment.Name))
+	}
+	switch {
+	case len(unavailable.Objects) > 0:
+		return unavailable, nil
+	case len(running.Objects) > 0:
+		return running, nil
+	}
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: l.options.JournalNamespace, Name: naming.LeaderElectionLease("", "")}
+	if err := client.IgnoreNotFound(l.client.Get(ctx, key, lease)); err != nil {
+		return running, err
+	}
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(l.now) {
+		running.Objects = []string{"Lease " + key.String()}
+		return running, nil
+	}
+	return Check{Status: Warning, Message: "no Deployment and no Lease of the manager was found. " + consequence + ". If it runs elsewhere, check its log; else install it as docs/install.md says"}, nil
 }

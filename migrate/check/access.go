@@ -9,14 +9,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/config/rbac"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
@@ -30,11 +38,9 @@ const (
 	RoleOwners        = "capt-migrate-owners"
 )
 
-// Right is one permission.
+// Right is one permission. Its namespace is empty if it is for all of them, and for objects that have none.
 type Right struct {
-	Verb, Group, Resource, Subresource string
-	// Namespace of the objects; empty for all of them, and for those that have none.
-	Namespace string
+	authorizationv1.ResourceAttributes
 	// Role that has the right.
 	Role string
 }
@@ -57,26 +63,24 @@ func (r Right) String() string {
 // Rights lists those of some roles.
 func Rights(journalNamespace string, roles ...string) (rights []Right, err error) {
 	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(rbac.Captctl), 4096)
-	known := map[string]rbacv1.ClusterRole{}
 	for {
 		var role rbacv1.ClusterRole
-		if err := documents.Decode(&role); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
+		switch err := documents.Decode(&role); {
+		case errors.Is(err, io.EOF):
+			return rights, nil
+		case err != nil:
 			return nil, fmt.Errorf("reading the roles of captctl: %w", err)
+		case !slices.Contains(roles, role.Name):
+			continue
 		}
-		known[role.Name] = role
+		right := Right{Role: role.Name}
+		if role.Name == RoleJournalReader || role.Name == RoleJournal {
+			right.Namespace = journalNamespace
+		}
+		for _, rule := range role.Rules {
+			rights = append(rights, rightsOf(rule, right)...)
+		}
 	}
-	for _, name := range roles {
-		namespace := ""
-		if name == RoleJournalReader || name == RoleJournal {
-			namespace = journalNamespace
-		}
-		for _, rule := range known[name].Rules {
-			rights = append(rights, rightsOf(rule, Right{Role: name, Namespace: namespace})...)
-		}
-	}
-	return rights, nil
 }
 
 func rightsOf(rule rbacv1.PolicyRule, right Right) (rights []Right) {
@@ -95,15 +99,13 @@ func rightsOf(rule rbacv1.PolicyRule, right Right) (rights []Right) {
 func (l *look) review(ctx context.Context, rights []Right) error {
 	for _, right := range rights {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: right.Verb, Group: right.Group, Resource: right.Resource, Subresource: right.Subresource, Namespace: right.Namespace,
-			},
+			ResourceAttributes: &right.ResourceAttributes,
 		}}
 		if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
 			return fmt.Errorf("reviewing the right to %s: %w", right, err)
 		}
 		if !review.Status.Allowed {
-			l.missing[right] = true
+			l.missing = append(l.missing, right)
 		}
 	}
 	return nil
@@ -124,10 +126,8 @@ func (l *look) permissions(ctx context.Context) (Check, error) {
 	}
 	found := Check{Status: OK, Message: "all required rights are granted"}
 	var missing []Right
-	for _, right := range rights {
+	for _, right := range l.missing {
 		switch {
-		case !l.missing[right]:
-			continue
 		case right.Role == RoleOwners:
 			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
 			continue
@@ -178,3 +178,70 @@ func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err
 }
 
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func (l *look) journal(ctx context.Context) (Check, error) {
+	name := l.options.JournalNamespace
+	var namespace corev1.Namespace
+	err := l.client.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Check{Status: l.blocks(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
+			"namespace %s does not exist. captctl keeps its Lease and its journals there. Create it, or name another one with --journal-namespace", name)}, nil
+	case err != nil:
+		return Check{}, err
+	case namespace.DeletionTimestamp != nil:
+		return Check{Status: Failed, Message: fmt.Sprintf(
+			"namespace %s is being deleted. captctl keeps its Lease and its journals there. Name another one with --journal-namespace", name)}, nil
+	}
+	return Check{Status: OK, Message: fmt.Sprintf("namespace %s exists", name)}, nil
+}
+
+// blocks is the status of what the next stage needs: before this version is installed there is time.
+func (l *look) blocks() Status {
+	if l.options.Before == Untouched {
+		return Warning
+	}
+	return Failed
+}
+
+func (l *look) lock(ctx context.Context) (Check, error) {
+	holder, err := lock.Held(ctx, l.client, l.options.JournalNamespace, l.now)
+	if err != nil || holder == nil {
+		return Check{Status: OK, Message: "no run is in progress"}, err
+	}
+	return Check{Status: Failed, Objects: []string{"Lease " + l.options.JournalNamespace + "/" + lock.Name},
+		Message: fmt.Sprintf("another run is in progress: %s. Wait until it has ended", holder)}, nil
+}
+
+// clock reports a difference of the clocks that matters where captctl compares times of several hosts.
+func (l *look) clock(context.Context) (Check, error) {
+	if l.skew.Abs() > 30*time.Second {
+		return Check{Status: Warning, Message: fmt.Sprintf(
+			"the clock of this host differs from that of the API server by %s. Times in reports and journals are wrong. Synchronize it", l.skew.Abs())}, nil
+	}
+	return Check{Status: OK, Message: "the clocks of this host and of the API server agree"}, nil
+}
+
+// serverTime is the API server's time, in seconds. It is in the header of every response, so that no right is needed.
+func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err error) {
+	httpClient, clientErr := rest.HTTPClientFor(config)
+	server, _, serverErr := rest.DefaultServerUrlFor(config)
+	if err := errors.Join(clientErr, serverErr); err != nil {
+		return now, err
+	}
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath("version").String(), http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := httpClient.Do(request)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		now, err = http.ParseTime(response.Header.Get("Date"))
+		return err
+	})
+	return now, err
+}
