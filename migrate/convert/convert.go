@@ -10,6 +10,7 @@ package convert
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,30 +85,18 @@ func (c *Converter) Convert(ctx context.Context, name string, data []byte) (*Res
 	return result, nil
 }
 
+const byteOrderMark = "\ufeff"
+
+var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
+
 // split separates the documents of a file from the lines between them. A document that begins on such a line is part of it,
 // and is not found; neither is it common.
 func split(data string) []string {
 	var parts []string
-	var current strings.Builder
-	for line := range strings.Lines(data) {
-		if !isSeparator(line) {
-			current.WriteString(line)
-			continue
-		}
-		parts = append(parts, current.String(), line)
-		current.Reset()
+	end := 0
+	for _, at := range separator.FindAllStringIndex(data, -1) {
+		parts = append(parts, data[end:at[0]], data[at[0]:at[1]])
+		end = at[1]
 	}
-	return append(parts, current.String())
+	return append(parts, data[end:])
 }
-
-func isSeparator(line string) bool {
-	for _, marker := range []string{"---", "..."} {
-		if rest, found := strings.CutPrefix(strings.TrimPrefix(line, byteOrderMark), marker); found {
-			rest = strings.TrimSpace(rest)
-			return rest == "" || strings.HasPrefix(rest, "#")
-		}
-	}
-	return false
-}
-
-const byteOrderMark = "\ufeff"

@@ -172,10 +172,12 @@ func member(node *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// valueAt is the value to which names lead from a mapping; nil if there is none.
+// valueAt is the value to which names lead from a mapping; an empty node if there is none.
 func valueAt(node *yaml.Node, names ...string) *yaml.Node {
 	for _, name := range names {
-		_, node = member(node, name)
+		if _, node = member(node, name); node == nil {
+			return &yaml.Node{}
+		}
 	}
 	return node
 }

@@ -51,8 +51,15 @@ func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]a
 // add sets a field of a manifest as it is in the cluster. Strings that only the manifest has in a list stay there.
 func (d *document) add(line int, want map[string]any, at path, value any) {
 	before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
-	if names, ok, err := unstructured.NestedStringSlice(want, at...); ok && err == nil {
-		value = union(names, value)
+	if _, isStrings, err := unstructured.NestedStringSlice(want, at...); isStrings && err == nil {
+		all := slices.Clone(before.([]any))
+		list, _ := value.([]any)
+		for _, one := range list {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+		value = all
 	}
 	if err := unstructured.SetNestedField(want, value, at...); err != nil {
 		d.warning(line, "%s could not be added from the cluster: %v", at, err)
@@ -61,24 +68,8 @@ func (d *document) add(line int, want map[string]any, at path, value any) {
 	}
 }
 
-// union adds to names what a list in the cluster has besides.
-func union(names []string, live any) []any {
-	all := make([]any, 0, len(names))
-	for _, name := range names {
-		all = append(all, name)
-	}
-	list, _ := live.([]any)
-	for _, one := range list {
-		if name, isName := one.(string); !isName || !slices.Contains(names, name) {
-			all = append(all, one)
-		}
-	}
-	return all
-}
-
-// writtenByMigration are the fields of the spec that captctl has written last, according to the API server.
-func writtenByMigration(live *unstructured.Unstructured) []path {
-	var written []path
+// writtenByMigration are the fields of the spec that captctl has written last, according to the API server. A list stands for its elements.
+func writtenByMigration(live *unstructured.Unstructured) (written []path) {
 	for _, entry := range live.GetManagedFields() {
 		set := fieldpath.NewSet()
 		if entry.Manager != migrate.FieldManager || entry.Subresource != "" || entry.FieldsV1 == nil || entry.APIVersion != live.GetAPIVersion() ||
@@ -86,22 +77,14 @@ func writtenByMigration(live *unstructured.Unstructured) []path {
 			continue
 		}
 		for element := range set.Leaves().All() {
-			if at := pathOf(element); len(at) > 1 && at[0] == "spec" {
+			var at path
+			for i := 0; i < len(element) && element[i].FieldName != nil; i++ {
+				at = append(at, *element[i].FieldName)
+			}
+			if len(at) > 1 && at[0] == "spec" {
 				written = append(written, at)
 			}
 		}
 	}
 	return slices.CompactFunc(written, slices.Equal)
-}
-
-// pathOf is the path to a field. An element of a list stands for the list.
-func pathOf(element fieldpath.Path) path {
-	var at path
-	for _, part := range element {
-		if part.FieldName == nil {
-			break
-		}
-		at = append(at, *part.FieldName)
-	}
-	return at
 }

@@ -6,6 +6,7 @@ package convert
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -34,8 +35,8 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	kind.Kind = spelled(kind.Kind)
 	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version), moves: map[string]path{}}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
-	name := fmt.Sprintf("%s %s", kind.Kind, text(valueAt(node, "metadata", "name")))
-	if !d.isWhole(ctx, node, name, o) {
+	name := fmt.Sprintf("%s %s", kind.Kind, valueAt(node, "metadata", "name").Value)
+	if !d.isWhole(node, name, o) {
 		return have, nil
 	}
 	converted, err := o.convert(o.before, o.after, o.source)
@@ -43,16 +44,16 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 		d.problem(node.Line, "%s: %v", name, err)
 		return have, nil
 	}
-	o.want = maps.Clone(have)
+	want := unstructured.Unstructured{Object: runtime.DeepCopyJSON(have)}
+	o.want = want.Object
 	delete(o.want, "status")
 	o.want["apiVersion"], o.want["kind"], o.want["spec"] = converted["apiVersion"], kind.Kind, converted["spec"]
-	if _, found, _ := unstructured.NestedMap(have, "metadata", "annotations"); found {
-		o.want["metadata"] = runtime.DeepCopyJSONValue(have["metadata"])
-		left, _, _ := unstructured.NestedMap(converted, "metadata", "annotations")
-		delete(left, carry.Annotation) // The conversion has read it.
-		unstructured.RemoveNestedField(o.want, "metadata", "annotations")
-		if len(left) > 0 {
-			_ = unstructured.SetNestedMap(o.want, left, "metadata", "annotations")
+	if want.GetAnnotations() != nil {
+		annotations, _, _ := unstructured.NestedStringMap(converted, "metadata", "annotations")
+		delete(annotations, carry.Annotation) // The conversion has read it.
+		want.SetAnnotations(annotations)
+		if len(annotations) == 0 {
+			want.SetAnnotations(nil)
 		}
 	}
 	back, err := o.convert(o.after, o.before, o.want)
@@ -71,36 +72,36 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 }
 
 // isWhole reports problems of what is not a whole object, or a template of one.
-func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
+func (d *document) isWhole(node *yaml.Node, name string, o *object) bool {
 	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
 		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
 		return false
 	}
-	// What is forbidden besides other fields is also lost, and reported as such.
-	errs := o.validate(ctx, o.source, func(err *field.Error) bool { return err.Type != field.ErrorTypeForbidden })
-	if len(errs) > 0 {
-		d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, errs[0])
+	for _, err := range o.validate(o.source) {
+		if err.Type != field.ErrorTypeForbidden { // What is forbidden besides other fields is also lost, and reported as such.
+			d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, err)
+			return false
+		}
 	}
-	return len(errs) == 0
+	return true
 }
 
 // validate returns errors of the API server for an object of v1beta1.
-func (o *object) validate(ctx context.Context, source map[string]any, matter func(*field.Error) bool) field.ErrorList {
+func (o *object) validate(source map[string]any) field.ErrorList {
 	known, err := o.schemas.Of(o.before)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	errs := known.Validate(ctx, &unstructured.Unstructured{Object: source})
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !matter(err) })
+	return known.Validate(context.Background(), &unstructured.Unstructured{Object: source})
 }
 
 // isRequired reports whether an object of v1beta1 cannot be without a field.
 func (o *object) isRequired(at path) bool {
 	without := runtime.DeepCopyJSON(o.source)
 	unstructured.RemoveNestedField(without, at...)
-	return len(o.validate(context.Background(), without, func(err *field.Error) bool {
+	return slices.ContainsFunc(o.validate(without), func(err *field.Error) bool {
 		return err.Type == field.ErrorTypeRequired && err.Field == at.String()
-	})) > 0
+	})
 }
 
 // isTemplate reports whether a node has braces, also in comments, which Helm does not know.
@@ -150,12 +151,7 @@ func isEmpty(value any) bool {
 	case []any:
 		return len(value) == 0
 	case map[string]any:
-		for _, inner := range value {
-			if !isEmpty(inner) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(slices.Collect(maps.Values(value)), func(inner any) bool { return !isEmpty(inner) })
 	}
 	return value == nil || value == "" || value == false || value == int64(0)
 }
@@ -180,12 +176,9 @@ type object struct {
 
 // convert does what the conversion webhook does.
 func (o *object) convert(before, after runtimeschema.GroupVersionKind, object map[string]any) (map[string]any, error) {
-	from, err := o.scheme.New(before)
-	if err != nil {
-		return nil, err
-	}
-	to, err := o.scheme.New(after)
-	if err != nil {
+	from, fromErr := o.scheme.New(before)
+	to, toErr := o.scheme.New(after)
+	if err := errors.Join(fromErr, toErr); err != nil {
 		return nil, err
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, from); err != nil {
@@ -211,10 +204,7 @@ func (o *object) findMoves(at path, value any) path {
 	} else {
 		to = o.probe(at, value)
 	}
-	if to == nil {
-		return nil
-	}
-	if _, taken := o.moves[to.String()]; !taken {
+	if _, taken := o.moves[to.String()]; to != nil && !taken {
 		o.moves[to.String()] = at
 	}
 	return to
@@ -242,19 +232,15 @@ func (o *object) findParent(at path, table map[string]any) path {
 // probe changes one value of source, and returns what that changes in want.
 func (o *object) probe(at path, value any) path {
 	changed := runtime.DeepCopyJSON(o.source)
-	var err error
 	switch value := value.(type) {
 	case bool:
-		err = unstructured.SetNestedField(changed, !value, at...)
+		_ = unstructured.SetNestedField(changed, !value, at...)
 	case int64:
-		err = unstructured.SetNestedField(changed, value+1, at...)
+		_ = unstructured.SetNestedField(changed, value+1, at...)
 	case string:
-		err = unstructured.SetNestedField(changed, value+"x", at...)
+		_ = unstructured.SetNestedField(changed, value+"x", at...)
 	default:
 		unstructured.RemoveNestedField(changed, at...)
-	}
-	if err != nil {
-		return nil
 	}
 	converted, err := o.convert(o.before, o.after, changed)
 	if err != nil {
@@ -273,19 +259,15 @@ func (o *object) probe(at path, value any) path {
 }
 
 // differences are the fields of one value that are not the same in another.
-func differences(at path, one, other any) []path {
-	if reflect.DeepEqual(one, other) {
-		return nil
-	}
+func differences(at path, one, other any) (found []path) {
 	table, isTable := one.(map[string]any)
 	others, bothTables := other.(map[string]any)
-	if !isTable || !bothTables {
-		if one == nil {
-			return nil
-		}
+	switch {
+	case one == nil || reflect.DeepEqual(one, other):
+		return nil
+	case !isTable || !bothTables:
 		return []path{at}
 	}
-	var found []path
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		found = append(found, differences(at.with(name), table[name], others[name])...)
 	}

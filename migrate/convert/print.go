@@ -112,50 +112,46 @@ func commentsOf(node *yaml.Node) []string {
 
 // merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
 func merge(original, base, changed string) string {
-	o, b, c := lines(original), lines(base), lines(changed)
+	const end = "\x00" // It is in all three, so that the last lines are handled as all others.
+	o, b, c := append(lines(original), end), append(lines(base), end), append(lines(changed), end)
 	inOriginal, inChanged := matches(squeezed(b), squeezed(o)), matches(b, c)
-	var out strings.Builder
+	var merged []string
 	var i, j, k int
-	for n := 0; n <= len(b); n++ {
+	for n := range b {
 		at, found := inOriginal[n]
 		to, both := inChanged[n]
-		if n == len(b) {
-			at, to, found, both = len(o), len(c), true, true
-		}
 		if !found || !both {
 			continue
 		}
 		// Up to this line, which is in all three.
-		result := c[k:to]
 		if slices.Equal(b[i:n], c[k:to]) {
-			result = o[j:at]
+			merged = append(merged, o[j:at]...)
 		} else {
 			for ; j < at && strings.TrimSpace(o[j]) == ""; j++ {
-				out.WriteString(o[j])
+				merged = append(merged, o[j])
 			}
+			merged = append(merged, c[k:to]...)
 		}
-		out.WriteString(strings.Join(result, ""))
-		if n < len(b) {
-			out.WriteString(o[at])
-		}
+		merged = append(merged, o[at])
 		i, j, k = n+1, at+1, to+1
 	}
+	out := strings.Join(merged[:len(merged)-1], "")
 	if !strings.HasSuffix(original, "\n") {
-		return strings.TrimSuffix(out.String(), "\n")
+		return strings.TrimSuffix(out, "\n")
 	}
-	return out.String()
+	return out
 }
 
 func lines(text string) []string {
 	return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n"))
 }
 
+var aligned = regexp.MustCompile(`(\S)\s+`)
+
 // squeezed are lines with single spaces, but for their indentation: how kyaml prints what was aligned.
-func squeezed(lines []string) []string {
-	squeezed := make([]string, len(lines))
-	for i, line := range lines {
-		text := strings.TrimLeft(line, " ")
-		squeezed[i] = line[:len(line)-len(text)] + strings.Join(strings.Fields(text), " ")
+func squeezed(lines []string) (squeezed []string) {
+	for _, line := range lines {
+		squeezed = append(squeezed, aligned.ReplaceAllString(line, "$1 "))
 	}
 	return squeezed
 }

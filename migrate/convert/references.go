@@ -37,7 +37,7 @@ func today(apiVersion string) string {
 func (d *document) referring(node *yaml.Node, have map[string]any) (map[string]any, error) {
 	for _, patch := range elements(valueAt(node, "spec", "patches")) {
 		for _, definition := range elements(valueAt(patch, "definitions")) {
-			if d.isLegacy(text(valueAt(definition, "selector", "apiVersion")), text(valueAt(definition, "selector", "kind"))) {
+			if d.isLegacy(valueAt(definition, "selector", "apiVersion").Value, valueAt(definition, "selector", "kind").Value) {
 				d.problem(definition.Line, "JSON patches of objects of CAPT in v1beta1 are not converted; change paths and selector by hand")
 			}
 		}
@@ -66,18 +66,11 @@ func (d *document) refer(value any) {
 	}
 }
 
-func text(node *yaml.Node) string {
-	if node == nil {
-		return ""
-	}
-	return node.Value
-}
-
 // isMention reports whether a node means v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
 func (d *document) isMention(node *yaml.Node) bool {
-	kind := text(valueAt(node, "kind"))
-	return node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 || d.isLegacy(text(valueAt(node, "apiVersion")), kind) ||
-		d.isLegacy(text(valueAt(node, "group"))+"/"+text(valueAt(node, "version")), kind)
+	kind := valueAt(node, "kind").Value
+	return node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 || d.isLegacy(valueAt(node, "apiVersion").Value, kind) ||
+		d.isLegacy(valueAt(node, "group").Value+"/"+valueAt(node, "version").Value, kind)
 }
 
 // mentioned is the first line of a text, but for comments, that names v1beta1 of a group in which the text has a kind of CAPT; 0 if

@@ -73,11 +73,7 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 			return t.list(want, original, list)
 		}
 	}
-	return encoded(want, original)
-}
-
-// encoded is a new node, with the comments and the style of a scalar that was there.
-func encoded(want any, original *yaml.Node) (*yaml.Node, error) {
+	// A scalar keeps the comments and the style of the one that was there.
 	changed := &yaml.Node{}
 	if err := changed.Encode(want); err != nil {
 		return nil, err
