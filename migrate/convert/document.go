@@ -22,6 +22,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
 // document is one document of a file.
@@ -116,8 +117,9 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 	apiVersion, _ := have["apiVersion"].(string)
 	name, _ := have["kind"].(string)
 	kind := runtimeschema.FromAPIVersionAndKind(apiVersion, name)
-	switch items, isList := have["items"].([]any); {
-	case isList && strings.HasSuffix(kind.Kind, "List"):
+	items, isList := have["items"].([]any)
+	switch {
+	case isList && strings.HasSuffix(name, "List"):
 		return d.list(ctx, node, have, items)
 	case d.isLegacy(apiVersion, name):
 		return d.legacy(ctx, node, have, kind)
@@ -127,7 +129,7 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 			return nil, err
 		}
 		return want, rewrite(node, have, want, nil)
-	case kind.Group == clusterv1.GroupVersion.Group && (kind.Kind == "Cluster" || kind.Kind == "ClusterClass"):
+	case kind.Group == clusterv1.GroupVersion.Group && (name == "Cluster" || name == "ClusterClass"):
 		return d.referring(node, have)
 	}
 	// What the API server and kubectl write for themselves does not count.
@@ -139,12 +141,11 @@ func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]
 
 // list converts the items of a List. A list of a kind of CAPT has a version of its own.
 func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
-	want := maps.Clone(have)
+	want, converted := maps.Clone(have), slices.Clone(items)
 	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {
 		want["apiVersion"], want["kind"] = today(apiVersion), spelled(kind)
 	}
-	converted := slices.Clone(items)
-	for i, inner := range elements(valueAt(node, "items")) {
+	for i, inner := range valueAt(node, "items").Content {
 		item, ok := items[i].(map[string]any)
 		if !ok {
 			continue
@@ -155,36 +156,95 @@ func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]an
 		}
 		converted[i] = object
 	}
-	if err := rewrite(node, have, want, nil); err != nil {
-		return nil, err
-	}
+	err := rewrite(node, have, want, nil)
 	want["items"] = converted
-	return want, nil
-}
-
-// member is a member of a mapping; nil if there is none of that name.
-func member(node *yaml.Node, name string) (key, value *yaml.Node) {
-	for i := 0; node != nil && node.Kind == yaml.MappingNode && i < len(node.Content); i += 2 {
-		if node.Content[i].Value == name {
-			return node.Content[i], node.Content[i+1]
-		}
-	}
-	return nil, nil
+	return want, err
 }
 
 // valueAt is the value to which names lead from a mapping; an empty node if there is none.
 func valueAt(node *yaml.Node, names ...string) *yaml.Node {
 	for _, name := range names {
-		if _, node = member(node, name); node == nil {
+		member := yaml.NewRNode(node).Field(name)
+		if member == nil {
 			return &yaml.Node{}
 		}
+		node = member.Value.YNode()
 	}
 	return node
 }
 
-func elements(node *yaml.Node) []*yaml.Node {
-	if node == nil || node.Kind != yaml.SequenceNode {
-		return nil
+// isLegacy reports whether a kind is one of CAPT's in v1beta1. The group alone does not say: other infrastructure providers have
+// the same one.
+func (d *document) isLegacy(apiVersion, kind string) bool {
+	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, spelled(kind))
+	_, found := d.registry.GetConverter(converted.GroupKind())
+	return found && converted.Version == migrate.LegacyVersion
+}
+
+// spelled is a kind as v1beta2 spells it: CAPT v0.3 wrote CaptControlPlaneTemplate.
+func spelled(kind string) string {
+	return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1)
+}
+
+// today is an apiVersion in v1beta2.
+func today(apiVersion string) string {
+	return strings.TrimSuffix(apiVersion, migrate.LegacyVersion) + migrate.Version
+}
+
+// referring converts a Cluster or a ClusterClass: the references to objects of CAPT name v1beta2.
+func (d *document) referring(node *yaml.Node, have map[string]any) (map[string]any, error) {
+	for _, patch := range valueAt(node, "spec", "patches").Content {
+		for _, definition := range valueAt(patch, "definitions").Content {
+			if d.isLegacy(valueAt(definition, "selector", "apiVersion").Value, valueAt(definition, "selector", "kind").Value) {
+				d.problem(definition.Line, "JSON patches of objects of CAPT in v1beta1 are not converted; change paths and selector by hand")
+			}
+		}
 	}
-	return node.Content
+	want := runtime.DeepCopyJSON(have)
+	d.refer(want)
+	return want, rewrite(node, have, want, nil)
+}
+
+// refer changes every mapping with apiVersion and kind. Selectors of patches are such mappings, too.
+func (d *document) refer(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		apiVersion, _ := value["apiVersion"].(string)
+		kind, _ := value["kind"].(string)
+		if d.isLegacy(apiVersion, kind) {
+			value["apiVersion"], value["kind"] = today(apiVersion), spelled(kind)
+		}
+		for _, inner := range value {
+			d.refer(inner)
+		}
+	case []any:
+		for _, inner := range value {
+			d.refer(inner)
+		}
+	}
+}
+
+// isMention reports whether a node means v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
+func (d *document) isMention(node *yaml.Node) bool {
+	kind := valueAt(node, "kind").Value
+	return node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 || d.isLegacy(valueAt(node, "apiVersion").Value, kind) ||
+		d.isLegacy(valueAt(node, "group").Value+"/"+valueAt(node, "version").Value, kind)
+}
+
+// mentioned is the first line of a text, but for comments, that names v1beta1 of a group in which the text has a kind of CAPT; 0 if
+// there is none.
+func (d *document) mentioned(text string) int {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for kind := range maps.Keys(conversion.Constructors()) {
+			if strings.Contains(line, kind.Group+"/"+migrate.LegacyVersion) && strings.Contains(strings.ToLower(text), strings.ToLower(kind.Kind)) {
+				return number
+			}
+		}
+	}
+	return 0
 }

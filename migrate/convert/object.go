@@ -19,7 +19,9 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
@@ -36,7 +38,13 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version), moves: map[string]path{}}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
 	name := fmt.Sprintf("%s %s", kind.Kind, valueAt(node, "metadata", "name").Value)
-	if !d.isWhole(node, name, o) {
+	var olderErr, newerErr error
+	o.older, olderErr = d.schemas.Of(o.before)
+	o.newer, newerErr = d.schemas.Of(o.after)
+	if err := errors.Join(olderErr, newerErr); err != nil {
+		return nil, err
+	}
+	if !d.isWhole(ctx, node, name, o) {
 		return have, nil
 	}
 	converted, err := o.convert(o.before, o.after, o.source)
@@ -62,9 +70,7 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 	}
 	d.reportLost(o, node.Line, valueAt(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
 	o.findMoves(path{"spec"}, o.source["spec"])
-	if err := o.leaveOutDefaults(); err != nil {
-		return nil, err
-	}
+	o.leaveOutDefaults()
 	if err := d.adopt(ctx, node, o.want, true); err != nil {
 		return nil, err
 	}
@@ -72,12 +78,12 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 }
 
 // isWhole reports problems of what is not a whole object, or a template of one.
-func (d *document) isWhole(node *yaml.Node, name string, o *object) bool {
+func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
 	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
 		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
 		return false
 	}
-	for _, err := range o.validate(o.source) {
+	for _, err := range o.older.Validate(ctx, &unstructured.Unstructured{Object: o.source}) {
 		if err.Type != field.ErrorTypeForbidden { // What is forbidden besides other fields is also lost, and reported as such.
 			d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, err)
 			return false
@@ -86,20 +92,11 @@ func (d *document) isWhole(node *yaml.Node, name string, o *object) bool {
 	return true
 }
 
-// validate returns errors of the API server for an object of v1beta1.
-func (o *object) validate(source map[string]any) field.ErrorList {
-	known, err := o.schemas.Of(o.before)
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
-	}
-	return known.Validate(context.Background(), &unstructured.Unstructured{Object: source})
-}
-
 // isRequired reports whether an object of v1beta1 cannot be without a field.
 func (o *object) isRequired(at path) bool {
-	without := runtime.DeepCopyJSON(o.source)
-	unstructured.RemoveNestedField(without, at...)
-	return slices.ContainsFunc(o.validate(without), func(err *field.Error) bool {
+	without := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(o.source)}
+	unstructured.RemoveNestedField(without.Object, at...)
+	return slices.ContainsFunc(o.older.Validate(context.Background(), without), func(err *field.Error) bool {
 		return err.Type == field.ErrorTypeRequired && err.Field == at.String()
 	})
 }
@@ -119,11 +116,11 @@ func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, hav
 	case isEmpty(have) || reflect.DeepEqual(have, back):
 	case isTable && back != nil:
 		for _, name := range slices.Sorted(maps.Keys(table)) {
-			if key, value := member(node, name); key != nil {
-				d.reportLost(o, key.Line, value, at.with(name), table[name], backTable[name])
+			if member := yaml.NewRNode(node).Field(name); member != nil {
+				d.reportLost(o, member.Key.YNode().Line, member.Value.YNode(), at.with(name), table[name], backTable[name])
 			}
 		}
-	case isList && len(list) == len(backList) && len(elements(node)) == len(list):
+	case isList && len(list) == len(backList) && len(node.Content) == len(list):
 		for i, element := range node.Content {
 			d.reportLost(o, element.Line, element, at.with(fmt.Sprint(i)), list[i], backList[i])
 		}
@@ -169,6 +166,7 @@ func abridged(value any) string {
 type object struct {
 	*Converter
 	before, after runtimeschema.GroupVersionKind
+	older, newer  *schema.Schema
 	source, want  map[string]any
 	// moves are where the fields of want, by their paths, are in source.
 	moves map[string]path
@@ -275,14 +273,10 @@ func differences(at path, one, other any) (found []path) {
 }
 
 // leaveOutDefaults removes what the conversion adds and the API server would set.
-func (o *object) leaveOutDefaults() error {
-	known, err := o.schemas.Of(o.after)
-	if err != nil {
-		return err
-	}
+func (o *object) leaveOutDefaults() {
 	defaulted := func() any {
 		object := runtime.DeepCopyJSON(o.want)
-		defaulting.Default(object, known.Structural())
+		defaulting.Default(object, o.newer.Structural())
 		return object["spec"]
 	}
 	want := defaulted()
@@ -292,12 +286,9 @@ func (o *object) leaveOutDefaults() error {
 			value, at := table[name], at.with(name)
 			_, moved := o.moves[at.String()]
 			_, stated, _ := unstructured.NestedFieldNoCopy(o.source, at...)
-			inner, isTable := value.(map[string]any)
-			switch {
-			case isTable:
+			if inner, isTable := value.(map[string]any); isTable {
 				visit(at, inner)
-			case moved, stated, len(table) == 1 && len(at) > 2:
-			default:
+			} else if !moved && !stated && (len(table) > 1 || len(at) == 2) {
 				delete(table, name)
 				if !reflect.DeepEqual(defaulted(), want) {
 					table[name] = value
@@ -308,5 +299,78 @@ func (o *object) leaveOutDefaults() error {
 	if spec, ok := o.want["spec"].(map[string]any); ok {
 		visit(path{"spec"}, spec)
 	}
+}
+
+// identities are the fields by which adopted objects know each other. CAPT v0.3 has written some of them itself.
+var identities = []path{{"spec", "workspaceTemplateApplyRef"}, {"spec", "workspaceName"}}
+
+// adopt adds what the adoption wrote into the object in the cluster, so that the manifest says it, too.
+func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]any, legacy bool) error {
+	if d.Live == nil {
+		return nil
+	}
+	manifest := unstructured.Unstructured{Object: want}
+	kind := runtimeschema.FromAPIVersionAndKind(manifest.GetAPIVersion(), manifest.GetKind())
+	live, err := d.Live(ctx, kind, manifest.GetNamespace(), manifest.GetName())
+	if err != nil {
+		return err
+	}
+	if live == nil {
+		d.warning(node.Line, "%s %s is not in the cluster, so that nothing was added from there", kind.Kind, manifest.GetName())
+		return nil
+	}
+	fields := writtenByMigration(live)
+	if legacy || len(fields) > 0 {
+		fields = append(fields, identities...)
+	}
+	_, hasEndpoint, _ := unstructured.NestedMap(want, "spec", "controlPlaneEndpoint")
+	for _, at := range fields {
+		value, found, _ := unstructured.NestedFieldCopy(live.Object, at...)
+		// The endpoint of a manifest is repaired; one without an endpoint leaves it to the controller.
+		if found && (hasEndpoint || at[1] != "controlPlaneEndpoint") {
+			d.add(node.Line, want, at, value)
+		}
+	}
 	return nil
+}
+
+// add sets a field of a manifest as it is in the cluster. Strings that only the manifest has in a list stay there.
+func (d *document) add(line int, want map[string]any, at path, value any) {
+	before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
+	if _, isStrings, err := unstructured.NestedStringSlice(want, at...); isStrings && err == nil {
+		all := slices.Clone(before.([]any))
+		list, _ := value.([]any)
+		for _, one := range list {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+		value = all
+	}
+	if err := unstructured.SetNestedField(want, value, at...); err != nil {
+		d.warning(line, "%s could not be added from the cluster: %v", at, err)
+	} else if found && abridged(before) != abridged(value) {
+		d.warning(line, "%s was %s; it is %s now, as in the cluster", at, abridged(before), abridged(value))
+	}
+}
+
+// writtenByMigration are the fields of the spec that captctl has written last, according to the API server. A list stands for its elements.
+func writtenByMigration(live *unstructured.Unstructured) (written []path) {
+	for _, entry := range live.GetManagedFields() {
+		set := fieldpath.NewSet()
+		if entry.Manager != migrate.FieldManager || entry.Subresource != "" || entry.FieldsV1 == nil || entry.APIVersion != live.GetAPIVersion() ||
+			set.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+			continue
+		}
+		for element := range set.Leaves().All() {
+			var at path
+			for i := 0; i < len(element) && element[i].FieldName != nil; i++ {
+				at = append(at, *element[i].FieldName)
+			}
+			if len(at) > 1 && at[0] == "spec" {
+				written = append(written, at)
+			}
+		}
+	}
+	return slices.CompactFunc(written, slices.Equal)
 }

@@ -16,8 +16,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-var errUnprintable = errors.New("the converted document cannot be written as YAML without losing a value or a comment")
-
 // render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
 // lines that it prints before the change as after it stay as they are in the original.
 func render(original string, file *yaml.Node, want map[string]any) (string, error) {
@@ -45,7 +43,7 @@ func render(original string, file *yaml.Node, want map[string]any) (string, erro
 			return candidate, nil
 		}
 	}
-	return "", errUnprintable
+	return "", errors.New("the converted document cannot be written as YAML without losing a value or a comment")
 }
 
 // encode prints with the indentation of the original.

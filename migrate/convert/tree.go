@@ -48,10 +48,9 @@ func (t *tree) origin(at path) (key, node *yaml.Node, have any) {
 	if before, moved := t.moves[at.String()]; moved {
 		at = before
 	}
-	if len(at) == 0 {
-		return nil, nil, nil
+	if member := yaml.NewRNode(valueAt(t.source, at[:len(at)-1]...)).Field(at[len(at)-1]); member != nil {
+		key, node = member.Key.YNode(), member.Value.YNode()
 	}
-	key, node = member(valueAt(t.source, at[:len(at)-1]...), at[len(at)-1])
 	have, _, _ = unstructured.NestedFieldNoCopy(t.have, at...)
 	return key, node, have
 }
@@ -68,8 +67,7 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 		return changed, t.members(changed, at, want, original)
 	case []any:
 		list, _ := have.([]any)
-		nodes := elements(original)
-		if len(nodes) > 0 && len(nodes) == len(list) && len(list) <= len(want) {
+		if original != nil && len(list) > 0 && len(original.Content) == len(list) && len(list) <= len(want) {
 			return t.list(want, original, list)
 		}
 	}
