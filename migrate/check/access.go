@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,13 +49,7 @@ type Right struct {
 
 // String is "verb resource.group", with the namespace if the right is for one only.
 func (r Right) String() string {
-	text := r.Verb + " " + r.Resource
-	if r.Subresource != "" {
-		text += "/" + r.Subresource
-	}
-	if r.Group != "" {
-		text += "." + r.Group
-	}
+	text := r.Verb + " " + schema.GroupResource{Group: r.Group, Resource: path.Join(r.Resource, r.Subresource)}.String()
 	if r.Namespace != "" {
 		text += " in namespace " + r.Namespace
 	}
@@ -125,7 +121,7 @@ func (l *look) permissions(ctx context.Context) (Check, error) {
 		return Check{}, err
 	}
 	found := Check{Status: OK, Message: "all required rights are granted"}
-	var missing []Right
+	var required []Right
 	for _, right := range l.missing {
 		switch {
 		case right.Role == RoleOwners:
@@ -136,19 +132,19 @@ func (l *look) permissions(ctx context.Context) (Check, error) {
 		case found.Status == OK:
 			found.Status = Warning
 		}
-		missing = append(missing, right)
+		required = append(required, right)
 	}
-	if len(missing) == 0 {
+	if len(required) == 0 {
 		return found, nil
 	}
 	found.Objects, found.Message = nil, "rights are missing. Bind the roles of config/rbac/captctl.yaml that have them"
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
 	}
-	for _, right := range missing {
+	for _, right := range required {
 		found.Objects = append(found.Objects, right.String())
 	}
-	found.Commands, err = l.bind(ctx, missing)
+	found.Commands, err = l.bind(ctx, required)
 	return found, err
 }
 
@@ -180,20 +176,18 @@ func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func (l *look) journal(ctx context.Context) (Check, error) {
+	const purpose = "captctl keeps its Lease and its journals there."
 	name := l.options.JournalNamespace
-	var namespace corev1.Namespace
-	err := l.client.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+	namespace := &corev1.Namespace{}
+	err := l.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Check{Status: l.blocks(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
-			"namespace %s does not exist. captctl keeps its Lease and its journals there. Create it, or name another one with --journal-namespace", name)}, nil
-	case err != nil:
-		return Check{}, err
+			"namespace %s does not exist. %s Create it, or name another one with --journal-namespace", name, purpose)}, nil
 	case namespace.DeletionTimestamp != nil:
-		return Check{Status: Failed, Message: fmt.Sprintf(
-			"namespace %s is being deleted. captctl keeps its Lease and its journals there. Name another one with --journal-namespace", name)}, nil
+		return Check{Status: Failed, Message: fmt.Sprintf("namespace %s is being deleted. %s Name another one with --journal-namespace", name, purpose)}, nil
 	}
-	return Check{Status: OK, Message: fmt.Sprintf("namespace %s exists", name)}, nil
+	return Check{Status: OK, Message: fmt.Sprintf("namespace %s exists", name)}, err
 }
 
 // blocks is the status of what the next stage needs: before this version is installed there is time.

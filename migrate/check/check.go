@@ -35,24 +35,18 @@ import (
 type Stage string
 
 const (
-	// Untouched: CAPT v0.3 is installed, and nothing of this version.
-	Untouched Stage = "Untouched"
-	// Apply: this version is installed, and clusters are to be adopted.
-	Apply Stage = "Apply"
-	// Rollback: adopted clusters are to be rolled back.
-	Rollback Stage = "Rollback"
+	Untouched Stage = "Untouched" // CAPT v0.3 is installed, and nothing of this version.
+	Apply     Stage = "Apply"     // This version is installed, and clusters are to be adopted.
+	Rollback  Stage = "Rollback"  // Adopted clusters are to be rolled back.
 )
 
 // Status of a check.
 type Status string
 
 const (
-	// OK: nothing to do.
-	OK Status = "OK"
-	// Warning: the user should know, and the migration can go on.
-	Warning Status = "Warning"
-	// Failed: the next step of the migration must not begin.
-	Failed Status = "Failed"
+	OK      Status = "OK"      // Nothing to do.
+	Warning Status = "Warning" // The user should know, and the migration can go on.
+	Failed  Status = "Failed"  // The next step of the migration must not begin.
 )
 
 // Names of the checks. A stage has those that matter to it.
@@ -97,9 +91,8 @@ func (c Check) orOK(format string, args ...any) Check {
 // Report is what was found.
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
-	// Stage that the checks are for.
-	Stage  Stage   `json:"stage"`
-	Checks []Check `json:"checks"`
+	Stage           Stage   `json:"stage"`
+	Checks          []Check `json:"checks"`
 }
 
 // Err is nil unless a check failed.
@@ -123,17 +116,12 @@ func (r *Report) Err() error {
 
 // Options of Run.
 type Options struct {
-	// Config is how to reach the API server, and as which user.
-	Config *rest.Config
-	// JournalNamespace is where captctl keeps its Lease and its journals; capt-system by default.
-	JournalNamespace string
-	// FixClusterEndpoints requires the right to write Clusters.
-	FixClusterEndpoints bool
-	// Quiet is for how long CAPT v0.3 must not have written; a minute by default.
-	Quiet time.Duration
-	Clock clock.PassiveClock
-	// Before is the next stage. If it is empty, it is Apply if v1beta2 is served, and else Untouched.
-	Before Stage
+	Config              *rest.Config
+	JournalNamespace    string        // Where captctl keeps its Lease and its journals; capt-system by default.
+	FixClusterEndpoints bool          // Requires the right to write Clusters.
+	Quiet               time.Duration // For how long CAPT v0.3 must not have written; a minute by default.
+	Clock               clock.PassiveClock
+	Before              Stage // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
 // Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Err.
@@ -167,13 +155,10 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 type look struct {
 	options Options
 	client  client.Client
-	// version of CAPT's API that is read.
-	version string
-	// now is the API server's time, and skew how far the clock of this host is behind it.
-	now  time.Time
-	skew time.Duration
-	// missing rights, as CheckPermissions found them.
-	missing []Right
+	version string        // Of CAPT's API that is read.
+	now     time.Time     // Of the API server.
+	skew    time.Duration // How far the clock of this host is behind that of the API server.
+	missing []Right       // As CheckPermissions found them.
 }
 
 func newLook(ctx context.Context, options Options) (*look, error) {

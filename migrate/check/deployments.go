@@ -4,8 +4,10 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -76,13 +78,8 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 		return found, err
 	}
 	for i := range deployments {
-		state, commands, err := l.stop(ctx, &deployments[i])
-		if err != nil {
-			return found, err
-		}
-		if state != "" {
-			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(&deployments[i]), state))
-			found.Commands = append(found.Commands, commands...)
+		if err := l.stop(ctx, &deployments[i], &found); err != nil {
+			return found, fmt.Errorf("checking Deployment %s: %w", client.ObjectKeyFromObject(&deployments[i]), err)
 		}
 	}
 	if len(found.Objects) > 0 {
@@ -96,32 +93,36 @@ func (l *look) legacy(ctx context.Context) (Check, error) {
 	return found.orOK("CAPT v0.3 does not run"), err
 }
 
-// stop is what runs of a Deployment, and the commands that stop it; empty if nothing runs.
-func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment) (state string, commands []string, err error) {
+// stop adds what runs of a Deployment, and the commands that stop it.
+func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 	if err != nil {
-		return "", nil, fmt.Errorf("reading the selector of Deployment %s: %w", client.ObjectKeyFromObject(deployment), err)
+		return err
 	}
+	name := "Deployment " + client.ObjectKeyFromObject(deployment).String()
 	await := fmt.Sprintf("kubectl -n %s wait pod -l '%s' --for=delete --timeout=2m", deployment.Namespace, selector)
-	if wanted := deployment.Spec.Replicas; wanted == nil || *wanted > 0 {
-		state = "it is not scaled to 0"
+	if ptr.Deref(deployment.Spec.Replicas, 1) > 0 {
+		state := name + ": it is not scaled to 0"
 		by := installerOf(deployment)
 		if by.name != "" {
 			state += "; " + by.name + " can scale it up again"
 		}
-		return state, append(by.suspend, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=0", deployment.Namespace, deployment.Name), await), nil
+		found.Objects = append(found.Objects, state)
+		found.Commands = append(found.Commands, by.suspend...)
+		found.Commands = append(found.Commands, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=0", deployment.Namespace, deployment.Name), await)
+		return nil
 	}
 	// On a node that does not respond, a Pod runs on after its Deployment was scaled down.
 	var pods corev1.PodList
-	if err := l.client.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return "", nil, fmt.Errorf("listing Pods of Deployment %s: %w", client.ObjectKeyFromObject(deployment), err)
+	err = l.client.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	runs := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	})
+	if runs >= 0 {
+		found.Objects = append(found.Objects, fmt.Sprintf("%s: it is scaled to 0, but Pod %s still exists", name, pods.Items[runs].Name))
+		found.Commands = append(found.Commands, await)
 	}
-	for i := range pods.Items {
-		if phase := pods.Items[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
-			return fmt.Sprintf("it is scaled to 0, but Pod %s still exists", pods.Items[i].Name), []string{await}, nil
-		}
-	}
-	return "", nil, nil
+	return err
 }
 
 // recentWrites are those of status in v1beta1, as managedFields record them with the API server's clock. Only CAPT v0.3 writes them, also
@@ -154,6 +155,82 @@ func unique(list []string) (once []string) {
 	return once
 }
 
+// installer is the tool that installed an object: it restores what is changed, and deletes the object when it is uninstalled.
+type installer struct {
+	name    string   // Of the tool and of its object, as far as they are known.
+	suspend []string // Commands that keep the tool from restoring what it installed. Helm does nothing by itself.
+	// keepKey and keepValue are the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest
+	// only.
+	keepKey, keepValue string
+}
+
+// installerOf returns what installed an object; the zero value if that is not known.
+func installerOf(object metav1.Object) installer {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	for _, flux := range []struct{ kind, group, keepKey, keepValue string }{
+		{"Kustomization", "kustomize.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io/prune", "disabled"},
+		{"HelmRelease", "helm.toolkit.fluxcd.io", "", ""},
+	} {
+		if name, namespace := labels[flux.group+"/name"], labels[flux.group+"/namespace"]; name != "" {
+			suspend := fmt.Sprintf("flux suspend %s %s -n %s", strings.ToLower(flux.kind), name, namespace)
+			return installer{"Flux " + flux.kind + " " + path.Join(namespace, name), []string{suspend}, flux.keepKey, flux.keepValue}
+		}
+	}
+	argoCD := installer{keepKey: "argocd.argoproj.io/sync-options", keepValue: "Prune=false,Delete=false"}
+	// The tracking ID is application:group/kind:namespace/name.
+	application, _, _ := strings.Cut(annotations["argocd.argoproj.io/tracking-id"], ":")
+	if name := cmp.Or(application, labels["argocd.argoproj.io/instance"], annotations["argocd.argoproj.io/instance"]); name != "" {
+		argoCD.name, argoCD.suspend = "Argo CD Application "+name, []string{"argocd app set " + name + " --sync-policy none"}
+		return argoCD
+	}
+	if name := annotations["meta.helm.sh/release-name"]; name != "" {
+		return installer{name: "Helm release " + path.Join(annotations["meta.helm.sh/release-namespace"], name)}
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return installer{name: owner.Kind + " " + path.Join(object.GetNamespace(), owner.Name)}
+	}
+	if instance := labels["app.kubernetes.io/instance"]; instance != "" {
+		argoCD.name = "Argo CD or Helm, as " + instance
+		return argoCD
+	}
+	if labels["app.kubernetes.io/managed-by"] == "Helm" {
+		return installer{name: "Helm"}
+	}
+	return installer{}
+}
+
+// installers reports tools that would delete the definitions, and with them every object and all that Terraform created, when CAPT v0.3 is
+// uninstalled.
+func (l *look) installers(ctx context.Context) (Check, error) {
+	found := Check{Status: Warning, Message: "a tool installed these. Uninstalling what it installed can delete the definitions, every object of CAPT, and what " +
+		"Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}
+	installed, err := l.installed(ctx)
+	if err != nil {
+		return found, err
+	}
+	var keep []string
+	for _, name := range slices.Sorted(maps.Keys(installed)) {
+		by := installerOf(installed[name])
+		if by.name == "" || by.keepKey != "" && installed[name].Annotations[by.keepKey] == by.keepValue {
+			continue
+		}
+		found.Objects = append(found.Objects, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by.name))
+		found.Commands = append(found.Commands, by.suspend...) // A tool that is not suspended removes the annotation.
+		if by.keepKey != "" {
+			keep = append(keep, fmt.Sprintf("kubectl annotate --overwrite crd %s %s=%s", name, by.keepKey, by.keepValue))
+		}
+	}
+	deployments, err := l.deployments(ctx, isLegacy)
+	for i := range deployments {
+		if by := installerOf(&deployments[i]); by.name != "" {
+			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(&deployments[i]), by.name))
+			found.Commands = append(found.Commands, by.suspend...)
+		}
+	}
+	found.Commands = append(unique(found.Commands), keep...)
+	return found.orOK("no definition of CAPT and no Deployment of CAPT v0.3 is known to be installed by Helm, Flux or Argo CD"), err
+}
+
 // manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
 func (l *look) manager(ctx context.Context) (Check, error) {
 	const consequence = "It completes an adoption: until it has reported a cluster, apply waits for it, and fails after --wait"
@@ -172,9 +249,9 @@ func (l *look) manager(ctx context.Context) (Check, error) {
 		unavailable.Objects = append(unavailable.Objects, name+": no replica is available")
 		kubectl := "kubectl -n " + deployment.Namespace
 		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
-			unavailable.Commands = append(unavailable.Commands, fmt.Sprintf("%s scale deployment/%s --replicas=2", kubectl, deployment.Name))
+			unavailable.Commands = append(unavailable.Commands, kubectl+" scale deployment/"+deployment.Name+" --replicas=2")
 		}
-		unavailable.Commands = append(unavailable.Commands, fmt.Sprintf("%s rollout status deployment/%s --timeout=5m", kubectl, deployment.Name))
+		unavailable.Commands = append(unavailable.Commands, kubectl+" rollout status deployment/"+deployment.Name+" --timeout=5m")
 	}
 	switch {
 	case len(unavailable.Objects) > 0:
@@ -189,8 +266,7 @@ func (l *look) manager(ctx context.Context) (Check, error) {
 	}
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(l.now) {
-		running.Objects = []string{"Lease " + key.String()}
-		return running, nil
+		return Check{Status: OK, Objects: []string{"Lease " + key.String()}, Message: running.Message}, nil
 	}
 	return Check{Status: Warning, Message: "no Deployment and no Lease of the manager was found. " + consequence + ". If it runs elsewhere, check its log; else install it as docs/install.md says"}, nil
 }

@@ -4,12 +4,17 @@
 package convert
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -19,8 +24,7 @@ type tree struct {
 	source *yaml.Node
 	have   map[string]any
 	moves  map[string]path
-	// used are the keys of the source that are in the result, and what they are there.
-	used map[*yaml.Node]*yaml.Node
+	used   map[*yaml.Node]*yaml.Node // The keys of the source that are in the result, and what they are there.
 }
 
 // rewrite makes a node say what is wanted. A field of the result was in the source under the same path, or under that in moves.
@@ -98,10 +102,9 @@ func (t *tree) list(want []any, original *yaml.Node, have []any) (*yaml.Node, er
 		table, isTable := before.(map[string]any)
 		wanted, staysTable := element.(map[string]any)
 		var err error
-		switch {
-		case isTable && staysTable:
+		if isTable && staysTable {
 			err = rewrite(node, table, wanted, nil)
-		case i >= len(have) || !reflect.DeepEqual(before, element):
+		} else if i >= len(have) || !reflect.DeepEqual(before, element) {
 			err = node.Encode(element)
 		}
 		if err != nil {
@@ -153,9 +156,7 @@ func (t *tree) members(changed *yaml.Node, at path, want map[string]any, origina
 	return nil
 }
 
-const maxColumn = 1 << 20
-
-func position(node *yaml.Node) int { return node.Line*maxColumn + node.Column }
+func position(node *yaml.Node) int { return node.Line<<20 + node.Column }
 
 // firstPosition returns the position of the first node that was read from the source; 0 if all are new.
 func firstPosition(node *yaml.Node) int {
@@ -205,4 +206,164 @@ func (t *tree) keepComments(node *yaml.Node, pending *string) {
 
 func joined(comments ...string) string {
 	return strings.Join(slices.DeleteFunc(comments, func(comment string) bool { return comment == "" }), "\n")
+}
+
+// render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
+// lines that it prints before the change as after it stay as they are in the original.
+func render(original string, file *yaml.Node, want map[string]any) (string, error) {
+	if json.Valid([]byte(original)) {
+		return renderJSON(original, want)
+	}
+	_, before, err := parse(original)
+	if err != nil {
+		return "", err
+	}
+	comments := commentsOf(before)
+	base, baseErr := encode(original, before)
+	changed, changedErr := encode(original, file)
+	if err := errors.Join(baseErr, changedErr); err != nil {
+		return "", err
+	}
+	for _, candidate := range []string{merge(original, base, changed), changed} {
+		if got, _, err := parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
+			continue
+		}
+		if !slices.ContainsFunc(comments, func(comment string) bool { return !strings.Contains(candidate, comment) }) {
+			return candidate, nil
+		}
+	}
+	return "", errors.New("the converted document cannot be written as YAML without losing a value or a comment")
+}
+
+// encode prints with the indentation of the original.
+func encode(original string, file *yaml.Node) (string, error) {
+	var out bytes.Buffer
+	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(original))
+	encoder := yaml.NewEncoderWithOptions(&out, &yaml.EncoderOptions{SeqIndent: style})
+	encoder.SetIndent(indentation(file.Content[0]))
+	h := hidden{}
+	h.hide(file)
+	err := errors.Join(encoder.Encode(file), encoder.Close())
+	return h.show(out.String()), err
+}
+
+// hidden are characters because of which the encoder would put a block of text, such as a whole Terraform module, in double quotes.
+// While it prints, characters of the private use area stand for them.
+type hidden map[string]string
+
+var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
+
+func (h hidden) hide(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
+		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
+			if h[text] == "" {
+				h[text] = string('\ue000' + rune(len(h))) //nolint:gosec // There are few.
+			}
+			return h[text]
+		})
+	}
+	for _, inner := range node.Content {
+		h.hide(inner)
+	}
+}
+
+func (h hidden) show(text string) string {
+	for original, private := range h {
+		text = strings.ReplaceAll(text, private, original)
+	}
+	return text
+}
+
+func indentation(root *yaml.Node) int {
+	for i := 1; i < len(root.Content) && root.Kind == yaml.MappingNode; i += 2 {
+		key, value := root.Content[i-1], root.Content[i]
+		if value.Kind == yaml.MappingNode && value.Line > key.Line && value.Column > key.Column {
+			return value.Column - key.Column
+		}
+	}
+	return yaml.DefaultIndent
+}
+
+// commentsOf are the lines of all comments that must stay: those of a status go with it.
+func commentsOf(node *yaml.Node) []string {
+	comments := strings.FieldsFunc(node.HeadComment+"\n"+node.LineComment+"\n"+node.FootComment, func(r rune) bool { return r == '\n' })
+	for i, inner := range node.Content {
+		if node.Kind != yaml.MappingNode || node.Content[i-i%2].Value != "status" {
+			comments = append(comments, commentsOf(inner)...)
+		}
+	}
+	return comments
+}
+
+// merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
+func merge(original, base, changed string) string {
+	const end = "\x00" // It is in all three, so that the last lines are handled as all others.
+	o, b, c := append(lines(original), end), append(lines(base), end), append(lines(changed), end)
+	inOriginal, inChanged := matches(squeezed(b), squeezed(o)), matches(b, c)
+	var merged []string
+	var i, j, k int
+	for n := range b {
+		at, found := inOriginal[n]
+		to, both := inChanged[n]
+		if !found || !both {
+			continue
+		}
+		// Up to this line, which is in all three.
+		if slices.Equal(b[i:n], c[k:to]) {
+			merged = append(merged, o[j:at]...)
+		} else {
+			for ; j < at && strings.TrimSpace(o[j]) == ""; j++ {
+				merged = append(merged, o[j])
+			}
+			merged = append(merged, c[k:to]...)
+		}
+		merged = append(merged, o[at])
+		i, j, k = n+1, at+1, to+1
+	}
+	return endedAs(original, strings.Join(merged[:len(merged)-1], ""))
+}
+
+// endedAs drops the last line break if the original has none.
+func endedAs(original, text string) string {
+	if strings.HasSuffix(original, "\n") {
+		return text
+	}
+	return strings.TrimSuffix(text, "\n")
+}
+
+func lines(text string) []string {
+	return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n"))
+}
+
+var aligned = regexp.MustCompile(`(\S)\s+`)
+
+// squeezed are lines with single spaces, but for their indentation: how kyaml prints what was aligned.
+func squeezed(lines []string) (squeezed []string) {
+	for _, line := range lines {
+		squeezed = append(squeezed, aligned.ReplaceAllString(line, "$1 "))
+	}
+	return squeezed
+}
+
+// matches are the lines of one text that are in the other, by their indices.
+func matches(one, other []string) map[int]int {
+	found := map[int]int{}
+	for _, block := range difflib.NewMatcherWithJunk(one, other, false, nil).GetMatchingBlocks() {
+		for i := range block.Size {
+			found[block.A+i] = block.B + i
+		}
+	}
+	return found
+}
+
+// renderJSON prints JSON as kubectl does: with sorted keys.
+func renderJSON(original string, want map[string]any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if _, rest, found := strings.Cut(original, "\n"); found {
+		encoder.SetIndent("", rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))])
+	}
+	err := encoder.Encode(want)
+	return endedAs(original, out.String()), err
 }
