@@ -91,12 +91,11 @@ func rightsOf(rule rbacv1.PolicyRule, right Right) (rights []Right) {
 	return rights
 }
 
-// review finds which rights the user does not have. The API server does not store reviews.
-func (l *look) review(ctx context.Context, rights []Right) error {
+// review finds which rights of some roles the user does not have. The API server does not store reviews.
+func (l *look) review(ctx context.Context, roles ...string) error {
+	rights, err := Rights(l.options.JournalNamespace, roles...)
 	for _, right := range rights {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &right.ResourceAttributes,
-		}}
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
 		if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
 			return fmt.Errorf("reviewing the right to %s: %w", right, err)
 		}
@@ -104,23 +103,19 @@ func (l *look) review(ctx context.Context, rights []Right) error {
 			l.missing = append(l.missing, right)
 		}
 	}
-	return nil
+	return err
 }
 
 // permissions reports missing rights. Before this version is installed, those to write are missing without harm.
-func (l *look) permissions(ctx context.Context) (Check, error) {
+func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	roles := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
 	if l.options.FixClusterEndpoints {
 		roles = append(roles, RoleEndpoints)
 	}
-	rights, err := Rights(l.options.JournalNamespace, roles...)
-	if err != nil {
-		return Check{}, err
+	if err := l.review(ctx, roles...); err != nil {
+		return found, err
 	}
-	if err := l.review(ctx, rights); err != nil {
-		return Check{}, err
-	}
-	found := Check{Status: OK, Message: "all required rights are granted"}
+	found = Check{Status: OK, Message: "all required rights are granted"}
 	var required []Right
 	for _, right := range l.missing {
 		switch {

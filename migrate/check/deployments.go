@@ -27,7 +27,7 @@ import (
 
 // isLegacy recognizes a Deployment of CAPT v0.3. In doubt it is one: to miss it can cost a cluster, and a false alarm costs a look.
 func isLegacy(deployment *appsv1.Deployment) bool {
-	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(providerLabel(deployment)) ||
+	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
 		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
 			return looksLikeCAPT(imageName(container.Image))
 		}))
@@ -41,11 +41,6 @@ func isOwn(deployment *appsv1.Deployment) bool {
 		slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
 			return container.Name == "manager" && slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool { return port.Name == "webhooks" })
 		})
-}
-
-func providerLabel(deployment *appsv1.Deployment) string {
-	_, name, _ := strings.Cut(deployment.Labels["cluster.x-k8s.io/provider"], "-") // infrastructure-capt
-	return strings.TrimPrefix(name, "plane-")                                      // control-plane-capt
 }
 
 // looksLikeCAPT reports whether one of the words of a name is capt.
@@ -159,8 +154,7 @@ func unique(list []string) (once []string) {
 type installer struct {
 	name    string   // Of the tool and of its object, as far as they are known.
 	suspend []string // Commands that keep the tool from restoring what it installed. Helm does nothing by itself.
-	// keepKey and keepValue are the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest
-	// only.
+	// keep is the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest only.
 	keepKey, keepValue string
 }
 

@@ -35,19 +35,19 @@ func (p path) with(name string) path { return append(slices.Clone(p), name) }
 // legacy converts an object of CAPT.
 func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
 	kind.Kind = spelled(kind.Kind)
-	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version), moves: map[string]path{}}
+	o := &object{Converter: d.Converter, moves: map[string]path{}}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
 	name := fmt.Sprintf("%s %s", kind.Kind, valueAt(node, "metadata", "name").Value)
 	var olderErr, newerErr error
-	o.older, olderErr = d.schemas.Of(o.before)
-	o.newer, newerErr = d.schemas.Of(o.after)
+	o.older, olderErr = d.schemas.Of(kind)
+	o.newer, newerErr = d.schemas.Of(kind.GroupKind().WithVersion(migrate.Version))
 	if err := errors.Join(olderErr, newerErr); err != nil {
 		return nil, err
 	}
 	if !d.isWhole(ctx, node, name, o) {
 		return have, nil
 	}
-	converted, err := o.convert(o.before, o.after, o.source)
+	converted, err := o.convert(o.source, migrate.Version)
 	if err != nil {
 		d.problem(node.Line, "%s: %v", name, err)
 		return have, nil
@@ -64,7 +64,7 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 			want.SetAnnotations(nil)
 		}
 	}
-	back, err := o.convert(o.after, o.before, o.want)
+	back, err := o.convert(o.want, migrate.LegacyVersion)
 	if err != nil {
 		return nil, fmt.Errorf("converting %s back: %w", name, err)
 	}
@@ -165,29 +165,17 @@ func abridged(value any) string {
 // object is an object of v1beta1, and what it becomes.
 type object struct {
 	*Converter
-	before, after runtimeschema.GroupVersionKind
-	older, newer  *schema.Schema
-	source, want  map[string]any
-	// moves are where the fields of want, by their paths, are in source.
-	moves map[string]path
+	older, newer *schema.Schema
+	source, want map[string]any
+	moves        map[string]path // Where the fields of want, by their paths, are in source.
 }
 
-// convert does what the conversion webhook does.
-func (o *object) convert(before, after runtimeschema.GroupVersionKind, object map[string]any) (map[string]any, error) {
-	from, fromErr := o.scheme.New(before)
-	to, toErr := o.scheme.New(after)
-	if err := errors.Join(fromErr, toErr); err != nil {
+func (o *object) convert(object map[string]any, version string) (map[string]any, error) {
+	converted, err := migrate.Convert(o.scheme, o.registry, &unstructured.Unstructured{Object: object}, version)
+	if err != nil {
 		return nil, err
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, from); err != nil {
-		return nil, err
-	}
-	to.GetObjectKind().SetGroupVersionKind(after)
-	converter, _ := o.registry.GetConverter(after.GroupKind())
-	if err := converter.ConvertObject(context.Background(), from, to); err != nil {
-		return nil, err
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(to)
+	return converted.Object, nil
 }
 
 // findMoves finds out where a field of source, and what is in it, is in want. It returns nil for a field that is in several places, or
@@ -240,7 +228,7 @@ func (o *object) probe(at path, value any) path {
 	default:
 		unstructured.RemoveNestedField(changed, at...)
 	}
-	converted, err := o.convert(o.before, o.after, changed)
+	converted, err := o.convert(changed, migrate.Version)
 	if err != nil {
 		return nil
 	}
