@@ -70,14 +70,11 @@ const (
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name   string `json:"name"`
-	Status Status `json:"status"`
-	// Message says what was found and, unless the check is OK, why that matters and what to do.
-	Message string `json:"message"`
-	// Objects that it is about; for permissions, those that are missing.
-	Objects []string `json:"objects,omitempty"`
-	// Commands are shell commands that do it, to be run as they are and in this order.
-	Commands []string `json:"commands,omitempty"`
+	Name     string   `json:"name"`
+	Status   Status   `json:"status"`
+	Message  string   `json:"message"`            // What was found and, unless the check is OK, why that matters and what to do.
+	Objects  []string `json:"objects,omitempty"`  // What it is about; for permissions, those that are missing.
+	Commands []string `json:"commands,omitempty"` // Shell commands that do it, to be run as they are and in this order.
 }
 
 // orOK is the check if it has found objects, and else that there is nothing to do.
@@ -99,14 +96,13 @@ type Report struct {
 func (r *Report) Err() error {
 	var failed []string
 	for _, check := range r.Checks {
-		if check.Status != Failed {
-			continue
-		}
 		text := check.Name + ": " + check.Message
 		if len(check.Objects) > 0 {
 			text += " (" + strings.Join(check.Objects, ", ") + ")"
 		}
-		failed = append(failed, text)
+		if check.Status == Failed {
+			failed = append(failed, text)
+		}
 	}
 	if len(failed) == 0 {
 		return nil

@@ -155,22 +155,21 @@ type installer struct {
 	name    string   // Of the tool and of its object, as far as they are known.
 	suspend []string // Commands that keep the tool from restoring what it installed. Helm does nothing by itself.
 	// keep is the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest only.
-	keepKey, keepValue string
+	keep string
 }
 
 // installerOf returns what installed an object; the zero value if that is not known.
 func installerOf(object metav1.Object) installer {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
-	for _, flux := range []struct{ kind, group, keepKey, keepValue string }{
-		{"Kustomization", "kustomize.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io/prune", "disabled"},
-		{"HelmRelease", "helm.toolkit.fluxcd.io", "", ""},
+	for _, flux := range []struct{ kind, group, keep string }{
+		{"Kustomization", "kustomize.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io/prune=disabled"}, {"HelmRelease", "helm.toolkit.fluxcd.io", ""},
 	} {
 		if name, namespace := labels[flux.group+"/name"], labels[flux.group+"/namespace"]; name != "" {
 			suspend := fmt.Sprintf("flux suspend %s %s -n %s", strings.ToLower(flux.kind), name, namespace)
-			return installer{"Flux " + flux.kind + " " + path.Join(namespace, name), []string{suspend}, flux.keepKey, flux.keepValue}
+			return installer{"Flux " + flux.kind + " " + path.Join(namespace, name), []string{suspend}, flux.keep}
 		}
 	}
-	argoCD := installer{keepKey: "argocd.argoproj.io/sync-options", keepValue: "Prune=false,Delete=false"}
+	argoCD := installer{keep: "argocd.argoproj.io/sync-options=Prune=false,Delete=false"}
 	// The tracking ID is application:group/kind:namespace/name.
 	application, _, _ := strings.Cut(annotations["argocd.argoproj.io/tracking-id"], ":")
 	if name := cmp.Or(application, labels["argocd.argoproj.io/instance"], annotations["argocd.argoproj.io/instance"]); name != "" {
@@ -205,13 +204,14 @@ func (l *look) installers(ctx context.Context) (Check, error) {
 	var keep []string
 	for _, name := range slices.Sorted(maps.Keys(installed)) {
 		by := installerOf(installed[name])
-		if by.name == "" || by.keepKey != "" && installed[name].Annotations[by.keepKey] == by.keepValue {
+		key, value, _ := strings.Cut(by.keep, "=")
+		if by.name == "" || key != "" && installed[name].Annotations[key] == value {
 			continue
 		}
 		found.Objects = append(found.Objects, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by.name))
 		found.Commands = append(found.Commands, by.suspend...) // A tool that is not suspended removes the annotation.
-		if by.keepKey != "" {
-			keep = append(keep, fmt.Sprintf("kubectl annotate --overwrite crd %s %s=%s", name, by.keepKey, by.keepValue))
+		if by.keep != "" {
+			keep = append(keep, fmt.Sprintf("kubectl annotate --overwrite crd %s %s", name, by.keep))
 		}
 	}
 	deployments, err := l.deployments(ctx, isLegacy)

@@ -79,6 +79,9 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 
 // isWhole reports problems of what is not a whole object, or a template of one.
 func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
+	isTemplate := func(node *yaml.Node) bool { // Also in comments, which Helm does not know.
+		return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
+	}
 	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
 		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
 		return false
@@ -99,11 +102,6 @@ func (o *object) isRequired(at path) bool {
 	return slices.ContainsFunc(o.older.Validate(context.Background(), without), func(err *field.Error) bool {
 		return err.Type == field.ErrorTypeRequired && err.Field == at.String()
 	})
-}
-
-// isTemplate reports whether a node has braces, also in comments, which Helm does not know.
-func isTemplate(node *yaml.Node) bool {
-	return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
 }
 
 // reportLost reports what does not come back when the object is converted to v1beta1 again.

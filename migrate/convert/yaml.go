@@ -190,17 +190,13 @@ func (t *tree) keepComments(node *yaml.Node, pending *string) {
 	for i := 0; i < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if now, found := t.used[key]; found {
-			now.HeadComment = joined(*pending, now.HeadComment)
-			*pending = ""
+			now.HeadComment, *pending = joined(*pending, now.HeadComment), ""
 			t.keepComments(value, pending)
-			continue
+		} else if node != t.source || key.Value != "status" {
+			*pending = joined(*pending, key.HeadComment, key.LineComment, value.HeadComment, value.LineComment)
+			t.keepComments(value, pending)
+			*pending = joined(*pending, value.FootComment, key.FootComment)
 		}
-		if node == t.source && key.Value == "status" {
-			continue
-		}
-		*pending = joined(*pending, key.HeadComment, key.LineComment, value.HeadComment, value.LineComment)
-		t.keepComments(value, pending)
-		*pending = joined(*pending, value.FootComment, key.FootComment)
 	}
 }
 
@@ -298,7 +294,8 @@ func commentsOf(node *yaml.Node) []string {
 // merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
 func merge(original, base, changed string) string {
 	const end = "\x00" // It is in all three, so that the last lines are handled as all others.
-	o, b, c := append(lines(original), end), append(lines(base), end), append(lines(changed), end)
+	lines := func(text string) []string { return append(difflib.SplitLines(strings.TrimSuffix(text, "\n")), end) }
+	o, b, c := lines(original), lines(base), lines(changed)
 	inOriginal, inChanged := matches(squeezed(b), squeezed(o)), matches(b, c)
 	var merged []string
 	var i, j, k int
@@ -329,10 +326,6 @@ func endedAs(original, text string) string {
 		return text
 	}
 	return strings.TrimSuffix(text, "\n")
-}
-
-func lines(text string) []string {
-	return slices.Collect(strings.Lines(strings.TrimSuffix(text, "\n") + "\n"))
 }
 
 var aligned = regexp.MustCompile(`(\S)\s+`)
