@@ -35,18 +35,24 @@ import (
 type Stage string
 
 const (
-	Untouched Stage = "Untouched" // CAPT v0.3 is installed, and nothing of this version.
-	Apply     Stage = "Apply"     // This version is installed, and clusters are to be adopted.
-	Rollback  Stage = "Rollback"  // Adopted clusters are to be rolled back.
+	// Untouched: CAPT v0.3 is installed, and nothing of this version.
+	Untouched Stage = "Untouched"
+	// Apply: this version is installed, and clusters are to be adopted.
+	Apply Stage = "Apply"
+	// Rollback: adopted clusters are to be rolled back.
+	Rollback Stage = "Rollback"
 )
 
 // Status of a check.
 type Status string
 
 const (
-	OK      Status = "OK"      // Nothing to do.
-	Warning Status = "Warning" // The user should know, and the migration can go on.
-	Failed  Status = "Failed"  // The next step of the migration must not begin.
+	// OK: nothing to do.
+	OK Status = "OK"
+	// Warning: the user should know, and the migration can go on.
+	Warning Status = "Warning"
+	// Failed: the next step of the migration must not begin.
+	Failed Status = "Failed"
 )
 
 // Names of the checks. A stage has those that matter to it.
@@ -70,11 +76,14 @@ const (
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name     string   `json:"name"`
-	Status   Status   `json:"status"`
-	Message  string   `json:"message"`            // What was found and, unless the check is OK, why that matters and what to do.
-	Objects  []string `json:"objects,omitempty"`  // What it is about; for permissions, those that are missing.
-	Commands []string `json:"commands,omitempty"` // Shell commands that do it, to be run as they are and in this order.
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	// Message says what was found and, unless the check is OK, why that matters and what to do.
+	Message string `json:"message"`
+	// Objects that it is about; for permissions, those that are missing.
+	Objects []string `json:"objects,omitempty"`
+	// Commands are shell commands that do it, to be run as they are and in this order.
+	Commands []string `json:"commands,omitempty"`
 }
 
 // orOK is the check if it has found objects, and else that there is nothing to do.
@@ -88,8 +97,9 @@ func (c Check) orOK(format string, args ...any) Check {
 // Report is what was found.
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
-	Stage           Stage   `json:"stage"`
-	Checks          []Check `json:"checks"`
+	// Stage that the checks are for.
+	Stage  Stage   `json:"stage"`
+	Checks []Check `json:"checks"`
 }
 
 // Err is nil unless a check failed.
@@ -117,6 +127,7 @@ type Options struct {
 	FixClusterEndpoints bool          // Requires the right to write Clusters.
 	Quiet               time.Duration // For how long CAPT v0.3 must not have written; a minute by default.
 	Clock               clock.PassiveClock
+	Progress            migrate.Progress
 	Before              Stage // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
@@ -125,15 +136,15 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	options.JournalNamespace = cmp.Or(options.JournalNamespace, "capt-system")
 	options.Quiet = cmp.Or(options.Quiet, time.Minute)
 	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
+	options.Progress = cmp.Or[migrate.Progress](options.Progress, migrate.Silent{})
 	l, err := newLook(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: l.options.Before}
-	for _, c := range l.checks() {
-		if !slices.Contains(c.stages, report.Stage) {
-			continue
-		}
+	checks := slices.DeleteFunc(l.checks(), func(c stagedCheck) bool { return !slices.Contains(c.stages, report.Stage) })
+	options.Progress.Phase("check", len(checks))
+	for _, c := range checks {
 		check, err := c.run(ctx)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("check of %s: %w", c.name, context.Cause(ctx))
@@ -143,6 +154,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		}
 		check.Name = c.name
 		report.Checks = append(report.Checks, check)
+		options.Progress.Add(1)
 	}
 	return report, nil
 }
