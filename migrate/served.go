@@ -6,6 +6,7 @@ package migrate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -65,28 +66,8 @@ func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, names
 // no other metadata. Neither applies defaults of v1beta2 to a stored object.
 func (r hubReader) toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	scheme, registry := r.converters()
-	gvk := object.GroupVersionKind()
-	converter, found := registry.GetConverter(gvk.GroupKind())
-	if !found {
-		return nil, fmt.Errorf("%s has no other version", gvk.Kind)
-	}
-	older, err := scheme.New(gvk)
+	converted, err := Convert(scheme, registry, withoutManagedFields(object), Version)
 	if err != nil {
-		return nil, err
-	}
-	hub, err := scheme.New(gvk.GroupKind().WithVersion(Version))
-	if err != nil {
-		return nil, err
-	}
-	if err := transcode(withoutManagedFields(object), older); err != nil {
-		return nil, err
-	}
-	hub.GetObjectKind().SetGroupVersionKind(gvk.GroupKind().WithVersion(Version))
-	if err := converter.ConvertObject(context.Background(), older, hub); err != nil {
-		return nil, err
-	}
-	converted := &unstructured.Unstructured{}
-	if err := transcode(hub, converted); err != nil {
 		return nil, err
 	}
 	labels, annotations := converted.GetLabels(), converted.GetAnnotations()
@@ -94,6 +75,30 @@ func (r hubReader) toHub(object *unstructured.Unstructured) (*unstructured.Unstr
 	converted.SetLabels(labels)
 	converted.SetAnnotations(annotations)
 	return converted, nil
+}
+
+// Convert converts an object of CAPT to a version as the webhook does.
+func Convert(scheme *runtime.Scheme, registry conversion.Registry, object *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
+	before := object.GroupVersionKind()
+	after := before.GroupKind().WithVersion(version)
+	converter, found := registry.GetConverter(before.GroupKind())
+	if !found {
+		return nil, fmt.Errorf("%s has no other version", before.Kind)
+	}
+	from, fromErr := scheme.New(before)
+	to, toErr := scheme.New(after)
+	if err := errors.Join(fromErr, toErr); err != nil {
+		return nil, err
+	}
+	if err := transcode(object, from); err != nil {
+		return nil, err
+	}
+	to.GetObjectKind().SetGroupVersionKind(after)
+	if err := converter.ConvertObject(context.Background(), from, to); err != nil {
+		return nil, err
+	}
+	converted := &unstructured.Unstructured{}
+	return converted, transcode(to, converted)
 }
 
 // withoutManagedFields is all that a conversion reads. Managed fields are more than half of many objects.

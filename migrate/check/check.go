@@ -9,7 +9,9 @@
 package check
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +86,14 @@ type Check struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
+// orOK is the check if it has found objects, and else that there is nothing to do.
+func (c Check) orOK(format string, args ...any) Check {
+	if len(c.Objects) > 0 {
+		return c
+	}
+	return Check{Status: OK, Message: fmt.Sprintf(format, args...)}
+}
+
 // Report is what was found.
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
@@ -96,14 +106,13 @@ type Report struct {
 func (r *Report) Err() error {
 	var failed []string
 	for _, check := range r.Checks {
-		if check.Status != Failed {
-			continue
-		}
 		text := check.Name + ": " + check.Message
 		if len(check.Objects) > 0 {
 			text += " (" + strings.Join(check.Objects, ", ") + ")"
 		}
-		failed = append(failed, text)
+		if check.Status == Failed {
+			failed = append(failed, text)
+		}
 	}
 	if len(failed) == 0 {
 		return nil
@@ -113,47 +122,28 @@ func (r *Report) Err() error {
 
 // Options of Run.
 type Options struct {
-	// Config is how to reach the API server, and as which user.
-	Config *rest.Config
-	// JournalNamespace is where captctl keeps its Lease and its journals; capt-system by default.
-	JournalNamespace string
-	// Holder identifies this run, which may hold the Lease itself.
-	Holder string
-	// FixClusterEndpoints requires the right to write Clusters.
-	FixClusterEndpoints bool
-	// Quiet is for how long CAPT v0.3 must not have written; a minute by default.
-	Quiet    time.Duration
-	Clock    clock.PassiveClock
-	Progress migrate.Progress
-	// Before is the next stage. If it is empty, it is Apply if v1beta2 is served, and else Untouched.
-	Before Stage
-}
-
-func (o *Options) complete() {
-	if o.JournalNamespace == "" {
-		o.JournalNamespace = "capt-system"
-	}
-	if o.Quiet == 0 {
-		o.Quiet = time.Minute
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Progress == nil {
-		o.Progress = migrate.Silent{}
-	}
+	Config              *rest.Config
+	JournalNamespace    string        // Where captctl keeps its Lease and its journals; capt-system by default.
+	FixClusterEndpoints bool          // Requires the right to write Clusters.
+	Quiet               time.Duration // For how long CAPT v0.3 must not have written; a minute by default.
+	Clock               clock.PassiveClock
+	Progress            migrate.Progress
+	Before              Stage // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
 // Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Err.
 func Run(ctx context.Context, options Options) (*Report, error) {
-	options.complete()
+	options.JournalNamespace = cmp.Or(options.JournalNamespace, "capt-system")
+	options.Quiet = cmp.Or(options.Quiet, time.Minute)
+	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
+	options.Progress = cmp.Or[migrate.Progress](options.Progress, migrate.Silent{})
 	l, err := newLook(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	checks := l.checks()
-	options.Progress.Phase("check", len(checks))
 	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: l.options.Before}
+	checks := slices.DeleteFunc(l.checks(), func(c stagedCheck) bool { return !slices.Contains(c.stages, report.Stage) })
+	options.Progress.Phase("check", len(checks))
 	for _, c := range checks {
 		check, err := c.run(ctx)
 		if ctx.Err() != nil {
@@ -173,21 +163,16 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 type look struct {
 	options Options
 	client  client.Client
-	// version of CAPT's API that is read.
-	version string
-	// now is the API server's time, and skew how far the clock of this host is behind it.
-	now  time.Time
-	skew time.Duration
-	// missing rights, as CheckPermissions found them.
-	missing map[Right]bool
+	version string        // Of CAPT's API that is read.
+	now     time.Time     // Of the API server.
+	skew    time.Duration // How far the clock of this host is behind that of the API server.
+	missing []Right       // As CheckPermissions found them.
 }
 
 func newLook(ctx context.Context, options Options) (*look, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return nil, err
 	}
 	config := rest.CopyConfig(options.Config)
 	config.WarningHandlerWithContext = rest.NoWarnings{} // Reading v1beta1 is intended.
@@ -195,25 +180,18 @@ func newLook(ctx context.Context, options Options) (*look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	l := &look{options: options, client: c, version: migrate.Version, missing: map[Right]bool{}}
-	if l.now, l.skew, err = serverTime(ctx, config, options.Clock); err != nil {
-		return nil, err
+	l := &look{options: options, client: c, version: migrate.Version}
+	if l.now, err = serverTime(ctx, config); err != nil {
+		return nil, fmt.Errorf("reading the time of the API server: %w", err)
 	}
+	l.skew = l.now.Sub(options.Clock.Now().Truncate(time.Second))
+	stage := Apply
 	served, err := l.serves(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
-	if err != nil {
-		return nil, err
-	}
 	if !served {
-		l.version = migrate.LegacyVersion
+		l.version, stage = migrate.LegacyVersion, Untouched
 	}
-	switch {
-	case options.Before != "":
-	case served:
-		l.options.Before = Apply
-	default:
-		l.options.Before = Untouched
-	}
-	return l, nil
+	l.options.Before = cmp.Or(options.Before, stage)
+	return l, err
 }
 
 // serves reports whether the API server serves a kind.
@@ -225,24 +203,32 @@ func (l *look) serves(kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, err
 }
 
-type namedCheck struct {
-	name string
-	run  func(context.Context) (Check, error)
+// stagedCheck is a check, with the stages that have it.
+type stagedCheck struct {
+	name   string
+	stages []Stage
+	run    func(context.Context) (Check, error)
 }
 
-// checks of the stage.
-func (l *look) checks() []namedCheck {
-	access := []namedCheck{{CheckPermissions, l.permissions}, {CheckJournal, l.journal}, {CheckLock, l.lock}, {CheckClock, l.clock}}
-	surroundings := []namedCheck{{CheckClusterAPI, l.clusterAPI}, {CheckProvider, l.provider}, {CheckWorkspaces, l.workspaces}}
-	installed := []namedCheck{{CheckDefinitions, l.definitions}, {CheckConversion, l.conversion}, {CheckAdmission, l.admission}}
-	legacy := []namedCheck{{CheckStored, l.stored}, {CheckInstallers, l.installers}, {CheckLegacy, l.legacy}}
-	switch l.options.Before {
-	case Untouched:
-		legacy = append([]namedCheck{{CheckCertManager, l.certManager}, {CheckDefinitions, l.legacyDefinitions}}, legacy...)
-		return slices.Concat(access, surroundings, legacy)
-	case Rollback:
-		return slices.Concat(access, installed, legacy[2:])
-	default:
-		return slices.Concat(access, surroundings, installed, legacy, []namedCheck{{CheckManager, l.manager}})
+func (l *look) checks() []stagedCheck {
+	all, untouched, apply := []Stage{Untouched, Apply, Rollback}, []Stage{Untouched}, []Stage{Apply}
+	beforeApply, installed := []Stage{Untouched, Apply}, []Stage{Apply, Rollback}
+	return []stagedCheck{
+		{CheckPermissions, all, l.permissions},
+		{CheckJournal, all, l.journal},
+		{CheckLock, all, l.lock},
+		{CheckClock, all, l.clock},
+		{CheckClusterAPI, beforeApply, l.clusterAPI},
+		{CheckProvider, beforeApply, l.provider},
+		{CheckWorkspaces, beforeApply, l.workspaces},
+		{CheckCertManager, untouched, l.certManager},
+		{CheckDefinitions, untouched, l.legacyDefinitions},
+		{CheckDefinitions, installed, l.definitions},
+		{CheckConversion, installed, l.conversion},
+		{CheckAdmission, installed, l.admission},
+		{CheckStored, beforeApply, l.stored},
+		{CheckInstallers, beforeApply, l.installers},
+		{CheckLegacy, all, l.legacy},
+		{CheckManager, apply, l.manager},
 	}
 }

@@ -101,8 +101,8 @@ func TestInstallers(t *testing.T) {
 		"the user":          {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": "kustomize"}}, "", nil},
 	} {
 		by := installerOf(&row.object)
-		assert.Equal(t, row.want, by.String(), name)
-		assert.Equal(t, row.suspend, by.suspend(), name)
+		assert.Equal(t, row.want, by.name, name)
+		assert.Equal(t, row.suspend, by.suspend, name)
 	}
 }
 

@@ -9,45 +9,57 @@ import (
 	"slices"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 )
 
-// definition returns the definition of a kind; nil if there is none.
-func (l *look) definition(ctx context.Context, kind migrate.Kind) (*apiextensionsv1.CustomResourceDefinition, error) {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	err := l.client.Get(ctx, client.ObjectKey{Name: kind.Definition()}, definition)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// legacyDefinitionNames are those of kinds that only CAPT v0.3 has. Their objects own WorkspaceTemplateApplies, too.
+var legacyDefinitionNames = []string{
+	"captmachines.infrastructure.cluster.x-k8s.io", "captmachinesets.infrastructure.cluster.x-k8s.io",
+	"captmachinedeployments.infrastructure.cluster.x-k8s.io", "captmachinetemplates.infrastructure.cluster.x-k8s.io",
+}
+
+// installed are the definitions of CAPT that exist, by their names.
+func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	names := slices.Clone(legacyDefinitionNames)
+	for _, kind := range migrate.Kinds() {
+		names = append(names, kind.Definition())
 	}
-	return definition, err
+	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, name := range names {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		err := l.client.Get(ctx, client.ObjectKey{Name: name}, definition)
+		if err == nil {
+			found[name] = definition
+		} else if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // definitions reports whether this version's are installed and can be used.
 func (l *look) definitions(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "the definitions are not those of this version. Install it as docs/install.md says"}
+	installed, err := l.installed(ctx)
 	for _, kind := range migrate.Kinds() {
-		definition, err := l.definition(ctx, kind)
-		if err != nil {
-			return Check{}, err
-		}
-		for _, problem := range problems(kind, definition) {
+		for _, problem := range problems(kind, installed[kind.Definition()]) {
 			found.Objects = append(found.Objects, kind.Definition()+": "+problem)
 		}
-		if isLegacyTemplate(definition) {
-			found.Commands = replaceTemplates()
-		}
 	}
-	if len(found.Objects) > 0 {
-		return found, nil
+	if isLegacyTemplate(installed[migrate.OlderTemplateDefinition]) {
+		found.Commands = replaceTemplates()
 	}
-	return Check{Status: OK, Message: fmt.Sprintf("all %d definitions store %s and convert %s", len(migrate.Kinds()), migrate.Version, migrate.LegacyVersion)}, nil
+	return found.orOK("all %d definitions store %s and convert %s", len(migrate.Kinds()), migrate.Version, migrate.LegacyVersion), err
 }
 
 // isLegacyTemplate reports whether a definition is that of CaptControlPlaneTemplate.
@@ -76,75 +88,58 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	case definition.DeletionTimestamp != nil:
 		found = append(found, "it is being deleted")
 	}
-	if current := version(definition, migrate.Version); current == nil || !current.Served || !current.Storage {
+	stored, _ := apihelpers.GetCRDStorageVersion(definition)
+	if stored != migrate.Version || !apihelpers.HasServedCRDVersion(definition, migrate.Version) {
 		found = append(found, migrate.Version+" is not served and stored")
 	}
-	if kind.Kind == "CAPTClusterTemplate" { // It has one version only.
+	if hasOneVersion(kind) {
 		return found
 	}
-	if older := version(definition, migrate.LegacyVersion); older == nil || !older.Served {
+	if !apihelpers.HasServedCRDVersion(definition, migrate.LegacyVersion) {
 		found = append(found, migrate.LegacyVersion+" is not served")
 	}
-	return append(found, conversionProblems(definition.Spec.Conversion)...)
+	switch webhook := ptr.Deref(definition.Spec.Conversion, apiextensionsv1.CustomResourceConversion{}).Webhook; {
+	case webhook == nil || webhook.ClientConfig == nil:
+		found = append(found, "no webhook converts its versions")
+	case len(webhook.ClientConfig.CABundle) == 0:
+		found = append(found, "its conversion webhook has no caBundle. cert-manager's CA injector writes it")
+	}
+	return found
 }
 
-func conversionProblems(conversion *apiextensionsv1.CustomResourceConversion) []string {
-	switch {
-	case conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil:
-		return []string{"no webhook converts its versions"}
-	case len(conversion.Webhook.ClientConfig.CABundle) == 0:
-		return []string{"its conversion webhook has no caBundle. cert-manager's CA injector writes it"}
-	}
-	return nil
-}
-
-func version(definition *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
-	for i := range definition.Spec.Versions {
-		if definition.Spec.Versions[i].Name == name {
-			return &definition.Spec.Versions[i]
-		}
-	}
-	return nil
-}
+// hasOneVersion reports whether a kind is new in this version.
+func hasOneVersion(kind migrate.Kind) bool { return kind.Kind == "CAPTClusterTemplate" }
 
 // legacyDefinitions reports whether CAPT v0.3's are installed, and what of them this version does not succeed.
 func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "the definitions are those of CAPT v0.3"}
+	installed, err := l.installed(ctx)
+	if err != nil {
+		return found, err
+	}
 	for _, kind := range migrate.Kinds() {
-		definition, err := l.definition(ctx, kind)
-		switch {
-		case err != nil:
-			return Check{}, err
-		case definition == nil && kind.InLegacy():
+		if kind.InLegacy() && installed[kind.Definition()] == nil {
 			found.Status, found.Message = Failed, "CAPT v0.3 is not installed, or only in part: there is nothing to migrate"
 			found.Objects = append(found.Objects, kind.Definition()+": it is not installed")
-		case isLegacyTemplate(definition) && found.Status == OK:
-			objects, err := l.some(ctx, schema.GroupVersionKind{Group: kind.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 1)
-			if err != nil {
-				return Check{}, err
-			}
-			found.Status = Warning
-			found.Message = "the kind of " + definition.Name + " cannot be changed in place. Delete it before this version is installed"
-			if len(objects) > 0 { // The finding has the commands that export them as well.
-				found.Message += ", as finding TemplateKindRenamed says"
-			} else {
-				found.Commands = replaceTemplates()[2:]
-			}
 		}
 	}
-	machines, err := l.machines(ctx)
-	found.Objects = append(found.Objects, machines...)
-	return found, err
-}
-
-// machines are the definitions of CaptMachine and its kin.
-func (l *look) machines(ctx context.Context) (found []string, err error) {
+	if template := installed[migrate.OlderTemplateDefinition]; isLegacyTemplate(template) && found.Status == OK {
+		objects, err := l.some(ctx, schema.GroupVersionKind{Group: template.Spec.Group, Version: l.version, Kind: migrate.OlderTemplateKind}, 1)
+		if err != nil {
+			return found, err
+		}
+		found.Status = Warning
+		found.Message = "the kind of " + template.Name + " cannot be changed in place. Delete it before this version is installed"
+		if len(objects) > 0 { // The finding has the commands that export them as well.
+			found.Message += ", as finding TemplateKindRenamed says"
+		} else {
+			found.Commands = replaceTemplates()[2:]
+		}
+	}
 	for _, name := range legacyDefinitionNames {
-		switch err := l.client.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}); {
-		case err == nil:
-			found = append(found, name+": this version has no such kind. Keep the definition while it has objects, which own WorkspaceTemplateApplies")
-		case !apierrors.IsNotFound(err):
-			return nil, err
+		if installed[name] != nil {
+			found.Objects = append(found.Objects,
+				name+": this version has no such kind. Keep the definition while it has objects, which own WorkspaceTemplateApplies")
 		}
 	}
 	return found, nil
@@ -153,21 +148,19 @@ func (l *look) machines(ctx context.Context) (found []string, err error) {
 // stored reports the stored versions.
 func (l *look) stored(ctx context.Context) (Check, error) {
 	found := Check{Status: OK, Message: "nothing is stored in v1beta1. Clusters can still be rolled back"}
+	installed, err := l.installed(ctx)
 	for _, kind := range migrate.Kinds() {
-		definition, err := l.definition(ctx, kind)
-		if err != nil {
-			return Check{}, err
-		}
+		definition := installed[kind.Definition()]
 		if definition == nil {
 			continue
 		}
-		if slices.Contains(definition.Status.StoredVersions, migrate.LegacyVersion) {
+		if apihelpers.IsStoredVersion(definition, migrate.LegacyVersion) {
 			found.Message = "objects may be stored in v1beta1. The manager migrates them once no object awaits adoption; " +
 				"to decide when, run it with --skip-crd-migration-phases=StorageVersionMigration"
 		}
 		found.Objects = append(found.Objects, kind.Definition()+": "+strings.Join(definition.Status.StoredVersions, ", "))
 	}
-	return found, nil
+	return found, err
 }
 
 // some lists a few objects of a kind.
@@ -180,10 +173,10 @@ func (l *look) some(ctx context.Context, kind schema.GroupVersionKind, limit int
 
 // conversion reads one object of each kind in each version: the one that is not stored is converted.
 func (l *look) conversion(ctx context.Context) (Check, error) {
-	var wrong []string
+	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs, and that the API server reaches its webhooks"}
 	for _, kind := range migrate.Kinds() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
-			if kind.Kind == "CAPTClusterTemplate" && version == migrate.LegacyVersion {
+			if version == migrate.LegacyVersion && hasOneVersion(kind) {
 				continue
 			}
 			objects, err := l.some(ctx, kind.GroupKind().WithVersion(version), 1)
@@ -191,50 +184,47 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 				err = client.IgnoreNotFound(l.client.Get(ctx, client.ObjectKeyFromObject(&objects[0]), &objects[0]))
 			}
 			if err != nil {
-				wrong = append(wrong, fmt.Sprintf("%s in %s: %v", kind.Kind, version, err))
+				found.Objects = append(found.Objects, fmt.Sprintf("%s in %s: %v", kind.Kind, version, err))
 			}
 		}
 	}
-	if len(wrong) > 0 {
-		return Check{Status: Failed, Objects: wrong, Message: "objects cannot be read in both versions. Check that the manager runs, and that the API server reaches its webhooks"}, nil
-	}
-	return Check{Status: OK, Message: "objects can be read in both versions"}, nil
+	return found.orOK("objects can be read in both versions"), nil
 }
 
 // admission patches one object of each kind with nothing, as a dry run: conversion, defaulting and validation take place, and nothing is
 // stored.
 func (l *look) admission(ctx context.Context) (Check, error) {
-	var wrong, tried, forbidden []string
+	refused := Check{Status: Failed, Message: "a write that changes nothing is refused (dry run). Check that the manager runs, and that the API server reaches its webhooks"}
+	untried := Check{Status: Warning, Message: "not tried: the right to patch is missing"}
+	var tried []string
 	for _, kind := range migrate.Kinds() {
+		right := authorizationv1.ResourceAttributes{Verb: "patch", Group: kind.Group, Resource: kind.Resource}
 		switch {
-		case kind.Kind == "CAPTClusterTemplate", kind.Kind == "CAPTControlPlaneTemplate": // captctl does not write them.
+		case !kind.InLegacy(): // captctl does not write them.
 			continue
-		case l.missing[Right{Verb: "patch", Group: kind.Group, Resource: kind.Resource, Role: RoleWriter}]:
-			forbidden = append(forbidden, kind.Kind)
+		case slices.Contains(l.missing, Right{right, RoleWriter}):
+			untried.Objects = append(untried.Objects, kind.Kind)
 			continue
 		}
-		objects, err := l.some(ctx, kind.GroupVersionKind, 20) // Admission refuses to change what is being deleted.
+		objects, err := l.some(ctx, kind.GroupVersionKind, 20)
 		if err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %v", kind.Kind, err))
+			refused.Objects = append(refused.Objects, fmt.Sprintf("%s: %v", kind.Kind, err))
 			continue
 		}
+		// Admission refuses to change what is being deleted.
 		chosen := slices.IndexFunc(objects, func(object unstructured.Unstructured) bool { return object.GetDeletionTimestamp() == nil })
 		if chosen < 0 {
 			continue
 		}
 		object := &objects[chosen]
 		tried = append(tried, kind.Kind)
-		name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 		err = l.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll, client.FieldOwner(migrate.FieldManager))
 		if err != nil {
-			wrong = append(wrong, name+": "+err.Error())
+			refused.Objects = append(refused.Objects, fmt.Sprintf("%s %s: %v", kind.Kind, client.ObjectKeyFromObject(object), err))
 		}
 	}
-	switch {
-	case len(wrong) > 0:
-		return Check{Status: Failed, Objects: wrong, Message: "a write that changes nothing is refused (dry run). Check that the manager runs, and that the API server reaches its webhooks"}, nil
-	case len(forbidden) > 0:
-		return Check{Status: Warning, Objects: forbidden, Message: "not tried: the right to patch is missing"}, nil
+	if len(refused.Objects) > 0 {
+		return refused, nil
 	}
-	return Check{Status: OK, Message: "a write that changes nothing is accepted (dry run of " + strings.Join(tried, ", ") + ")"}, nil
+	return untried.orOK("a write that changes nothing is accepted (dry run of %s)", strings.Join(tried, ", ")), nil
 }

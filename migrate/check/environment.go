@@ -4,24 +4,247 @@
 package check
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/config/rbac"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/lock"
+	"github.com/capt-provider/capt/migrate/retry"
 )
+
+// The ClusterRoles of config/rbac/captctl.yaml.
+const (
+	RoleReader        = "capt-migrate-reader"
+	RoleJournalReader = "capt-migrate-journal-reader"
+	RoleWriter        = "capt-migrate"
+	RoleJournal       = "capt-migrate-journal"
+	RoleEndpoints     = "capt-migrate-endpoints"
+	RoleOwners        = "capt-migrate-owners"
+)
+
+// Right is one permission. Its namespace is empty if it is for all of them, and for objects that have none.
+type Right struct {
+	authorizationv1.ResourceAttributes
+	// Role that has the right.
+	Role string
+}
+
+// String is "verb resource.group", with the namespace if the right is for one only.
+func (r Right) String() string {
+	text := r.Verb + " " + schema.GroupResource{Group: r.Group, Resource: path.Join(r.Resource, r.Subresource)}.String()
+	if r.Namespace != "" {
+		text += " in namespace " + r.Namespace
+	}
+	return text
+}
+
+// Rights lists those of some roles.
+func Rights(journalNamespace string, roles ...string) (rights []Right, err error) {
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(rbac.Captctl), 4096)
+	for {
+		var role rbacv1.ClusterRole
+		switch err := documents.Decode(&role); {
+		case errors.Is(err, io.EOF):
+			return rights, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading the roles of captctl: %w", err)
+		case !slices.Contains(roles, role.Name):
+			continue
+		}
+		right := Right{Role: role.Name}
+		if role.Name == RoleJournalReader || role.Name == RoleJournal {
+			right.Namespace = journalNamespace
+		}
+		for _, rule := range role.Rules {
+			rights = append(rights, rightsOf(rule, right)...)
+		}
+	}
+}
+
+func rightsOf(rule rbacv1.PolicyRule, right Right) (rights []Right) {
+	for _, right.Group = range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			right.Resource, right.Subresource, _ = strings.Cut(resource, "/")
+			for _, right.Verb = range rule.Verbs {
+				rights = append(rights, right)
+			}
+		}
+	}
+	return rights
+}
+
+// review finds which rights of some roles the user does not have. The API server does not store reviews.
+func (l *look) review(ctx context.Context, roles ...string) error {
+	rights, err := Rights(l.options.JournalNamespace, roles...)
+	for _, right := range rights {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right.ResourceAttributes}}
+		if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
+			return fmt.Errorf("reviewing the right to %s: %w", right, err)
+		}
+		if !review.Status.Allowed {
+			l.missing = append(l.missing, right)
+		}
+	}
+	return err
+}
+
+// permissions reports missing rights. Before this version is installed, those to write are missing without harm.
+func (l *look) permissions(ctx context.Context) (found Check, err error) {
+	roles := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
+	if l.options.FixClusterEndpoints {
+		roles = append(roles, RoleEndpoints)
+	}
+	if err := l.review(ctx, roles...); err != nil {
+		return found, err
+	}
+	found = Check{Status: OK, Message: "all required rights are granted"}
+	var required []Right
+	for _, right := range l.missing {
+		switch {
+		case right.Role == RoleOwners:
+			found.Objects = append(found.Objects, right.String()+": only API servers that protect owner references require it, as OpenShift does; see role "+RoleOwners)
+			continue
+		case right.Role == RoleReader, right.Role == RoleJournalReader, l.options.Before != Untouched:
+			found.Status = Failed
+		case found.Status == OK:
+			found.Status = Warning
+		}
+		required = append(required, right)
+	}
+	if len(required) == 0 {
+		return found, nil
+	}
+	found.Objects, found.Message = nil, "rights are missing. Bind the roles of config/rbac/captctl.yaml that have them"
+	if found.Status == Warning {
+		found.Message = "for apply and rollback, " + found.Message
+	}
+	for _, right := range required {
+		found.Objects = append(found.Objects, right.String())
+	}
+	found.Commands, err = l.bind(ctx, required)
+	return found, err
+}
+
+// bind are the commands that bind the roles with some rights.
+func (l *look) bind(ctx context.Context, rights []Right) (commands []string, err error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := retry.Do(ctx, func(ctx context.Context) error { return l.client.Create(ctx, review) }); err != nil {
+		return nil, fmt.Errorf("reading the name of the user: %w", err)
+	}
+	user := review.Status.UserInfo.Username
+	subject := "--user=" + quote(user)
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		subject = "--serviceaccount=" + quote(account)
+	}
+	if l.options.Before == Untouched { // Later the roles are part of the installation.
+		commands = append(commands, "kubectl apply -f config/rbac/captctl.yaml")
+	}
+	for _, right := range rights {
+		name := quote(right.Role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(user)) // One binding per user.
+		command := fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=%s %s", name, right.Role, subject)
+		if right.Namespace != "" {
+			command = fmt.Sprintf("kubectl -n %s create rolebinding %s --clusterrole=%s %s", right.Namespace, name, right.Role, subject)
+		}
+		commands = append(commands, command)
+	}
+	return unique(commands), nil
+}
+
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func (l *look) journal(ctx context.Context) (Check, error) {
+	const purpose = "captctl keeps its Lease and its journals there."
+	name := l.options.JournalNamespace
+	namespace := &corev1.Namespace{}
+	err := l.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Check{Status: l.blocks(), Commands: []string{"kubectl create namespace " + name}, Message: fmt.Sprintf(
+			"namespace %s does not exist. %s Create it, or name another one with --journal-namespace", name, purpose)}, nil
+	case namespace.DeletionTimestamp != nil:
+		return Check{Status: Failed, Message: fmt.Sprintf("namespace %s is being deleted. %s Name another one with --journal-namespace", name, purpose)}, nil
+	}
+	return Check{Status: OK, Message: fmt.Sprintf("namespace %s exists", name)}, err
+}
+
+// blocks is the status of what the next stage needs: before this version is installed there is time.
+func (l *look) blocks() Status {
+	if l.options.Before == Untouched {
+		return Warning
+	}
+	return Failed
+}
+
+func (l *look) lock(ctx context.Context) (Check, error) {
+	holder, err := lock.Held(ctx, l.client, l.options.JournalNamespace, l.now)
+	if err != nil || holder == nil {
+		return Check{Status: OK, Message: "no run is in progress"}, err
+	}
+	return Check{Status: Failed, Objects: []string{"Lease " + l.options.JournalNamespace + "/" + lock.Name},
+		Message: fmt.Sprintf("another run is in progress: %s. Wait until it has ended", holder)}, nil
+}
+
+// clock reports a difference of the clocks that matters where captctl compares times of several hosts.
+func (l *look) clock(context.Context) (Check, error) {
+	if l.skew.Abs() > 30*time.Second {
+		return Check{Status: Warning, Message: fmt.Sprintf(
+			"the clock of this host differs from that of the API server by %s. Times in reports and journals are wrong. Synchronize it", l.skew.Abs())}, nil
+	}
+	return Check{Status: OK, Message: "the clocks of this host and of the API server agree"}, nil
+}
+
+// serverTime is the API server's time, in seconds. It is in the header of every response, so that no right is needed.
+func serverTime(ctx context.Context, config *rest.Config) (now time.Time, err error) {
+	httpClient, clientErr := rest.HTTPClientFor(config)
+	server, _, serverErr := rest.DefaultServerUrlFor(config)
+	if err := errors.Join(clientErr, serverErr); err != nil {
+		return now, err
+	}
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath("version").String(), http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := httpClient.Do(request)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		now, err = http.ParseTime(response.Header.Get("Date"))
+		return err
+	})
+	return now, err
+}
 
 // clusterAPI reports whether Cluster API serves the version that this version of CAPT reads.
 func (l *look) clusterAPI(context.Context) (Check, error) {
@@ -51,66 +274,56 @@ func (l *look) provider(ctx context.Context) (Check, error) {
 	if served, err := l.serves(kind); err != nil || !served {
 		return Check{Status: Failed, Message: fmt.Sprintf("%s does not exist: Workspaces of CAPT v0.3 cannot be read. Install %s", kind.GroupVersion(), providerName)}, err
 	}
-	var deployments appsv1.DeploymentList
-	if err := l.client.List(ctx, &deployments); err != nil {
-		return Check{}, err
-	}
+	deployments, err := l.deployments(ctx, func(deployment *appsv1.Deployment) bool {
+		return strings.Contains(client.ObjectKeyFromObject(deployment).String(), providerName)
+	})
 	found := Check{Status: Warning, Message: providerName + " was not found. The conditions of Workspaces may be old"}
-	for i := range deployments.Items {
-		switch name := client.ObjectKeyFromObject(&deployments.Items[i]).String(); {
-		case !strings.Contains(name, providerName):
-		case deployments.Items[i].Status.AvailableReplicas > 0:
-			return Check{Status: OK, Objects: []string{"Deployment " + name}, Message: providerName + " runs"}, nil
-		default:
-			found.Message = providerName + " does not run. The conditions of Workspaces may be old. Repair it first"
-			found.Objects = append(found.Objects, "Deployment "+name+": no replica is available")
+	for i := range deployments {
+		name := "Deployment " + client.ObjectKeyFromObject(&deployments[i]).String()
+		if deployments[i].Status.AvailableReplicas > 0 {
+			return Check{Status: OK, Objects: []string{name}, Message: providerName + " runs"}, nil
 		}
+		found.Message = providerName + " does not run. The conditions of Workspaces may be old. Repair it first"
+		found.Objects = append(found.Objects, name+": no replica is available")
 	}
-	return found, nil
+	return found, err
 }
 
 // workspaces reports Workspaces of WorkspaceTemplateApplies for which Terraform runs, has failed, or did not run yet.
 func (l *look) workspaces(ctx context.Context) (Check, error) {
+	found := Check{Status: Warning}
 	names, err := l.workspaceNames(ctx)
 	if err != nil {
-		return Check{}, err
+		return found, err
 	}
 	total := 0
-	var unsettled []string
 	err = migrate.Each(ctx, l.client, terraform.ScopeCluster.GroupVersionKind(), "", func(workspace *unstructured.Unstructured) error {
-		if !names[workspace.GetName()] {
+		if !names.Has(workspace.GetName()) {
 			return nil
 		}
 		total++
 		if why := unsettledBecause(workspace); why != "" {
-			unsettled = append(unsettled, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
+			found.Objects = append(found.Objects, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
 		}
 		return nil
 	})
-	switch {
-	case meta.IsNoMatchError(err):
+	if meta.IsNoMatchError(err) {
 		return Check{Status: OK, Message: "there are no Workspaces"}, nil
-	case err != nil:
-		return Check{}, err
-	case len(unsettled) > 0:
-		slices.Sort(unsettled)
-		return Check{Status: Warning, Objects: unsettled, Message: fmt.Sprintf("%d of %d Workspaces are not up to date, so that Terraform may run for them during "+
-			"the migration, and not because of it. Wait until it has ended, or repair them first", len(unsettled), total)}, nil
 	}
-	return Check{Status: OK, Message: fmt.Sprintf("all %d Workspaces of WorkspaceTemplateApplies are up to date", total)}, nil
+	slices.Sort(found.Objects)
+	found.Message = fmt.Sprintf("%d of %d Workspaces are not up to date, so that Terraform may run for them during "+
+		"the migration, and not because of it. Wait until it has ended, or repair them first", len(found.Objects), total)
+	return found.orOK("all %d Workspaces of WorkspaceTemplateApplies are up to date", total), err
 }
 
 // workspaceNames are those that a WorkspaceTemplateApply may refer to.
-func (l *look) workspaceNames(ctx context.Context) (map[string]bool, error) {
-	names := map[string]bool{}
-	kind := schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: l.version, Kind: "WorkspaceTemplateApply"}
+func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
+	names := sets.New[string]()
+	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply").GroupKind().WithVersion(l.version)
 	err := migrate.Each(ctx, l.client, kind, "", func(apply *unstructured.Unstructured) error {
-		names[naming.LegacyWorkspace(apply.GetName())] = true
-		for _, path := range [][]string{{"spec", "workspaceName"}, {"status", "workspaceName"}} {
-			if name, _, _ := unstructured.NestedString(apply.Object, path...); name != "" {
-				names[name] = true
-			}
-		}
+		bySpec, _, _ := unstructured.NestedString(apply.Object, "spec", "workspaceName")
+		byStatus, _, _ := unstructured.NestedString(apply.Object, "status", "workspaceName")
+		names.Insert(naming.LegacyWorkspace(apply.GetName()), bySpec, byStatus)
 		return nil
 	})
 	if meta.IsNoMatchError(err) && l.options.Before == Untouched { // The definitions are reported.

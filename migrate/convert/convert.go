@@ -9,17 +9,26 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/config/crd"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
@@ -84,30 +93,231 @@ func (c *Converter) Convert(ctx context.Context, name string, data []byte) (*Res
 	return result, nil
 }
 
+const byteOrderMark = "\ufeff"
+
+var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
+
 // split separates the documents of a file from the lines between them. A document that begins on such a line is part of it,
 // and is not found; neither is it common.
 func split(data string) []string {
 	var parts []string
-	var current strings.Builder
-	for line := range strings.Lines(data) {
-		if !isSeparator(line) {
-			current.WriteString(line)
+	end := 0
+	for _, at := range separator.FindAllStringIndex(data, -1) {
+		parts = append(parts, data[end:at[0]], data[at[0]:at[1]])
+		end = at[1]
+	}
+	return append(parts, data[end:])
+}
+
+// document is one document of a file.
+type document struct {
+	*Converter
+	result *Result
+	file   string
+	first  int // The line of the file on which the document begins.
+}
+
+func (d *document) problem(line int, format string, args ...any) {
+	d.result.Problems = append(d.result.Problems, Message{d.file, d.first + line - 1, fmt.Sprintf(format, args...)})
+}
+
+func (d *document) warning(line int, format string, args ...any) {
+	d.result.Warnings = append(d.result.Warnings, Message{d.file, d.first + line - 1, fmt.Sprintf(format, args...)})
+}
+
+// convert one document, given as its text.
+func (d *document) convert(ctx context.Context, text string) (string, error) {
+	content := strings.ReplaceAll(strings.TrimPrefix(text, byteOrderMark), "\r\n", "\n")
+	have, file, err := parse(content)
+	if err != nil {
+		if line := d.mentioned(text); line > 0 {
+			reason, _, _ := strings.Cut(err.Error(), "\n")
+			d.problem(line, "this is not a Kubernetes object, possibly a Helm template; convert it by hand (%s)", reason)
+		}
+		return text, nil
+	}
+	root := file.Content[0]
+	want, err := d.object(ctx, root, have)
+	if err != nil || reflect.DeepEqual(have, want) {
+		return text, err
+	}
+	if line := lineOf(root, isAnchored); line > 0 {
+		d.problem(line, "YAML anchors, aliases and merge keys are not supported; write the values out")
+		return text, nil
+	}
+	out, err := render(content, file, want)
+	if err != nil {
+		d.problem(root.Line, "%v; convert this document by hand", err)
+		return text, nil
+	}
+	if strings.Contains(text, "\r\n") {
+		out = strings.ReplaceAll(out, "\n", "\r\n")
+	}
+	return text[:len(text)-len(strings.TrimPrefix(text, byteOrderMark))] + out, nil
+}
+
+// parse reads an object as kubectl does, which takes "yes" for true, and as nodes.
+func parse(text string) (map[string]any, *yaml.Node, error) {
+	data, err := sigsyaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	object, file := map[string]any{}, &yaml.Node{}
+	if err := errors.Join(utiljson.Unmarshal(data, &object), yaml.Unmarshal([]byte(text), file)); err != nil {
+		return nil, nil, err
+	}
+	if len(file.Content) == 0 {
+		return nil, nil, errors.New("it is empty")
+	}
+	return object, file, nil
+}
+
+func isAnchored(node *yaml.Node) bool {
+	return node.Anchor != "" || node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag
+}
+
+// lineOf is the line of the first node for which a function holds; 0 if there is none. Members with some names are skipped.
+func lineOf(node *yaml.Node, holds func(*yaml.Node) bool, skip ...string) int {
+	if holds(node) {
+		return node.Line
+	}
+	for i, inner := range node.Content {
+		if i%2 == 1 && node.Kind == yaml.MappingNode && slices.Contains(skip, node.Content[i-1].Value) {
 			continue
 		}
-		parts = append(parts, current.String(), line)
-		current.Reset()
-	}
-	return append(parts, current.String())
-}
-
-func isSeparator(line string) bool {
-	for _, marker := range []string{"---", "..."} {
-		if rest, found := strings.CutPrefix(strings.TrimPrefix(line, byteOrderMark), marker); found {
-			rest = strings.TrimSpace(rest)
-			return rest == "" || strings.HasPrefix(rest, "#")
+		if line := lineOf(inner, holds, skip...); line > 0 {
+			return line
 		}
 	}
-	return false
+	return 0
 }
 
-const byteOrderMark = "\ufeff"
+// object converts an object, or each object of a List, in place. It returns what its node says then.
+func (d *document) object(ctx context.Context, node *yaml.Node, have map[string]any) (map[string]any, error) {
+	apiVersion, _ := have["apiVersion"].(string)
+	name, _ := have["kind"].(string)
+	kind := runtimeschema.FromAPIVersionAndKind(apiVersion, name)
+	items, isList := have["items"].([]any)
+	want := runtime.DeepCopyJSON(have)
+	switch {
+	case isList && strings.HasSuffix(name, "List"):
+		return d.list(ctx, node, have, items)
+	case d.isLegacy(apiVersion, name):
+		return d.legacy(ctx, node, have, kind)
+	case d.isLegacy(strings.TrimSuffix(apiVersion, migrate.Version)+migrate.LegacyVersion, name):
+		if err := d.adopt(ctx, node, want, false); err != nil {
+			return nil, err
+		}
+	case kind.Group == clusterv1.GroupVersion.Group && (name == "Cluster" || name == "ClusterClass"):
+		d.reportPatches(node)
+		d.refer(want)
+	default: // What the API server and kubectl write for themselves does not count.
+		if line := lineOf(node, d.isMention, "ownerReferences", "managedFields", "kubectl.kubernetes.io/last-applied-configuration"); line > 0 {
+			d.problem(line, "refers to v1beta1 of CAPT in a place that captctl does not convert, such as a patch; change it to v1beta2 by hand")
+		}
+	}
+	return want, rewrite(node, have, want, nil)
+}
+
+// list converts the items of a List. A list of a kind of CAPT has a version of its own.
+func (d *document) list(ctx context.Context, node *yaml.Node, have map[string]any, items []any) (map[string]any, error) {
+	want, converted := maps.Clone(have), slices.Clone(items)
+	if apiVersion, kind := fmt.Sprint(have["apiVersion"]), fmt.Sprint(have["kind"]); d.isLegacy(apiVersion, strings.TrimSuffix(kind, "List")) {
+		want["apiVersion"], want["kind"] = today(apiVersion), spelled(kind)
+	}
+	for i, inner := range valueAt(node, "items").Content {
+		item, ok := items[i].(map[string]any)
+		if !ok {
+			continue
+		}
+		object, err := d.object(ctx, inner, item)
+		if err != nil {
+			return nil, err
+		}
+		converted[i] = object
+	}
+	err := rewrite(node, have, want, nil)
+	want["items"] = converted
+	return want, err
+}
+
+// valueAt is the value to which names lead from a mapping; an empty node if there is none.
+func valueAt(node *yaml.Node, names ...string) *yaml.Node {
+	for _, name := range names {
+		member := yaml.NewRNode(node).Field(name)
+		if member == nil {
+			return &yaml.Node{}
+		}
+		node = member.Value.YNode()
+	}
+	return node
+}
+
+// isLegacy reports whether a kind is one of CAPT's in v1beta1. The group alone does not say: other infrastructure providers have
+// the same one.
+func (d *document) isLegacy(apiVersion, kind string) bool {
+	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, spelled(kind))
+	_, found := d.registry.GetConverter(converted.GroupKind())
+	return found && converted.Version == migrate.LegacyVersion
+}
+
+// spelled is a kind as v1beta2 spells it: CAPT v0.3 wrote CaptControlPlaneTemplate.
+func spelled(kind string) string {
+	return strings.Replace(kind, "CaptControlPlane", "CAPTControlPlane", 1)
+}
+
+// today is an apiVersion in v1beta2.
+func today(apiVersion string) string {
+	return strings.TrimSuffix(apiVersion, migrate.LegacyVersion) + migrate.Version
+}
+
+// reportPatches reports patches of a ClusterClass.
+func (d *document) reportPatches(node *yaml.Node) {
+	for _, patch := range valueAt(node, "spec", "patches").Content {
+		for _, definition := range valueAt(patch, "definitions").Content {
+			if d.isLegacy(valueAt(definition, "selector", "apiVersion").Value, valueAt(definition, "selector", "kind").Value) {
+				d.problem(definition.Line, "JSON patches of objects of CAPT in v1beta1 are not converted; change paths and selector by hand")
+			}
+		}
+	}
+}
+
+// refer changes the references to objects of CAPT to v1beta2: every mapping with apiVersion and kind. Selectors of patches are such mappings, too.
+func (d *document) refer(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		apiVersion, _ := value["apiVersion"].(string)
+		kind, _ := value["kind"].(string)
+		if d.isLegacy(apiVersion, kind) {
+			value["apiVersion"], value["kind"] = today(apiVersion), spelled(kind)
+		}
+		for _, inner := range value {
+			d.refer(inner)
+		}
+	case []any:
+		for _, inner := range value {
+			d.refer(inner)
+		}
+	}
+}
+
+// isMention reports whether a node means v1beta1 of CAPT: as a reference, the target of a patch, or a text such as an inline patch.
+func (d *document) isMention(node *yaml.Node) bool {
+	kind := valueAt(node, "kind").Value
+	return node.Kind == yaml.ScalarNode && d.mentioned(node.Value) > 0 || d.isLegacy(valueAt(node, "apiVersion").Value, kind) ||
+		d.isLegacy(valueAt(node, "group").Value+"/"+valueAt(node, "version").Value, kind)
+}
+
+// mentioned is the first line of a text, but for comments, that names v1beta1 of a group in which the text has a kind of CAPT; 0 if
+// there is none.
+func (d *document) mentioned(text string) int {
+	for i, line := range strings.Split(text, "\n") {
+		isComment := strings.HasPrefix(strings.TrimSpace(line), "#")
+		for kind := range conversion.Constructors() {
+			if !isComment && strings.Contains(line, kind.Group+"/"+migrate.LegacyVersion) && strings.Contains(strings.ToLower(text), strings.ToLower(kind.Kind)) {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}

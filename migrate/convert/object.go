@@ -6,6 +6,7 @@ package convert
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -18,7 +19,9 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
@@ -32,38 +35,42 @@ func (p path) with(name string) path { return append(slices.Clone(p), name) }
 // legacy converts an object of CAPT.
 func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]any, kind runtimeschema.GroupVersionKind) (map[string]any, error) {
 	kind.Kind = spelled(kind.Kind)
-	o := &object{Converter: d.Converter, before: kind, after: kind.GroupKind().WithVersion(migrate.Version), moves: map[string]path{}}
+	o := &object{Converter: d.Converter, moves: map[string]path{}}
 	o.source = map[string]any{"apiVersion": have["apiVersion"], "kind": kind.Kind, "metadata": have["metadata"], "spec": have["spec"]}
-	name := fmt.Sprintf("%s %s", kind.Kind, text(valueAt(node, "metadata", "name")))
+	name := fmt.Sprintf("%s %s", kind.Kind, valueAt(node, "metadata", "name").Value)
+	var olderErr, newerErr error
+	o.older, olderErr = d.schemas.Of(kind)
+	o.newer, newerErr = d.schemas.Of(kind.GroupKind().WithVersion(migrate.Version))
+	if err := errors.Join(olderErr, newerErr); err != nil {
+		return nil, err
+	}
 	if !d.isWhole(ctx, node, name, o) {
 		return have, nil
 	}
-	converted, err := o.convert(o.before, o.after, o.source)
+	converted, err := o.convert(o.source, migrate.Version)
 	if err != nil {
 		d.problem(node.Line, "%s: %v", name, err)
 		return have, nil
 	}
-	o.want = maps.Clone(have)
+	want := unstructured.Unstructured{Object: runtime.DeepCopyJSON(have)}
+	o.want = want.Object
 	delete(o.want, "status")
 	o.want["apiVersion"], o.want["kind"], o.want["spec"] = converted["apiVersion"], kind.Kind, converted["spec"]
-	if _, found, _ := unstructured.NestedMap(have, "metadata", "annotations"); found {
-		o.want["metadata"] = runtime.DeepCopyJSONValue(have["metadata"])
-		left, _, _ := unstructured.NestedMap(converted, "metadata", "annotations")
-		delete(left, carry.Annotation) // The conversion has read it.
-		unstructured.RemoveNestedField(o.want, "metadata", "annotations")
-		if len(left) > 0 {
-			_ = unstructured.SetNestedMap(o.want, left, "metadata", "annotations")
+	if want.GetAnnotations() != nil {
+		annotations, _, _ := unstructured.NestedStringMap(converted, "metadata", "annotations")
+		delete(annotations, carry.Annotation) // The conversion has read it.
+		want.SetAnnotations(annotations)
+		if len(annotations) == 0 {
+			want.SetAnnotations(nil)
 		}
 	}
-	back, err := o.convert(o.after, o.before, o.want)
+	back, err := o.convert(o.want, migrate.LegacyVersion)
 	if err != nil {
 		return nil, fmt.Errorf("converting %s back: %w", name, err)
 	}
 	d.reportLost(o, node.Line, valueAt(node, "spec"), path{"spec"}, o.source["spec"], back["spec"])
 	o.findMoves(path{"spec"}, o.source["spec"])
-	if err := o.leaveOutDefaults(); err != nil {
-		return nil, err
-	}
+	o.leaveOutDefaults()
 	if err := d.adopt(ctx, node, o.want, true); err != nil {
 		return nil, err
 	}
@@ -72,40 +79,29 @@ func (d *document) legacy(ctx context.Context, node *yaml.Node, have map[string]
 
 // isWhole reports problems of what is not a whole object, or a template of one.
 func (d *document) isWhole(ctx context.Context, node *yaml.Node, name string, o *object) bool {
+	isTemplate := func(node *yaml.Node) bool { // Also in comments, which Helm does not know.
+		return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
+	}
 	if line := lineOf(node, isTemplate, "module"); line > 0 { // Terraform may have braces.
 		d.problem(line, "%s contains {{, so that it is a template of Helm or another program; convert it by hand", name)
 		return false
 	}
-	// What is forbidden besides other fields is also lost, and reported as such.
-	errs := o.validate(ctx, o.source, func(err *field.Error) bool { return err.Type != field.ErrorTypeForbidden })
-	if len(errs) > 0 {
-		d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, errs[0])
+	for _, err := range o.older.Validate(ctx, &unstructured.Unstructured{Object: o.source}) {
+		if err.Type != field.ErrorTypeForbidden { // What is forbidden besides other fields is also lost, and reported as such.
+			d.problem(node.Line, "%s: %v; correct it, or convert it by hand if it is a patch, for example of Kustomize", name, err)
+			return false
+		}
 	}
-	return len(errs) == 0
-}
-
-// validate returns errors of the API server for an object of v1beta1.
-func (o *object) validate(ctx context.Context, source map[string]any, matter func(*field.Error) bool) field.ErrorList {
-	known, err := o.schemas.Of(o.before)
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
-	}
-	errs := known.Validate(ctx, &unstructured.Unstructured{Object: source})
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !matter(err) })
+	return true
 }
 
 // isRequired reports whether an object of v1beta1 cannot be without a field.
 func (o *object) isRequired(at path) bool {
-	without := runtime.DeepCopyJSON(o.source)
-	unstructured.RemoveNestedField(without, at...)
-	return len(o.validate(context.Background(), without, func(err *field.Error) bool {
+	without := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(o.source)}
+	unstructured.RemoveNestedField(without.Object, at...)
+	return slices.ContainsFunc(o.older.Validate(context.Background(), without), func(err *field.Error) bool {
 		return err.Type == field.ErrorTypeRequired && err.Field == at.String()
-	})) > 0
-}
-
-// isTemplate reports whether a node has braces, also in comments, which Helm does not know.
-func isTemplate(node *yaml.Node) bool {
-	return strings.Contains(node.Value+node.HeadComment+node.LineComment+node.FootComment, "{{")
+	})
 }
 
 // reportLost reports what does not come back when the object is converted to v1beta1 again.
@@ -118,11 +114,11 @@ func (d *document) reportLost(o *object, line int, node *yaml.Node, at path, hav
 	case isEmpty(have) || reflect.DeepEqual(have, back):
 	case isTable && back != nil:
 		for _, name := range slices.Sorted(maps.Keys(table)) {
-			if key, value := member(node, name); key != nil {
-				d.reportLost(o, key.Line, value, at.with(name), table[name], backTable[name])
+			if member := yaml.NewRNode(node).Field(name); member != nil {
+				d.reportLost(o, member.Key.YNode().Line, member.Value.YNode(), at.with(name), table[name], backTable[name])
 			}
 		}
-	case isList && len(list) == len(backList) && len(elements(node)) == len(list):
+	case isList && len(list) == len(backList) && len(node.Content) == len(list):
 		for i, element := range node.Content {
 			d.reportLost(o, element.Line, element, at.with(fmt.Sprint(i)), list[i], backList[i])
 		}
@@ -150,12 +146,7 @@ func isEmpty(value any) bool {
 	case []any:
 		return len(value) == 0
 	case map[string]any:
-		for _, inner := range value {
-			if !isEmpty(inner) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(slices.Collect(maps.Values(value)), func(inner any) bool { return !isEmpty(inner) })
 	}
 	return value == nil || value == "" || value == false || value == int64(0)
 }
@@ -172,31 +163,17 @@ func abridged(value any) string {
 // object is an object of v1beta1, and what it becomes.
 type object struct {
 	*Converter
-	before, after runtimeschema.GroupVersionKind
-	source, want  map[string]any
-	// moves are where the fields of want, by their paths, are in source.
-	moves map[string]path
+	older, newer *schema.Schema
+	source, want map[string]any
+	moves        map[string]path // Where the fields of want, by their paths, are in source.
 }
 
-// convert does what the conversion webhook does.
-func (o *object) convert(before, after runtimeschema.GroupVersionKind, object map[string]any) (map[string]any, error) {
-	from, err := o.scheme.New(before)
+func (o *object) convert(object map[string]any, version string) (map[string]any, error) {
+	converted, err := migrate.Convert(o.scheme, o.registry, &unstructured.Unstructured{Object: object}, version)
 	if err != nil {
 		return nil, err
 	}
-	to, err := o.scheme.New(after)
-	if err != nil {
-		return nil, err
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, from); err != nil {
-		return nil, err
-	}
-	to.GetObjectKind().SetGroupVersionKind(after)
-	converter, _ := o.registry.GetConverter(after.GroupKind())
-	if err := converter.ConvertObject(context.Background(), from, to); err != nil {
-		return nil, err
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(to)
+	return converted.Object, nil
 }
 
 // findMoves finds out where a field of source, and what is in it, is in want. It returns nil for a field that is in several places, or
@@ -211,10 +188,7 @@ func (o *object) findMoves(at path, value any) path {
 	} else {
 		to = o.probe(at, value)
 	}
-	if to == nil {
-		return nil
-	}
-	if _, taken := o.moves[to.String()]; !taken {
+	if _, taken := o.moves[to.String()]; to != nil && !taken {
 		o.moves[to.String()] = at
 	}
 	return to
@@ -242,21 +216,17 @@ func (o *object) findParent(at path, table map[string]any) path {
 // probe changes one value of source, and returns what that changes in want.
 func (o *object) probe(at path, value any) path {
 	changed := runtime.DeepCopyJSON(o.source)
-	var err error
 	switch value := value.(type) {
 	case bool:
-		err = unstructured.SetNestedField(changed, !value, at...)
+		_ = unstructured.SetNestedField(changed, !value, at...)
 	case int64:
-		err = unstructured.SetNestedField(changed, value+1, at...)
+		_ = unstructured.SetNestedField(changed, value+1, at...)
 	case string:
-		err = unstructured.SetNestedField(changed, value+"x", at...)
+		_ = unstructured.SetNestedField(changed, value+"x", at...)
 	default:
 		unstructured.RemoveNestedField(changed, at...)
 	}
-	if err != nil {
-		return nil
-	}
-	converted, err := o.convert(o.before, o.after, changed)
+	converted, err := o.convert(changed, migrate.Version)
 	if err != nil {
 		return nil
 	}
@@ -273,19 +243,15 @@ func (o *object) probe(at path, value any) path {
 }
 
 // differences are the fields of one value that are not the same in another.
-func differences(at path, one, other any) []path {
-	if reflect.DeepEqual(one, other) {
-		return nil
-	}
+func differences(at path, one, other any) (found []path) {
 	table, isTable := one.(map[string]any)
 	others, bothTables := other.(map[string]any)
-	if !isTable || !bothTables {
-		if one == nil {
-			return nil
-		}
+	switch {
+	case one == nil || reflect.DeepEqual(one, other):
+		return nil
+	case !isTable || !bothTables:
 		return []path{at}
 	}
-	var found []path
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		found = append(found, differences(at.with(name), table[name], others[name])...)
 	}
@@ -293,14 +259,10 @@ func differences(at path, one, other any) []path {
 }
 
 // leaveOutDefaults removes what the conversion adds and the API server would set.
-func (o *object) leaveOutDefaults() error {
-	known, err := o.schemas.Of(o.after)
-	if err != nil {
-		return err
-	}
+func (o *object) leaveOutDefaults() {
 	defaulted := func() any {
 		object := runtime.DeepCopyJSON(o.want)
-		defaulting.Default(object, known.Structural())
+		defaulting.Default(object, o.newer.Structural())
 		return object["spec"]
 	}
 	want := defaulted()
@@ -310,12 +272,9 @@ func (o *object) leaveOutDefaults() error {
 			value, at := table[name], at.with(name)
 			_, moved := o.moves[at.String()]
 			_, stated, _ := unstructured.NestedFieldNoCopy(o.source, at...)
-			inner, isTable := value.(map[string]any)
-			switch {
-			case isTable:
+			if inner, isTable := value.(map[string]any); isTable {
 				visit(at, inner)
-			case moved, stated, len(table) == 1 && len(at) > 2:
-			default:
+			} else if !moved && !stated && (len(table) > 1 || len(at) == 2) {
 				delete(table, name)
 				if !reflect.DeepEqual(defaulted(), want) {
 					table[name] = value
@@ -326,5 +285,78 @@ func (o *object) leaveOutDefaults() error {
 	if spec, ok := o.want["spec"].(map[string]any); ok {
 		visit(path{"spec"}, spec)
 	}
+}
+
+// identities are the fields by which adopted objects know each other. CAPT v0.3 has written some of them itself.
+var identities = []path{{"spec", "workspaceTemplateApplyRef"}, {"spec", "workspaceName"}}
+
+// adopt adds what the adoption wrote into the object in the cluster, so that the manifest says it, too.
+func (d *document) adopt(ctx context.Context, node *yaml.Node, want map[string]any, legacy bool) error {
+	if d.Live == nil {
+		return nil
+	}
+	manifest := unstructured.Unstructured{Object: want}
+	kind := runtimeschema.FromAPIVersionAndKind(manifest.GetAPIVersion(), manifest.GetKind())
+	live, err := d.Live(ctx, kind, manifest.GetNamespace(), manifest.GetName())
+	if err != nil {
+		return err
+	}
+	if live == nil {
+		d.warning(node.Line, "%s %s is not in the cluster, so that nothing was added from there", kind.Kind, manifest.GetName())
+		return nil
+	}
+	fields := writtenByMigration(live)
+	if legacy || len(fields) > 0 {
+		fields = append(fields, identities...)
+	}
+	_, hasEndpoint, _ := unstructured.NestedMap(want, "spec", "controlPlaneEndpoint")
+	for _, at := range fields {
+		value, found, _ := unstructured.NestedFieldCopy(live.Object, at...)
+		// The endpoint of a manifest is repaired; one without an endpoint leaves it to the controller.
+		if found && (hasEndpoint || at[1] != "controlPlaneEndpoint") {
+			d.add(node.Line, want, at, value)
+		}
+	}
 	return nil
+}
+
+// add sets a field of a manifest as it is in the cluster. Strings that only the manifest has in a list stay there.
+func (d *document) add(line int, want map[string]any, at path, value any) {
+	before, found, _ := unstructured.NestedFieldNoCopy(want, at...)
+	if _, isStrings, err := unstructured.NestedStringSlice(want, at...); isStrings && err == nil {
+		all := slices.Clone(before.([]any))
+		list, _ := value.([]any)
+		for _, one := range list {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+		value = all
+	}
+	if err := unstructured.SetNestedField(want, value, at...); err != nil {
+		d.warning(line, "%s could not be added from the cluster: %v", at, err)
+	} else if found && abridged(before) != abridged(value) {
+		d.warning(line, "%s was %s; it is %s now, as in the cluster", at, abridged(before), abridged(value))
+	}
+}
+
+// writtenByMigration are the fields of the spec that captctl has written last, according to the API server. A list stands for its elements.
+func writtenByMigration(live *unstructured.Unstructured) (written []path) {
+	for _, entry := range live.GetManagedFields() {
+		set := fieldpath.NewSet()
+		if entry.Manager != migrate.FieldManager || entry.Subresource != "" || entry.FieldsV1 == nil || entry.APIVersion != live.GetAPIVersion() ||
+			set.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
+			continue
+		}
+		for element := range set.Leaves().All() {
+			var at path
+			for i := 0; i < len(element) && element[i].FieldName != nil; i++ {
+				at = append(at, *element[i].FieldName)
+			}
+			if len(at) > 1 && at[0] == "spec" {
+				written = append(written, at)
+			}
+		}
+	}
+	return slices.CompactFunc(written, slices.Equal)
 }

@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/migrate"
+)
+
+// isLegacy recognizes a Deployment of CAPT v0.3. In doubt it is one: to miss it can cost a cluster, and a false alarm costs a look.
+func isLegacy(deployment *appsv1.Deployment) bool {
+	return !isOwn(deployment) && (looksLikeCAPT(deployment.Name) || looksLikeCAPT(deployment.Labels["cluster.x-k8s.io/provider"]) ||
+		slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
+			return looksLikeCAPT(imageName(container.Image))
+		}))
+}
+
+// isOwn recognizes the Deployment of this version, that of config/manager, by all that CAPT v0.3's does not have. Names may have a prefix.
+func isOwn(deployment *appsv1.Deployment) bool {
+	pod := deployment.Spec.Template.Spec
+	return deployment.Labels["app.kubernetes.io/name"] == "capt" && deployment.Labels["app.kubernetes.io/component"] == "manager" &&
+		deployment.Labels["control-plane"] == "" && strings.HasSuffix(pod.ServiceAccountName, "capt-manager") &&
+		slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
+			return container.Name == "manager" && slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool { return port.Name == "webhooks" })
+		})
+}
+
+// looksLikeCAPT reports whether one of the words of a name is capt.
+func looksLikeCAPT(name string) bool {
+	return slices.Contains(strings.Split(strings.ToLower(name), "-"), "capt")
+}
+
+// imageName is the last part of the repository of an image, without registry, tag and digest.
+func imageName(image string) string {
+	repository, _, _ := strings.Cut(image, "@")
+	name, _, _ := strings.Cut(path.Base(repository), ":")
+	return name
+}
+
+// deployments lists those for which a function holds.
+func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool) ([]appsv1.Deployment, error) {
+	var list appsv1.DeploymentList
+	if err := l.client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing Deployments: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(deployment appsv1.Deployment) bool { return !is(&deployment) }), nil
+}
+
+// legacy reports whether CAPT v0.3 runs. While it does, it reverts what is adopted, and may create a second cluster where a reference is
+// empty.
+func (l *look) legacy(ctx context.Context) (Check, error) {
+	found := Check{Status: l.blocks()}
+	deployments, err := l.deployments(ctx, isLegacy)
+	if err != nil {
+		return found, err
+	}
+	for i := range deployments {
+		if err := l.stop(ctx, &deployments[i], &found); err != nil {
+			return found, fmt.Errorf("checking Deployment %s: %w", client.ObjectKeyFromObject(&deployments[i]), err)
+		}
+	}
+	if len(found.Objects) > 0 {
+		found.Message = "CAPT v0.3 runs. It must not run beside this version: it would revert what is adopted, and can create clusters a second time. Stop it"
+		found.Commands = unique(found.Commands)
+		return found, nil
+	}
+	found.Message = fmt.Sprintf("a manager of CAPT v0.3 has written in the last %s, and no Deployment of it runs in this cluster. "+
+		"Stop it wherever it runs. If it was stopped just now, wait %[1]s and run the command again", l.options.Quiet)
+	found.Objects, err = l.recentWrites(ctx)
+	return found.orOK("CAPT v0.3 does not run"), err
+}
+
+// stop adds what runs of a Deployment, and the commands that stop it.
+func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *Check) error {
+	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	name := "Deployment " + client.ObjectKeyFromObject(deployment).String()
+	await := fmt.Sprintf("kubectl -n %s wait pod -l '%s' --for=delete --timeout=2m", deployment.Namespace, selector)
+	if ptr.Deref(deployment.Spec.Replicas, 1) > 0 {
+		state := name + ": it is not scaled to 0"
+		by := installerOf(deployment)
+		if by.name != "" {
+			state += "; " + by.name + " can scale it up again"
+		}
+		found.Objects = append(found.Objects, state)
+		found.Commands = append(found.Commands, by.suspend...)
+		found.Commands = append(found.Commands, fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=0", deployment.Namespace, deployment.Name), await)
+		return nil
+	}
+	// On a node that does not respond, a Pod runs on after its Deployment was scaled down.
+	var pods corev1.PodList
+	err = l.client.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	runs := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	})
+	if runs >= 0 {
+		found.Objects = append(found.Objects, fmt.Sprintf("%s: it is scaled to 0, but Pod %s still exists", name, pods.Items[runs].Name))
+		found.Commands = append(found.Commands, await)
+	}
+	return err
+}
+
+// recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
+func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
+	for _, kind := range migrate.Kinds() {
+		err := migrate.EachMetadata(ctx, l.client, kind.GroupKind().WithVersion(l.version), func(object *metav1.PartialObjectMetadata) error {
+			for _, write := range migrate.LegacyWrites(object, l.now.Add(-l.options.Quiet)) {
+				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.Namespace, object.Name, write))
+			}
+			return nil
+		})
+		if err != nil && !meta.IsNoMatchError(err) { // The definitions are reported.
+			return nil, err
+		}
+	}
+	return recent, nil
+}
+
+// unique drops what is repeated.
+func unique(list []string) (once []string) {
+	for _, item := range list {
+		if !slices.Contains(once, item) {
+			once = append(once, item)
+		}
+	}
+	return once
+}
+
+// installer is the tool that installed an object: it restores what is changed, and deletes the object when it is uninstalled.
+type installer struct {
+	name    string   // Of the tool and of its object, as far as they are known.
+	suspend []string // Commands that keep the tool from restoring what it installed. Helm does nothing by itself.
+	// keep is the annotation with which the tool does not delete an object. Helm reads it in its own copy of the manifest only.
+	keep string
+}
+
+// installerOf returns what installed an object; the zero value if that is not known.
+func installerOf(object metav1.Object) installer {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	for _, flux := range []struct{ kind, group, keep string }{
+		{"Kustomization", "kustomize.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io/prune=disabled"}, {"HelmRelease", "helm.toolkit.fluxcd.io", ""},
+	} {
+		if name, namespace := labels[flux.group+"/name"], labels[flux.group+"/namespace"]; name != "" {
+			suspend := fmt.Sprintf("flux suspend %s %s -n %s", strings.ToLower(flux.kind), name, namespace)
+			return installer{"Flux " + flux.kind + " " + path.Join(namespace, name), []string{suspend}, flux.keep}
+		}
+	}
+	argoCD := installer{keep: "argocd.argoproj.io/sync-options=Prune=false,Delete=false"}
+	// The tracking ID is application:group/kind:namespace/name.
+	application, _, _ := strings.Cut(annotations["argocd.argoproj.io/tracking-id"], ":")
+	if name := cmp.Or(application, labels["argocd.argoproj.io/instance"], annotations["argocd.argoproj.io/instance"]); name != "" {
+		argoCD.name, argoCD.suspend = "Argo CD Application "+name, []string{"argocd app set " + name + " --sync-policy none"}
+		return argoCD
+	}
+	if name := annotations["meta.helm.sh/release-name"]; name != "" {
+		return installer{name: "Helm release " + path.Join(annotations["meta.helm.sh/release-namespace"], name)}
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return installer{name: owner.Kind + " " + path.Join(object.GetNamespace(), owner.Name)}
+	}
+	if instance := labels["app.kubernetes.io/instance"]; instance != "" {
+		argoCD.name = "Argo CD or Helm, as " + instance
+		return argoCD
+	}
+	if labels["app.kubernetes.io/managed-by"] == "Helm" {
+		return installer{name: "Helm"}
+	}
+	return installer{}
+}
+
+// installers reports tools that would delete the definitions, and with them every object and all that Terraform created, when CAPT v0.3 is
+// uninstalled.
+func (l *look) installers(ctx context.Context) (Check, error) {
+	found := Check{Status: Warning, Message: "a tool installed these. Uninstalling what it installed can delete the definitions, every object of CAPT, and what " +
+		"Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}
+	installed, err := l.installed(ctx)
+	if err != nil {
+		return found, err
+	}
+	var keep []string
+	for _, name := range slices.Sorted(maps.Keys(installed)) {
+		by := installerOf(installed[name])
+		key, value, _ := strings.Cut(by.keep, "=")
+		if by.name == "" || key != "" && installed[name].Annotations[key] == value {
+			continue
+		}
+		found.Objects = append(found.Objects, fmt.Sprintf("CustomResourceDefinition %s: %s", name, by.name))
+		found.Commands = append(found.Commands, by.suspend...) // A tool that is not suspended removes the annotation.
+		if by.keep != "" {
+			keep = append(keep, fmt.Sprintf("kubectl annotate --overwrite crd %s %s", name, by.keep))
+		}
+	}
+	deployments, err := l.deployments(ctx, isLegacy)
+	for i := range deployments {
+		if by := installerOf(&deployments[i]); by.name != "" {
+			found.Objects = append(found.Objects, fmt.Sprintf("Deployment %s: %s", client.ObjectKeyFromObject(&deployments[i]), by.name))
+			found.Commands = append(found.Commands, by.suspend...)
+		}
+	}
+	found.Commands = append(unique(found.Commands), keep...)
+	return found.orOK("no definition of CAPT and no Deployment of CAPT v0.3 is known to be installed by Helm, Flux or Argo CD"), err
+}
+
+// manager reports whether the manager of this version runs. It may run outside of this cluster, so that its absence is a warning.
+func (l *look) manager(ctx context.Context) (Check, error) {
+	const consequence = "It completes an adoption: until it has reported a cluster, apply waits for it, and fails after --wait"
+	running := Check{Status: OK, Message: "the manager of this version runs"}
+	unavailable := Check{Status: Warning, Message: "the manager is not available. " + consequence}
+	deployments, err := l.deployments(ctx, isOwn)
+	if err != nil {
+		return running, err
+	}
+	for _, deployment := range deployments {
+		name := "Deployment " + client.ObjectKeyFromObject(&deployment).String()
+		if deployment.Status.AvailableReplicas > 0 {
+			running.Objects = append(running.Objects, name)
+			continue
+		}
+		unavailable.Objects = append(unavailable.Objects, name+": no replica is available")
+		kubectl := "kubectl -n " + deployment.Namespace
+		if ptr.Deref(deployment.Spec.Replicas, 1) == 0 {
+			unavailable.Commands = append(unavailable.Commands, kubectl+" scale deployment/"+deployment.Name+" --replicas=2")
+		}
+		unavailable.Commands = append(unavailable.Commands, kubectl+" rollout status deployment/"+deployment.Name+" --timeout=5m")
+	}
+	switch {
+	case len(unavailable.Objects) > 0:
+		return unavailable, nil
+	case len(running.Objects) > 0:
+		return running, nil
+	}
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: l.options.JournalNamespace, Name: naming.LeaderElectionLease("", "")}
+	if err := client.IgnoreNotFound(l.client.Get(ctx, key, lease)); err != nil {
+		return running, err
+	}
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	if renewed := lease.Spec.RenewTime; renewed != nil && renewed.Add(lasts).After(l.now) {
+		return Check{Status: OK, Objects: []string{"Lease " + key.String()}, Message: running.Message}, nil
+	}
+	return Check{Status: Warning, Message: "no Deployment and no Lease of the manager was found. " + consequence + ". If it runs elsewhere, check its log; else install it as docs/install.md says"}, nil
+}

@@ -1,0 +1,362 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// tree changes the nodes of an object, so that fields keep their comments, style and order.
+type tree struct {
+	source *yaml.Node
+	have   map[string]any
+	moves  map[string]path
+	used   map[*yaml.Node]*yaml.Node // The keys of the source that are in the result, and what they are there.
+}
+
+// rewrite makes a node say what is wanted. A field of the result was in the source under the same path, or under that in moves.
+func rewrite(node *yaml.Node, have, want map[string]any, moves map[string]path) error {
+	if reflect.DeepEqual(have, want) {
+		return nil
+	}
+	t := &tree{source: node, have: have, moves: moves, used: map[*yaml.Node]*yaml.Node{}}
+	// What is used refers to nodes of the source, so the source stays as it is until the end.
+	changed, err := t.value(nil, want, node, have)
+	if err != nil {
+		return err
+	}
+	pending := ""
+	t.keepComments(node, &pending)
+	if end := len(changed.Content) - 2; pending != "" && end >= 0 {
+		changed.Content[end].FootComment = joined(changed.Content[end].FootComment, pending)
+	}
+	*node = *changed
+	return nil
+}
+
+// origin is where a field of the result was.
+func (t *tree) origin(at path) (key, node *yaml.Node, have any) {
+	if before, moved := t.moves[at.String()]; moved {
+		at = before
+	}
+	if member := yaml.NewRNode(valueAt(t.source, at[:len(at)-1]...)).Field(at[len(at)-1]); member != nil {
+		key, node = member.Key.YNode(), member.Value.YNode()
+	}
+	have, _, _ = unstructured.NestedFieldNoCopy(t.have, at...)
+	return key, node, have
+}
+
+// value is a node that says what is wanted: the original if it says that already.
+func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.Node, error) {
+	if original != nil && reflect.DeepEqual(have, want) {
+		t.use(original)
+		return original, nil
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		changed := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
+		return changed, t.members(changed, at, want, original)
+	case []any:
+		list, _ := have.([]any)
+		if original != nil && len(list) > 0 && len(original.Content) == len(list) && len(list) <= len(want) {
+			return t.list(want, original, list)
+		}
+	}
+	// A scalar keeps the comments and the style of the one that was there.
+	changed := &yaml.Node{}
+	if err := changed.Encode(want); err != nil {
+		return nil, err
+	}
+	if original != nil && original.Kind == yaml.ScalarNode && changed.Kind == yaml.ScalarNode {
+		changed.LineComment, changed.HeadComment, changed.FootComment = original.LineComment, original.HeadComment, original.FootComment
+		if original.Tag == changed.Tag {
+			changed.Style = original.Style
+		}
+	}
+	return changed, nil
+}
+
+// list changes the elements of a list one by one, and adds new ones.
+func (t *tree) list(want []any, original *yaml.Node, have []any) (*yaml.Node, error) {
+	changed := *original
+	changed.Content = nil
+	for i, element := range want {
+		node, before := &yaml.Node{}, any(nil)
+		if i < len(have) {
+			node, before = original.Content[i], have[i]
+			t.use(node)
+		}
+		table, isTable := before.(map[string]any)
+		wanted, staysTable := element.(map[string]any)
+		var err error
+		if isTable && staysTable {
+			err = rewrite(node, table, wanted, nil)
+		} else if i >= len(have) || !reflect.DeepEqual(before, element) {
+			err = node.Encode(element)
+		}
+		if err != nil {
+			return nil, err
+		}
+		changed.Content = append(changed.Content, node)
+	}
+	return &changed, nil
+}
+
+// placed is a member of a mapping, with its position in the source; 0 if it is new.
+type placed struct {
+	key, value *yaml.Node
+	position   int
+}
+
+// members fills in a mapping: its members are in the order of the source.
+func (t *tree) members(changed *yaml.Node, at path, want map[string]any, original *yaml.Node) error {
+	if original != nil && original.Kind == yaml.MappingNode {
+		*changed = *original
+	}
+	var all []placed
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		key, node, have := t.origin(at.with(name))
+		value, err := t.value(at.with(name), want[name], node, have)
+		if err != nil {
+			return err
+		}
+		member := placed{&yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString}, value, firstPosition(value)}
+		if key != nil {
+			*member.key = *key
+			member.position = position(key)
+			t.used[key] = member.key
+		}
+		if member.position == 0 && value.Kind != yaml.ScalarNode {
+			member.position = math.MaxInt // New scalars come first, since they are easy to miss after long blocks.
+		}
+		if member.key.Value != name {
+			member.key.SetString(name)
+			member.key.Style = 0
+		}
+		all = append(all, member)
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return a.position - b.position })
+	changed.Content = nil
+	for _, member := range all {
+		changed.Content = append(changed.Content, member.key, member.value)
+	}
+	return nil
+}
+
+func position(node *yaml.Node) int { return node.Line<<20 + node.Column }
+
+// firstPosition returns the position of the first node that was read from the source; 0 if all are new.
+func firstPosition(node *yaml.Node) int {
+	first := position(node)
+	for _, inner := range node.Content {
+		if found := firstPosition(inner); found > 0 && (first == 0 || found < first) {
+			first = found
+		}
+	}
+	return first
+}
+
+// use marks all keys within a node.
+func (t *tree) use(node *yaml.Node) {
+	for i, inner := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			t.used[inner] = inner
+		}
+		t.use(inner)
+	}
+}
+
+// keepComments gives the comments of fields that are gone to the next field that is not. Those of the status go with it.
+func (t *tree) keepComments(node *yaml.Node, pending *string) {
+	if node.Kind != yaml.MappingNode {
+		for _, inner := range node.Content {
+			t.keepComments(inner, pending)
+		}
+		return
+	}
+	for i := 0; i < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if now, found := t.used[key]; found {
+			now.HeadComment, *pending = joined(*pending, now.HeadComment), ""
+			t.keepComments(value, pending)
+		} else if node != t.source || key.Value != "status" {
+			*pending = joined(*pending, key.HeadComment, key.LineComment, value.HeadComment, value.LineComment)
+			t.keepComments(value, pending)
+			*pending = joined(*pending, value.FootComment, key.FootComment)
+		}
+	}
+}
+
+func joined(comments ...string) string {
+	return strings.Join(slices.DeleteFunc(comments, func(comment string) bool { return comment == "" }), "\n")
+}
+
+// render prints a changed document. kyaml drops blank lines, alignment and the like, so that its output is merged with the original:
+// lines that it prints before the change as after it stay as they are in the original.
+func render(original string, file *yaml.Node, want map[string]any) (string, error) {
+	if json.Valid([]byte(original)) {
+		return renderJSON(original, want)
+	}
+	_, before, err := parse(original)
+	if err != nil {
+		return "", err
+	}
+	comments := commentsOf(before)
+	base, baseErr := encode(original, before)
+	changed, changedErr := encode(original, file)
+	if err := errors.Join(baseErr, changedErr); err != nil {
+		return "", err
+	}
+	for _, candidate := range []string{merge(original, base, changed), changed} {
+		if got, _, err := parse(candidate); err != nil || !reflect.DeepEqual(got, want) {
+			continue
+		}
+		if !slices.ContainsFunc(comments, func(comment string) bool { return !strings.Contains(candidate, comment) }) {
+			return candidate, nil
+		}
+	}
+	return "", errors.New("the converted document cannot be written as YAML without losing a value or a comment")
+}
+
+// encode prints with the indentation of the original.
+func encode(original string, file *yaml.Node) (string, error) {
+	var out bytes.Buffer
+	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(original))
+	encoder := yaml.NewEncoderWithOptions(&out, &yaml.EncoderOptions{SeqIndent: style})
+	encoder.SetIndent(indentation(file.Content[0]))
+	h := hidden{}
+	h.hide(file)
+	err := errors.Join(encoder.Encode(file), encoder.Close())
+	return h.show(out.String()), err
+}
+
+// hidden are characters because of which the encoder would put a block of text, such as a whole Terraform module, in double quotes.
+// While it prints, characters of the private use area stand for them.
+type hidden map[string]string
+
+var troublesome = regexp.MustCompile(`(?m)\t| +$|[\x{10000}-\x{10ffff}]`)
+
+func (h hidden) hide(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0 {
+		node.Value = troublesome.ReplaceAllStringFunc(node.Value, func(text string) string {
+			if h[text] == "" {
+				h[text] = string('\ue000' + rune(len(h))) //nolint:gosec // There are few.
+			}
+			return h[text]
+		})
+	}
+	for _, inner := range node.Content {
+		h.hide(inner)
+	}
+}
+
+func (h hidden) show(text string) string {
+	for original, private := range h {
+		text = strings.ReplaceAll(text, private, original)
+	}
+	return text
+}
+
+func indentation(root *yaml.Node) int {
+	for i := 1; i < len(root.Content) && root.Kind == yaml.MappingNode; i += 2 {
+		key, value := root.Content[i-1], root.Content[i]
+		if value.Kind == yaml.MappingNode && value.Line > key.Line && value.Column > key.Column {
+			return value.Column - key.Column
+		}
+	}
+	return yaml.DefaultIndent
+}
+
+// commentsOf are the lines of all comments that must stay: those of a status go with it.
+func commentsOf(node *yaml.Node) []string {
+	comments := strings.FieldsFunc(node.HeadComment+"\n"+node.LineComment+"\n"+node.FootComment, func(r rune) bool { return r == '\n' })
+	for i, inner := range node.Content {
+		if node.Kind != yaml.MappingNode || node.Content[i-i%2].Value != "status" {
+			comments = append(comments, commentsOf(inner)...)
+		}
+	}
+	return comments
+}
+
+// merge is a three-way merge by lines: where base and changed are equal, original is taken, and changed elsewhere.
+func merge(original, base, changed string) string {
+	const end = "\x00" // It is in all three, so that the last lines are handled as all others.
+	lines := func(text string) []string { return append(difflib.SplitLines(strings.TrimSuffix(text, "\n")), end) }
+	o, b, c := lines(original), lines(base), lines(changed)
+	inOriginal, inChanged := matches(squeezed(b), squeezed(o)), matches(b, c)
+	var merged []string
+	var i, j, k int
+	for n := range b {
+		at, found := inOriginal[n]
+		to, both := inChanged[n]
+		if !found || !both {
+			continue
+		}
+		// Up to this line, which is in all three.
+		if slices.Equal(b[i:n], c[k:to]) {
+			merged = append(merged, o[j:at]...)
+		} else {
+			for ; j < at && strings.TrimSpace(o[j]) == ""; j++ {
+				merged = append(merged, o[j])
+			}
+			merged = append(merged, c[k:to]...)
+		}
+		merged = append(merged, o[at])
+		i, j, k = n+1, at+1, to+1
+	}
+	return endedAs(original, strings.Join(merged[:len(merged)-1], ""))
+}
+
+// endedAs drops the last line break if the original has none.
+func endedAs(original, text string) string {
+	if strings.HasSuffix(original, "\n") {
+		return text
+	}
+	return strings.TrimSuffix(text, "\n")
+}
+
+var aligned = regexp.MustCompile(`(\S)\s+`)
+
+// squeezed are lines with single spaces, but for their indentation: how kyaml prints what was aligned.
+func squeezed(lines []string) (squeezed []string) {
+	for _, line := range lines {
+		squeezed = append(squeezed, aligned.ReplaceAllString(line, "$1 "))
+	}
+	return squeezed
+}
+
+// matches are the lines of one text that are in the other, by their indices.
+func matches(one, other []string) map[int]int {
+	found := map[int]int{}
+	for _, block := range difflib.NewMatcherWithJunk(one, other, false, nil).GetMatchingBlocks() {
+		for i := range block.Size {
+			found[block.A+i] = block.B + i
+		}
+	}
+	return found
+}
+
+// renderJSON prints JSON as kubectl does: with sorted keys.
+func renderJSON(original string, want map[string]any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if _, rest, found := strings.Cut(original, "\n"); found {
+		encoder.SetIndent("", rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))])
+	}
+	err := encoder.Encode(want)
+	return endedAs(original, out.String()), err
+}
