@@ -21,7 +21,7 @@ const (
 // FieldManager is under which captctl writes. Admission permits it to revert what an adoption wrote.
 const FieldManager = naming.MigrationFieldManager
 
-// LegacyVersion is the API version of what CAPT v0.3 wrote, and Version that of this version.
+// LegacyVersion is the API version that CAPT v0.3 wrote, and Version the one that this version writes.
 const (
 	LegacyVersion = "v1beta1"
 	Version       = "v1beta2"

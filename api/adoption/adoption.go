@@ -19,7 +19,7 @@ import (
 type Expectation struct {
 	// SchemeName is the name that the naming scheme gives.
 	SchemeName string
-	// Recorded is the name in the owner's status: of the one that it has taken or made before.
+	// Recorded is the name in the owner's status: of the one that it has taken or created before.
 	Recorded string
 	// Template is what the owner would refer to.
 	Template infrav1.WorkspaceTemplateReference
@@ -122,7 +122,7 @@ func (want Expectation) perhaps(owner metav1.Object, apply *infrav1.WorkspaceTem
 }
 
 // expects reports whether an owner would have this one among those that it owns, by its template. What a control plane owns of
-// another one is that of a Fargate profile, or a helper of CAPT v0.3, for example <name>-kubeconfig-apply; to refer to that
+// another one belongs to a Fargate profile, or is a helper of CAPT v0.3, for example <name>-kubeconfig-apply; to refer to that
 // would make an EKS cluster of it.
 func (want Expectation) expects(apply *infrav1.WorkspaceTemplateApply) bool {
 	return want.profileDifference(apply) == "" && (want.Template.Name == "" || want.sameTemplate(apply))
@@ -154,7 +154,7 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 // Conflict says in words why an owner must not take the WorkspaceTemplateApply that its spec refers to, or that a Fargate
 // profile without a reference has by the naming scheme; empty when it may.
 //
-// Nobody may take what another controller has. What no controller has is taken when it is what the owner would have made,
+// No owner may take what another controller has. What no controller has is taken when it is what the owner would have created,
 // or when the owner had it before and merely lost its owner reference; by whatever name. A reference by a wrong name would
 // otherwise put the template of an EKS cluster upon the Workspace of something else, and Terraform would destroy that.
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
@@ -175,10 +175,10 @@ func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTem
 // Mismatch says why an owner must not take over a WorkspaceTemplateApply that no other has; empty when nothing is known
 // against it. One that the owner's status records is its own, whatever it holds: the owner may have got another template
 // since. One that it controls has its identity from it, but may be a helper of CAPT v0.3, made from another template,
-// or that of a Fargate profile.
+// or belong to a Fargate profile.
 //
-// A control plane has many for its Fargate profiles, and the variables tell which is whose. So they must agree in any case;
-// the template need not in one that the control plane controls, since that of the profile may have changed.
+// A control plane has many for its Fargate profiles, and the variables show which is whose. So they must agree in any case;
+// the template need not in one that the control plane controls, since the template of the profile may have changed.
 func (want Expectation) Mismatch(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply) string {
 	controlled := metav1.IsControlledBy(apply, owner)
 	switch {

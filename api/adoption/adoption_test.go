@@ -202,7 +202,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 func TestAConflictSaysWhatToDo(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
-	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply by-hand is not what this object would make: it has another cluster_name. If another one is meant, correct the reference, by making this object anew where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
+	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply by-hand is not what this object would make: it has another cluster_name. If another one is meant, correct the reference, by recreating this object where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 }
 

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package adoption
 
@@ -25,8 +12,8 @@ import (
 )
 
 // OfProfile is what a control plane expects of the WorkspaceTemplateApply of one of its Fargate profiles. The name of its
-// Cluster is empty while nobody knows it. Nothing is recorded of a profile: its status names what spec refers to, or the naming
-// scheme gives, and is no proof that it was taken or made.
+// Cluster is empty while it is not known. Nothing is recorded of a profile: its status names what spec refers to, or the naming
+// scheme gives, and does not prove that it was taken or created.
 func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
@@ -43,7 +30,7 @@ func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expec
 	return want
 }
 
-// profileDifference is a Difference in the Fargate profile. One that has the name of a profile is never that of a VPC or of a
+// profileDifference is a Difference in the Fargate profile. One that has the name of a profile never belongs to a VPC or to a
 // control plane itself.
 func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	given := apply.Spec.Variables[naming.ProfileVariable]
@@ -73,19 +60,19 @@ func (want Expectation) source() string {
 func (want Expectation) anotherName() string {
 	switch {
 	case want.profile == "":
-		return "Make this object anew without the reference"
+		return "Recreate this object without the reference"
 	case want.byScheme:
 		return "Give the profile a workspaceTemplateApplyRef to another name"
 	}
-	return "Take the profile out of spec, and put it in again without the reference"
+	return "Remove the profile from spec, and add it again without the reference"
 }
 
 // Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
-	made, correct, same := "would make", "correct the reference, by making this object anew where it is set already", "template and "+naming.ClusterVariable
+	made, correct, same := "would make", "correct the reference, by recreating this object where it is set already", "template and "+naming.ClusterVariable
 	if want.profile != "" {
 		made = "would make for Fargate profile " + want.profile
-		correct = "correct the reference, by taking the profile out of spec and putting it in again where it is set already"
+		correct = "correct the reference, by removing the profile from spec and adding it again where it is set already"
 		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
 	}
 	if want.byScheme {
@@ -93,7 +80,7 @@ func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch 
 	}
 	text := fmt.Sprintf("WorkspaceTemplateApply %s is not what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
 	if want.profile == "" && want.profileDifference(apply) != "" {
-		return text // It can not become that of a control plane: the variable is the identity of what exists in AWS.
+		return text // It cannot belong to a control plane: the variable is the identity of what exists in AWS.
 	}
 	return text + fmt.Sprintf("; if %s is really this object's, give both the same %s first", apply.Name, same)
 }

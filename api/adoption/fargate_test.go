@@ -112,7 +112,7 @@ func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T)
 				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc"}},
 				{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "eks"}, Variables: map[string]string{"cluster_name": ""}},
 			} {
-				assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make: it is that of a Fargate profile. If another one is meant, correct the reference, by making this object anew where it is set already",
+				assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make: it is that of a Fargate profile. If another one is meant, correct the reference, by recreating this object where it is set already",
 					adoption.Conflict(builder.CAPTControlPlane("demo"), want, apply))
 				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
 			}
@@ -141,9 +141,9 @@ func TestAConflictOfAFargateProfileSaysWhatToDo(t *testing.T) {
 	owner := builder.CAPTControlPlane("demo")
 	anothers := builder.OwnedBy(builder.CAPTControlPlane("other"))
 	want := adoption.OfProfile("demo", referring)
-	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference, by taking the profile out of spec and putting it in again where it is set already; if x is really this object's, give both the same template, cluster_name and profile_name first",
+	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply x is not what this object would make for Fargate profile batch: it has no profile_name. If another one is meant, correct the reference, by removing the profile from spec and adding it again where it is set already; if x is really this object's, give both the same template, cluster_name and profile_name first",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "")))
-	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, which belongs to CAPTControlPlane other; nothing is written to it. Take the profile out of spec, and put it in again without the reference",
+	assert.Equal(t, "spec.fargateProfiles[batch].workspaceTemplateApplyRef names x, which belongs to CAPTControlPlane other; nothing is written to it. Remove the profile from spec, and add it again without the reference",
 		adoption.Conflict(owner, want, applyOf("x", "fargate", "demo", "batch", anothers)))
 
 	const named = "demo-batch-fargate-apply"

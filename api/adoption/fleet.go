@@ -61,7 +61,7 @@ type Match struct {
 	// Candidates are all for which there is evidence, the strongest first.
 	Candidates []MatchCandidate
 	Problem    string
-	// Misreferred is the match that spec does not refer to; nil if there is no such one. A decision does not help then.
+	// Misreferred is the match that spec does not refer to; nil if there is none. A decision does not help then.
 	Misreferred *infrav1.WorkspaceTemplateApply
 }
 
@@ -223,7 +223,7 @@ func (x *index) withoutShared(candidates []MatchCandidate) []MatchCandidate {
 }
 
 // withoutNeverBuilt drops candidates of which CAPT v0.3 never created the Workspace, behind one that has its own. The manager creates
-// nothing for them: their finalizer is that of CAPT v0.3.
+// nothing for them: they have the finalizer of CAPT v0.3.
 func (x *index) withoutNeverBuilt(candidates []MatchCandidate) []MatchCandidate {
 	if len(candidates) < 2 || !candidates[0].conclusive() || !x.exists(candidates[0].Apply) || candidates[0].Apply.Status.WorkspaceName == "" {
 		return candidates

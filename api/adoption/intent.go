@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The CAPT Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package adoption
 
@@ -39,8 +26,8 @@ type Intent struct {
 	ConnectionSecret string
 }
 
-// OfCAPTCluster is what a CAPTCluster expects for its VPC. The name of the Cluster is empty while nobody
-// knows it.
+// OfCAPTCluster is what a CAPTCluster expects for its VPC. The name of the Cluster is empty while it
+// is not known.
 func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.VPCWorkspaceTemplateApply(captCluster.Name),
@@ -78,7 +65,7 @@ func vpcVariables(captCluster *infrav1.CAPTCluster, cluster string) map[string]s
 	return out
 }
 
-// OfControlPlane is what a CAPTControlPlane expects for its EKS cluster. The name of the Cluster is empty while nobody knows it.
+// OfControlPlane is what a CAPTControlPlane expects for its EKS cluster. The name of the Cluster is empty while it is not known.
 func OfControlPlane(controlPlane *controlplanev1.CAPTControlPlane, cluster string) Expectation {
 	want := Expectation{
 		SchemeName: naming.ControlPlaneWorkspaceTemplateApply(controlPlane.Name),
@@ -109,7 +96,7 @@ type Surroundings struct {
 	VPCID string
 }
 
-// ControlPlaneIntent is what a CAPTControlPlane writes for its EKS cluster: variables under the names that the older CAPT gave
+// ControlPlaneIntent is what a CAPTControlPlane writes for its EKS cluster: variables under the names that CAPT v0.3 gave
 // them, maps and lists as JSON. Those CAPT sets take precedence over the user's.
 func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in Surroundings) (Intent, error) {
 	spec := &controlPlane.Spec
@@ -174,15 +161,15 @@ func (in Intent) For(apply *infrav1.WorkspaceTemplateApply) Intent {
 	switch ref := apply.Spec.WriteConnectionSecretToRef; {
 	case ref != nil && ref.Name != "":
 		out.ConnectionSecret = ref.Name
-	case ofOlderCAPT(apply):
+	case ofLegacy(apply):
 		out.ConnectionSecret = "" // The template says it, or there is none. Another one would change the Workspace.
 	}
 	return out
 }
 
-// ofOlderCAPT tells whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-wide, and has the name that the older CAPT
+// ofLegacy reports whether a WorkspaceTemplateApply was adopted: its Workspace is cluster-wide, and has the name that CAPT v0.3
 // gave, or another one that today's naming scheme does not give.
-func ofOlderCAPT(apply *infrav1.WorkspaceTemplateApply) bool {
+func ofLegacy(apply *infrav1.WorkspaceTemplateApply) bool {
 	ref := apply.Status.WorkspaceRef
 	key := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
 	return ref != nil && ref.Namespace == "" && ref.Name != naming.Workspace(terraform.ScopeCluster, key)

@@ -176,7 +176,7 @@ func address(endpoint clusterv1.APIEndpoint) string {
 	return endpoint.String()
 }
 
-// httpsPort is that of an EKS cluster.
+// httpsPort is the port of an EKS cluster.
 const httpsPort = 443
 
 // findOwners lists the owners in scope, with the evidence for what is theirs.

@@ -69,7 +69,7 @@ func Reasons() []Reason {
 		{ReasonRenderFailed, of(blocked, warning), "The Workspace cannot be rendered, for the reason in the message.",
 			"Correct the field that the message names. If it is in the template, `pin: true` is a way out as well."},
 		{ReasonPinFailed, of(blocked), "The decision is `pin: true`, and a WorkspaceTemplate cannot say what the message names.",
-			"Change the field that the message names, and plan again."},
+			"Change the field that the message names, or delete or rename the WorkspaceTemplate of an earlier plan that it names, and plan again."},
 		{ReasonDeletionPolicyDiffers, of(blocked), "The WorkspaceTemplateApply retains the VPC, and the CAPTCluster does not: the manager writes what the CAPTCluster says.",
 			"Set `spec.vpc.template.deletionPolicy: Retain` on the CAPTCluster, or `Delete` on the WorkspaceTemplateApply."},
 		{ReasonFargateProfileConflict, of(blocked), "The WorkspaceTemplateApply was created by hand for a Fargate profile that a CAPTControlPlane lists by now.",

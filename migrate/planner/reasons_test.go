@@ -159,7 +159,7 @@ func situations() map[string]situation {
 			solve: edit(func(s *scene) { eksWorkspace(s).SetAnnotations(nil) }),
 		},
 		planner.ReasonWorkspaceTemplateNotFound: {arrange: arrange(func(s *scene) { s.gone[s.eksTemplate] = true }), solve: pin},
-		planner.ReasonWorkspaceDiffers:     {arrange: arrange(func(s *scene) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
+		planner.ReasonWorkspaceDiffers:          {arrange: arrange(func(s *scene) { s.plane.Spec.Version = "v1.32.0" }), solve: pin},
 		planner.ReasonRenderFailed: {
 			arrange: arrange(func(s *scene) { s.plane.Spec.Version = "latest" }),
 			solve:   edit(func(s *scene) { s.plane.Spec.Version = "v1.31.0" }),

@@ -270,7 +270,7 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 	return o
 }
 
-// machineLeft reports whether a WorkspaceTemplateApply is that of a CaptMachine, and no decision adopts it.
+// machineLeft reports whether a WorkspaceTemplateApply belongs to a CaptMachine, and no decision adopts it.
 func (f *fleet) machineLeft(o *owner) bool {
 	if !o.machine || f.decided.owners[o.typed.GetUID()].Take == o.typed.GetUID() {
 		return false
@@ -281,7 +281,7 @@ func (f *fleet) machineLeft(o *owner) bool {
 	return true
 }
 
-// ofProfile reports whether a WorkspaceTemplateApply is that of a Fargate profile that a control plane lists. CAPT v0.3 had none: users
+// ofProfile reports whether a WorkspaceTemplateApply belongs to a Fargate profile that a control plane lists. CAPT v0.3 had none: users
 // created such WorkspaceTemplateApplies by hand, and may have added the profile to the spec once this version served it.
 func (f *fleet) ofProfile(o *owner) bool {
 	if o.Object.Kind != kindApply || o.apply.Spec.Variables[naming.ProfileVariable] == "" {
