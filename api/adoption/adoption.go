@@ -234,11 +234,14 @@ func (want Expectation) IdentityDifference(apply *infrav1.WorkspaceTemplateApply
 	return ""
 }
 
+// TemplateDiffers is how messages say that a WorkspaceTemplateApply refers to another template than its owner.
+const TemplateDiffers = "refers to another WorkspaceTemplate"
+
 func (want Expectation) templateDifference(apply *infrav1.WorkspaceTemplateApply) string {
 	if want.sameTemplate(apply) {
 		return ""
 	}
-	return "refers to another WorkspaceTemplate"
+	return TemplateDiffers
 }
 
 func (want Expectation) sameTemplate(apply *infrav1.WorkspaceTemplateApply) bool {

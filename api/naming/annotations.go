@@ -31,6 +31,9 @@ const (
 	MigrationFieldManager = "captctl"
 )
 
+// MigrationPause is the value of the annotation cluster.x-k8s.io/paused on objects that captctl migrate is writing.
+const MigrationPause = "captctl-migrate"
+
 // ClaimAnnotation is put on a Workspace when it is created, and never changed. Its value is the namespace and name of the
 // WorkspaceTemplateApply that owns it, so that a lost status never loses the Workspace.
 const ClaimAnnotation = "capt.cluster.x-k8s.io/workspace-template-apply"

@@ -37,7 +37,8 @@ import (
 // status computes the status from the facts.
 func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 	s, adoption := &captCluster.Status, f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition)
-	if captCluster.DeletionTimestamp.IsZero() && f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, naming.CAPTClusterFieldManager) {
+	if captCluster.DeletionTimestamp.IsZero() &&
+		(engine.IsMigrating(captCluster) || f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, naming.CAPTClusterFieldManager)) {
 		engine.KeepStatus(captCluster, f.Paused, adoption)
 		reportLegacyReadiness(captCluster, f)
 		return

@@ -30,7 +30,8 @@ import (
 // status computes the status from the facts.
 func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	s, adoption := &controlPlane.Status, f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition)
-	if controlPlane.DeletionTimestamp.IsZero() && f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, manager) {
+	if controlPlane.DeletionTimestamp.IsZero() &&
+		(engine.IsMigrating(controlPlane) || f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, manager)) {
 		engine.KeepStatus(controlPlane, f.Paused, adoption)
 		return
 	}

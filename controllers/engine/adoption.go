@@ -5,10 +5,12 @@ package engine
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 )
 
 // KeepStatus leaves the status of an object as CAPT v0.3 left it: conditions about adoption and pause are all that is written until
@@ -22,6 +24,12 @@ func KeepStatus(obj Object, paused string, required Condition) {
 	if conditions.GetReason(obj, infrav1.ReadyCondition) == infrav1.WriteRefusedReason {
 		conditions.Delete(obj, infrav1.ReadyCondition)
 	}
+}
+
+// IsMigrating reports whether captctl migrate is writing an object, or was interrupted while it was. What is computed from half of its writes
+// would be wrong, and alarm users: the status is kept.
+func IsMigrating(obj Object) bool {
+	return obj.GetAnnotations()[clusterv1.PausedAnnotation] == naming.MigrationPause
 }
 
 // SetOnce sets a condition, unless its status is False and it has never been True.

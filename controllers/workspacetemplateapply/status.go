@@ -38,7 +38,7 @@ import (
 func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s := &apply.Status
 	// An object that CAPT v0.3 did not write, such as one from Git beside a Workspace of CAPT v0.3, has no status to keep.
-	if adoption.Unadopted(apply) != "" && apply.DeletionTimestamp.IsZero() {
+	if apply.DeletionTimestamp.IsZero() && (adoption.Unadopted(apply) != "" || engine.IsMigrating(apply)) {
 		engine.KeepStatus(apply, f.whyPaused(apply), f.adoptionRequired())
 		return
 	}

@@ -12,13 +12,14 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// pausedBy is the value of the annotation cluster.x-k8s.io/paused that captctl sets. An object with another value was paused by the user, and
-// stays paused. The Lease lets one run write at a time, so that what an earlier run left paused is this run's, too.
-const pausedBy = "captctl-migrate"
+// pausedBy is the value of the pause annotation. An object with another value was paused by the user, and stays paused. The Lease lets one run
+// write at a time, so that what an earlier run left paused is this run's, too.
+const pausedBy = naming.MigrationPause
 
 // pauseStep sets the annotation that pauses an object.
 func pauseStep(object migrate.ObjectRef) *plan.Step {

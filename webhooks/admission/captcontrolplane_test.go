@@ -19,6 +19,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,6 +29,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -236,6 +238,23 @@ func TestSafety14UpdatesOfFieldsThatHaveNoEffect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			world := newWorld(t, builder.WorkspaceTemplate("eks"))
 			assert.Equal(t, row.want, refusedFields(t, validated(t, captControlPlaneRules(world), row.old, row.controlPlane)))
+		})
+	}
+}
+
+// A pin changes the template of the owner before that of its WorkspaceTemplateApply.
+func TestAPinChangesTheTemplateOfTheOwnerFirst(t *testing.T) {
+	old := builder.CAPTControlPlane("demo")
+	w := newWorld(t, builder.WorkspaceTemplate("pinned"), builder.WorkspaceTemplateApply("other-name", of("", "eks"), builder.OwnedBy(old)), builder.Cluster("demo"))
+	pinned := builder.CAPTControlPlane("demo", builder.WithApplyRef("other-name"), builder.With(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.WorkspaceTemplateRef.Name = "pinned"
+	}))
+	for manager, want := range map[string][]string{naming.MigrationFieldManager: nil, "kubectl": {"spec.workspaceTemplateApplyRef.name"}} {
+		t.Run(manager, func(t *testing.T) {
+			r := request(t, old, pinned)
+			r.Options.Raw = fmt.Appendf(nil, `{"fieldManager":%q}`, manager)
+			response := admission.WithValidator[*controlplanev1.CAPTControlPlane](builder.Scheme(), captControlPlaneRules(w)).Handler.Handle(t.Context(), r)
+			assert.Equal(t, want, refusedFields(t, response))
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/capt-provider/capt/api/adoption"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
 )
@@ -82,7 +84,7 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 		return nil, couldNotLook(object, err)
 	}
 	if request, err := admission.RequestFromContext(ctx); err == nil && byMigration(request) {
-		findings.Errors = slices.DeleteFunc(findings.Errors, refersToTemplate)
+		findings.Errors = slices.DeleteFunc(findings.Errors, ofMigration)
 	}
 	if r.change != nil {
 		changes, err := r.change(ctx, r.world, old, object)
@@ -129,10 +131,12 @@ func (r rules[T]) ratchet(ctx context.Context, old T, errs field.ErrorList) (fie
 	}), nil
 }
 
-// refersToTemplate reports whether an error is about a reference to a WorkspaceTemplate. captctl migrate rollback restores such references,
-// also to templates that do not allow the namespace, since CAPT v0.3 never checked that. The manager still renders nothing from them.
-func refersToTemplate(err *field.Error) bool {
-	return err.Type == field.ErrorTypeForbidden && slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field)
+// ofMigration reports whether captctl migrate may do what an error is about. A rollback restores references to templates that do not allow
+// the namespace, since CAPT v0.3 never checked that. A pin changes the template of an owner before that of its WorkspaceTemplateApply: the
+// other order would let a manager write the old template. In both cases the manager renders and writes nothing.
+func ofMigration(err *field.Error) bool {
+	return err.Type == field.ErrorTypeForbidden && (slices.Contains([]string{"spec.templateRef", "spec.workspaceTemplateRef", "spec.vpc.template.ref"}, err.Field) ||
+		strings.HasSuffix(err.Field, "workspaceTemplateApplyRef.name") && strings.Contains(err.Detail, adoption.TemplateDiffers))
 }
 
 // invalid is the answer to a bad object, in the form in which the API server itself refuses one.
