@@ -166,31 +166,31 @@ func TestPlan(t *testing.T) {
 
 // What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
 func TestDecisionsToPasteCanBeRead(t *testing.T) {
-	comment := regexp.MustCompile(`^(\s*)# (\w+: )`)
-	for _, finding := range fleet().Undecided() {
-		_, after, found := strings.Cut(printed(t, output.Table, func(to *output.Printer) { view.Findings(to, []migrate.Finding{finding}) }), "--decisions")
-		require.True(t, found)
-		document, last := "apiVersion: "+migrate.APIVersion+"\nkind: Decisions\n", ""
-		_, pasted, _ := strings.Cut(after, "\n")
-		if strings.Contains(after, "To decide") {
-			_, pasted, _ = strings.Cut(after[strings.Index(after, "To decide"):], "\n")
+	// A second finding about the same owner must not be a second entry.
+	all := append(findings(), migrate.Finding{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceNotFound, Object: changed})
+	text := printed(t, output.Table, func(to *output.Printer) { view.Findings(to, all) })
+	_, document, found := strings.Cut(text, "\nDecisions: uncomment one line of each entry")
+	require.True(t, found)
+	_, document, _ = strings.Cut(document, "\n")
+	_, err := migrate.ParseDecisions([]byte(document))
+	require.ErrorContains(t, err, "set either skip, or take, pin or both", "as long as every line is a comment")
+
+	comment, decided := regexp.MustCompile(`^  # (\w+: )`), ""
+	var pasted strings.Builder
+	for line := range strings.Lines(document) {
+		switch {
+		case strings.HasPrefix(line, "- uid: "):
+			decided = ""
+		case comment.MatchString(line) && decided == "":
+			decided = line
+			line = comment.ReplaceAllString(line, "  $1")
 		}
-		for line := range strings.Lines(pasted) {
-			line = strings.TrimPrefix(line, "    ")
-			if match := comment.FindStringSubmatch(line); match != nil {
-				if match[2] == last { // One of several candidates.
-					continue
-				}
-				if last != "" {
-					break
-				}
-				last, line = match[2], comment.ReplaceAllString(line, "$1$2")
-			}
-			document += line
-		}
-		_, err := migrate.ParseDecisions([]byte(document))
-		require.NoError(t, err, document)
+		pasted.WriteString(line)
 	}
+	decisions, err := migrate.ParseDecisions([]byte(pasted.String()))
+	require.NoError(t, err, pasted.String())
+	assert.Equal(t, []migrate.OwnerDecision{{UID: unclear.UID, Take: "apply-4"}, {UID: changed.UID, Pin: true}}, decisions.Owners)
+	assert.Equal(t, []migrate.WorkspaceDecision{{UID: shared.UID, BelongsTo: "apply-7"}}, decisions.Workspaces)
 }
 
 func TestCheck(t *testing.T) {
