@@ -263,11 +263,13 @@ func TestRollbackFindsThePlanThatWroteAUnitLast(t *testing.T) {
 	recorded(t, w, older, at, map[string]apply.Phase{"team-a/demo": apply.PhaseApplied, "team-b/shop": apply.PhaseApplied})
 	recorded(t, w, newer, at.Add(time.Minute), map[string]apply.Phase{"team-a/demo": apply.PhaseApplied, "team-b/shop": apply.PhaseRolledBack})
 
+	w.result.Units = []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 1}}
 	out, _, err := w.run(t, "migrate", "rollback", "--cluster", "team-a/demo", "--yes")
 	require.NoError(t, err)
 	assert.Equal(t, newer.ID, w.plan.ID)
 	assert.True(t, w.rolledBack)
-	assert.Contains(t, out, "To adopt it:\n  captctl migrate apply "+newer.ID)
+	assert.Contains(t, out, "team-a/demo is still adopted: plan "+older.ID+" wrote it; next:\n  captctl migrate rollback "+older.ID+" --cluster team-a/demo\n")
+	assert.NotContains(t, out, "To adopt it")
 	require.NoError(t, w.applied.Check(t.Context()))
 	assert.Equal(t, check.Rollback, w.checked.Before)
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -92,5 +94,14 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	return o.do(ctx, o.Apply, p, options, view.AfterApply)
+	rest := ""
+	if slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
+		return unit.State == plan.Adoptable && !slices.ContainsFunc(selected, func(one *plan.Unit) bool { return one.Name() == unit.Name() })
+	}) {
+		rest = o.name
+		if rest == stdin {
+			rest = p.ID
+		}
+	}
+	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, rest) })
 }

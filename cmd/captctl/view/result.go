@@ -4,7 +4,9 @@
 package view
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -40,24 +42,51 @@ func Result(p *output.Printer, result *apply.Result) {
 	}
 }
 
-// AfterApply says what to do after a run of apply.
-func AfterApply(p *output.Printer, result *apply.Result) {
-	if result.DryRun {
+// AfterApply says what to do after a run of apply, if it wrote something. The rest is the plan if units of it are left to apply; else empty.
+func AfterApply(p *output.Printer, result *apply.Result, rest string) {
+	wrote := slices.ContainsFunc(result.Units, func(unit apply.UnitResult) bool { return unit.Writes > 0 || unit.Outcome == apply.Applied })
+	if result.DryRun || !wrote {
 		return
 	}
 	p.Blank()
 	p.Linef("Next steps:")
 	p.Linef("  captctl migrate status")
+	if rest != "" {
+		p.Linef("  captctl migrate apply %s  # the rest", p.Paint(output.Plain, rest))
+	}
 	p.Linef("To revert everything that this plan wrote, at any time:")
 	p.Linef("  captctl migrate rollback %s", result.PlanID)
 }
 
-// AfterRollback says what to do after a rollback.
-func AfterRollback(p *output.Printer, result *apply.Result) {
-	if result.DryRun {
+// AfterRollback says what to do after a rollback that did not fail. The selected units are named; without any, the plan was rolled back as a
+// whole. Still adopted are units by the ID of another plan that wrote them.
+func AfterRollback(p *output.Printer, result *apply.Result, selected bool, stillAdopted map[string]string) {
+	flags, failed := "", false
+	for _, unit := range result.Units {
+		failed = failed || unit.Outcome == apply.Failed || unit.Outcome == apply.NotStarted
+		if id := stillAdopted[unit.Unit]; id != "" && !result.DryRun {
+			p.Blank()
+			p.Linef("%s is still adopted: plan %s wrote it; next:", p.Paint(output.Plain, unit.Unit), id)
+			p.Linef("  captctl migrate rollback %s%s", id, selection(p, unit.Unit))
+		} else if unit.Outcome == apply.RolledBack {
+			flags += selection(p, unit.Unit)
+		}
+	}
+	if result.DryRun || failed || flags == "" {
 		return
+	}
+	if !selected && len(stillAdopted) == 0 {
+		flags = ""
 	}
 	p.Blank()
 	p.Linef("What is rolled back awaits adoption again. To adopt it:")
-	p.Linef("  captctl migrate apply %s --cluster NAMESPACE/NAME", result.PlanID)
+	p.Linef("  captctl migrate apply %s%s", result.PlanID, flags)
+}
+
+// selection is the flag that names a unit.
+func selection(p *output.Printer, unit string) string {
+	if strings.Count(unit, "/") == 1 {
+		return " --cluster " + p.Paint(output.Plain, unit)
+	}
+	return " --unit " + p.Paint(output.Plain, unit)
 }

@@ -215,13 +215,36 @@ func TestResult(t *testing.T) {
 	}}
 	golden(t, "result", output.Table, func(to *output.Printer) {
 		view.Result(to, partly)
-		view.AfterApply(to, partly)
+		view.AfterApply(to, partly, "plan.json")
 	})
 	golden(t, "result-dry-run", output.Table, func(to *output.Printer) {
 		dry := &apply.Result{PlanID: "0123456789ab", DryRun: true, Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 2}}}
 		view.Result(to, dry)
-		view.AfterRollback(to, dry)
+		view.AfterRollback(to, dry, true, nil)
 	})
+}
+
+func TestNextStepsAreForWhatWasDone(t *testing.T) {
+	result := func(outcomes ...apply.UnitOutcome) *apply.Result {
+		r := &apply.Result{PlanID: "0123456789ab"}
+		for i, outcome := range outcomes {
+			r.Units = append(r.Units, apply.UnitResult{Unit: []string{"team-a/demo", "WorkspaceTemplateApply/team-a/alone"}[i], Outcome: outcome})
+		}
+		return r
+	}
+	after := func(r *apply.Result, selected bool, still map[string]string) string {
+		return printed(t, output.Table, func(to *output.Printer) { view.AfterRollback(to, r, selected, still) })
+	}
+	assert.Contains(t, after(result(apply.RolledBack), true, nil), "apply 0123456789ab --cluster team-a/demo\n")
+	assert.Contains(t, after(result(apply.Unchanged, apply.RolledBack), true, nil), "apply 0123456789ab --unit WorkspaceTemplateApply/team-a/alone\n")
+	assert.Contains(t, after(result(apply.RolledBack, apply.RolledBack), false, nil), "apply 0123456789ab\n")
+	assert.Empty(t, after(result(apply.Unchanged), true, nil))
+	assert.Empty(t, after(result(apply.RolledBack, apply.Failed), true, nil))
+	assert.Equal(t, "\nteam-a/demo is still adopted: plan abcdef012345 wrote it; next:\n  captctl migrate rollback abcdef012345 --cluster team-a/demo\n",
+		after(result(apply.RolledBack), true, map[string]string{"team-a/demo": "abcdef012345"}))
+	for _, outcome := range []apply.UnitOutcome{apply.Unchanged, apply.NotStarted, apply.Failed} {
+		assert.Empty(t, printed(t, output.Table, func(to *output.Printer) { view.AfterApply(to, result(outcome), "plan.json") }))
+	}
 }
 
 func TestStatus(t *testing.T) {
