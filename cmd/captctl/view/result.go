@@ -12,9 +12,23 @@ import (
 	"github.com/capt-provider/capt/migrate/apply"
 )
 
+// wouldApply and wouldRollBack are the outcomes of a dry run, in tables.
+const wouldApply, wouldRollBack apply.UnitOutcome = "would apply", "would roll back"
+
+// outcome of a unit in a table.
+func outcome(unit *apply.UnitResult, dryRun bool) string {
+	switch {
+	case dryRun && unit.Outcome == apply.Applied:
+		return string(wouldApply)
+	case dryRun && unit.Outcome == apply.RolledBack:
+		return string(wouldRollBack)
+	}
+	return string(unit.Outcome)
+}
+
 func outcomeStyle(outcome string) output.Style {
 	switch apply.UnitOutcome(outcome) {
-	case apply.Applied, apply.RolledBack:
+	case apply.Applied, apply.RolledBack, wouldApply, wouldRollBack:
 		return output.Good
 	case apply.Failed:
 		return output.Bad
@@ -32,8 +46,9 @@ func Result(p *output.Printer, result *apply.Result) {
 		p.Linef("Dry run: the API server accepted or refused each write, and kept none.")
 	}
 	rows := output.Rows{}
-	for _, unit := range result.Units {
-		rows = append(rows, []string{unit.Unit, string(unit.Outcome), strconv.Itoa(unit.Writes), oneLine(unit.Message)})
+	for i := range result.Units {
+		unit := &result.Units[i]
+		rows = append(rows, []string{unit.Unit, outcome(unit, result.DryRun), strconv.Itoa(unit.Writes), oneLine(unit.Message)})
 	}
 	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: outcomeStyle}, {Name: "Writes"}, {Name: "Message"}}, rows)
 	if result.Backup != nil && !result.DryRun {
