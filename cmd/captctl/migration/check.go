@@ -77,8 +77,8 @@ func (o *checkOptions) Run(ctx context.Context) error {
 		return err
 	case printed != nil:
 		return printed
-	case len(found.Undecided()) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(found.Undecided()))
+	case len(fleet.Undecided()) > 0:
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet, false))
 	}
 	return nil
 }

@@ -106,9 +106,9 @@ func (o *planOptions) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	switch undecided := p.Undecided(); {
-	case len(undecided) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
+	switch {
+	case len(p.Undecided()) > 0:
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(p, o.out != ""))
 	case o.detailedExitCode && view.Writes(p) > 0:
 		return migrate.Pending.Errorf("there are changes to apply")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
@@ -156,5 +157,8 @@ func (r *run) do(ctx context.Context, do func(context.Context, *plan.Plan, apply
 		view.Result(to, result)
 		next(to, result)
 	})
+	if left := view.LeftOut(result); left != "" && migrate.OutcomeOf(err) == migrate.NeedsDecision {
+		err = migrate.NeedsDecision.Errorf("%s", left) // The messages of the units are in the table.
+	}
 	return errors.Join(err, printed)
 }

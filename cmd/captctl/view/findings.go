@@ -10,6 +10,7 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
@@ -197,11 +198,32 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
-// Undecided is one line about findings that need a decision.
-func Undecided(findings []migrate.Finding) string {
-	ambiguous := slices.DeleteFunc(slices.Clone(findings), func(f migrate.Finding) bool { return f.Severity != migrate.Ambiguous })
-	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", Count(len(findings), "conflict"),
-		len(ambiguous), len(findings)-len(ambiguous))
+// Undecided is one line about the findings of a plan that need a decision. If the plan is saved, the rest of it can be applied.
+func Undecided(of *plan.Plan, saved bool) string {
+	findings := of.Undecided()
+	var parts []string
+	for _, severity := range []migrate.Severity{migrate.Ambiguous, migrate.Blocked} {
+		n := 0
+		for _, finding := range findings {
+			if finding.Severity == severity {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(severity))))
+		}
+	}
+	text := fmt.Sprintf("%s to decide (%s)", Count(len(findings), "conflict"), strings.Join(parts, ", "))
+	rest := 0
+	for i := range of.Units {
+		if of.Units[i].State == plan.Adoptable {
+			rest++
+		}
+	}
+	if saved && rest > 0 {
+		text += fmt.Sprintf("; the other %s can be applied now", Count(rest, "unit"))
+	}
+	return text
 }
 
 // oneLine is a message without line breaks.

@@ -4,12 +4,14 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
 )
 
 // wouldApply and wouldRollBack are the outcomes of a dry run, in tables.
@@ -55,6 +57,26 @@ func Result(p *output.Printer, result *apply.Result) {
 		p.Blank()
 		p.Linef("The backup is %s on host %s, SHA-256 %s.", p.Paint(output.Plain, result.Backup.File), p.Paint(output.Plain, result.Backup.Host), result.Backup.Checksum)
 	}
+}
+
+// LeftOut is one line about the units that a run of apply left out because they need a decision; empty if nothing else is to be reported.
+func LeftOut(result *apply.Result) string {
+	n := 0
+	for _, unit := range result.Units {
+		switch {
+		case unit.Outcome == apply.Failed || unit.Outcome == apply.NotStarted:
+			return ""
+		case unit.Outcome == apply.LeftOut && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked):
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 unit was left out because it needs a decision: captctl migrate check"
+	}
+	return fmt.Sprintf("%d units were left out because they need a decision: captctl migrate check", n)
 }
 
 // AfterApply says what to do after a run of apply, if it wrote something. The rest is the plan if units of it are left to apply; else empty.

@@ -224,6 +224,19 @@ func TestResult(t *testing.T) {
 	})
 }
 
+func TestWhatIsUndecidedHoldsUpNothingElse(t *testing.T) {
+	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked); the other 1 unit can be applied now", view.Undecided(fleet(), true))
+	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked)", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
+
+	result := &apply.Result{Units: []apply.UnitResult{
+		{Unit: "a/a", Outcome: apply.Applied}, {Unit: "a/b", Outcome: apply.LeftOut, State: plan.Skipped},
+		{Unit: "a/c", Outcome: apply.LeftOut, State: plan.NeedsDecision}, {Unit: "a/d", Outcome: apply.LeftOut, State: plan.Blocked},
+	}}
+	assert.Equal(t, "2 units were left out because they need a decision: captctl migrate check", view.LeftOut(result))
+	result.Units[0].Outcome = apply.Failed
+	assert.Empty(t, view.LeftOut(result), "the failure comes first")
+}
+
 func TestNextStepsAreForWhatWasDone(t *testing.T) {
 	result := func(outcomes ...apply.UnitOutcome) *apply.Result {
 		r := &apply.Result{PlanID: "0123456789ab"}
