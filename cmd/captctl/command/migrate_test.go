@@ -194,7 +194,11 @@ func TestApplyAsksOnATerminal(t *testing.T) {
 func TestApplyGivesTheRunWhatItNeeds(t *testing.T) {
 	w := undecided()
 	w.result = apply.Result{Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.Applied, Writes: 3}}, Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz", Checksum: "abc"}}
-	file, dir := saved(t, twoUnits(t, false)), t.TempDir()
+	p, dir := twoUnits(t, false), t.TempDir()
+	alone := migrate.ObjectRef{Group: "infrastructure.cluster.x-k8s.io", Kind: "WorkspaceTemplateApply", Namespace: "a", Name: "b"}
+	p.Units = append(p.Units, plan.Unit{Object: alone, State: plan.Adopted})
+	require.NoError(t, p.Seal())
+	file := saved(t, p)
 	out, _, err := w.run(t, "migrate", "apply", file, "--yes", "--cluster", "team-a/demo", "--unit", "WorkspaceTemplateApply/a/b", "--max-failures", "2", "--concurrency", "3",
 		"--wait", "7m", "--qps", "7", "--burst", "9", "--fix-cluster-endpoints", "--backup", filepath.Join(dir, "b.tar.gz"), "--journal-namespace", "here")
 	require.NoError(t, err)
@@ -220,6 +224,18 @@ func TestApplyChecksFirstButForTheLease(t *testing.T) {
 	assert.Equal(t, check.Apply, w.checked.Before)
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
 	assert.ErrorContains(t, w.applied.Check(t.Context()), "CAPT v0.3 runs")
+}
+
+func TestAUnitThatThePlanDoesNotHaveIsAnErrorBeforeTheQuestion(t *testing.T) {
+	w := &world{terminal: true, answer: "yes\n", objects: undecided().objects}
+	p := twoUnits(t, false)
+	recorded(t, w, p, time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC), map[string]apply.Phase{"team-a/demo": apply.PhaseApplied})
+	for _, command := range []string{"apply", "rollback"} {
+		out, errOut, err := w.run(t, "migrate", command, p.ID, "--cluster", "team-a/none")
+		require.ErrorContains(t, err, "plan "+p.ID+" does not contain team-a/none; captctl migrate show "+p.ID)
+		assert.Empty(t, out)
+		assert.NotContains(t, errOut, "Do you want")
+	}
 }
 
 func TestApplyOfAnUndecidedClusterNeedsADecision(t *testing.T) {

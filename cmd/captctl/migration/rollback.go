@@ -69,8 +69,12 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	selected, err := o.unitsOf(p)
+	if err != nil {
+		return err
+	}
 	question := fmt.Sprintf("Do you want to roll back plan %s in this management cluster?", p.ID)
-	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, o.unitsOf(p)) }, question); err != nil {
+	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Rollback)

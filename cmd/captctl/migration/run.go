@@ -4,6 +4,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,15 +95,20 @@ func (r *run) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 // selected are the names of --cluster and --unit.
 func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
 
-// unitsOf returns the units of a plan that are selected.
-func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit) {
+// unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.
+func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
 	names := r.selected()
 	for i := range p.Units {
 		if len(names) == 0 || slices.Contains(names, p.Units[i].Name()) {
 			units = append(units, &p.Units[i])
 		}
 	}
-	return units
+	for _, name := range names {
+		if !slices.ContainsFunc(units, func(unit *plan.Unit) bool { return unit.Name() == name }) {
+			return nil, fmt.Errorf("plan %s does not contain %s; captctl migrate show %s lists its units", p.ID, name, cmp.Or(r.name, p.ID))
+		}
+	}
+	return units, nil
 }
 
 // confirm shows what is about to be done, and asks whether to do it.

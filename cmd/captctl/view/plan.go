@@ -59,8 +59,10 @@ func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 
 // showUnits is a table of units, and their numbers.
 func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
-	if len(units) == 0 {
+	if len(of.Units) == 0 {
 		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
+	}
+	if len(units) == 0 {
 		return
 	}
 	rows := output.Rows{}
