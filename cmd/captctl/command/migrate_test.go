@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
@@ -223,7 +224,10 @@ func TestApplyChecksFirstButForTheLease(t *testing.T) {
 	require.NoError(t, w.applied.Check(t.Context()), "the run itself waits for the Lease")
 	assert.Equal(t, check.Apply, w.checked.Before)
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
-	assert.ErrorContains(t, w.applied.Check(t.Context()), "CAPT v0.3 runs")
+	w.report.Checks[1].Message += ". It must not run beside this version"
+	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 rights are missing", Objects: []string{"patch x", "create y"}})
+	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\ncaptctl migrate check has the details and commands",
+		cli.Line(w.applied.Check(t.Context())))
 }
 
 func TestAUnitThatThePlanDoesNotHaveIsAnErrorBeforeTheQuestion(t *testing.T) {

@@ -72,7 +72,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
 	case report.Err() != nil:
-		return report.Err()
+		return failedChecks(report, "")
 	case err != nil:
 		return err
 	case printed != nil:

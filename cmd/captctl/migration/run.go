@@ -144,7 +144,7 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 			}
 			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
 			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
-			return report.Err()
+			return failedChecks(report, "captctl migrate check has the details and commands")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil
