@@ -128,6 +128,9 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 	case plan.Adopted:
 		return "adopted already"
 	case plan.Adoptable:
+		if skipped := skippedMembers(unit); len(skipped) > 0 {
+			return "adopted, except for " + strings.Join(skipped, ", ") + " (skipped)"
+		}
 		return "the manager adopts it, no Workspace changes"
 	case plan.Skipped:
 		return "stays as it is, as decided"
@@ -136,6 +139,16 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 	case plan.NeedsDecision, plan.Blocked:
 	}
 	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
+}
+
+// skippedMembers are the members that a decision leaves as they are.
+func skippedMembers(unit *plan.Unit) (names []string) {
+	for i := range unit.Members {
+		if member := &unit.Members[i]; member.State == migrate.OwnerSkipped {
+			names = append(names, member.Object.Kind+" "+member.Object.Name)
+		}
+	}
+	return names
 }
 
 // Writes counts what a plan writes.

@@ -156,6 +156,8 @@ func TestPlan(t *testing.T) {
 	golden(t, "plan-wide", output.Wide, func(to *output.Printer) { view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}) })
 	golden(t, "rollback", output.Table, func(to *output.Printer) { view.RollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}) })
 	golden(t, "diff", output.Table, func(to *output.Printer) { view.Diff(to, p) })
+	p.Units[0].Members[1].State = migrate.OwnerSkipped
+	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Plan(to, p) }), "adopted, except for CAPTControlPlane demo (skipped)\n")
 	empty := &plan.Plan{ID: "0123456789ab", Namespace: "team-x"}
 	golden(t, "plan-empty", output.Table, func(to *output.Printer) {
 		view.Plan(to, empty)
