@@ -286,6 +286,9 @@ func TestStatus(t *testing.T) {
 	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
 	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version} // Of WorkspaceTemplates.
 	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
+	s.Units[1].Message = ""
+	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Status(to, s, now) }),
+		"interrupted; resume with captctl migrate apply 0123456789ab --cluster team-a/other, or revert with rollback\n")
 	undecided, left := view.Left(s)
 	assert.Equal(t, []int{0, 2}, []int{undecided, left})
 }
