@@ -341,6 +341,8 @@ func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
 	reads := 0
 	w.status = func() *status.Status {
 		found := someStatus()
+		found.Plans = []status.Plan{{ID: "0123456789ab", Updated: metav1.NewTime(time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC))}}
+		found.Lock = &status.Lock{Holder: "laptop-1", Until: metav1.NewTime(w.clock.Now().Add(time.Minute))}
 		switch reads++; reads {
 		case 1, 2:
 		case 3:
@@ -351,17 +353,9 @@ func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
 		go w.clock.Step(time.Minute)
 		return found
 	}
-	out, _, err := w.runIn(ctx, t, "migrate", "status", "--watch", "-o", "json")
+	out, _, err := w.runIn(ctx, t, "migrate", "status", "--watch")
 	require.NoError(t, err, "to be interrupted is no error")
-	decoder, shown := json.NewDecoder(strings.NewReader(out)), 0
-	for {
-		var found status.Status
-		if err := decoder.Decode(&found); err != nil {
-			break
-		}
-		shown++
-	}
-	assert.Equal(t, 2, shown, "what has not changed is not repeated: %s", out)
+	assert.Equal(t, 2, strings.Count(out, "UNIT "), "what has not changed is not repeated, whatever its age: %s", out)
 }
 
 func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {
