@@ -29,8 +29,8 @@ is wrong, and the commands for the next steps with the names that were found. It
 during and after a migration; nothing of this version of CAPT has to be installed. It writes
 nothing.
 
-Each conflict is one finding, with the evidence and the decision to write into the file of
-captctl migrate plan --decisions.
+Each conflict is one finding, with the evidence. After the findings, check prints the file for
+captctl migrate plan --decisions, in which one line of each entry has to be uncommented.
 
 Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a decision.`,
 		Example: `  # The whole fleet

@@ -50,7 +50,7 @@ to decide; they do not hold up the rest. Decisions are made by UID, in a file:
   - uid: 9f37...        # a Workspace that several refer to
     belongsTo: 64a6...  # its WorkspaceTemplateApply
 
-captctl migrate check prints the lines for each finding. A plan is for one management cluster; it
+captctl migrate check prints this file for what it found. A plan is for one management cluster; it
 does not expire, because each Cluster is checked again right before it is written.
 
 Exit codes: 0 planned; 2 there are changes (with --detailed-exitcode only); 3 something needs a
