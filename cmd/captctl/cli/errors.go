@@ -27,8 +27,28 @@ func explained(err error) error {
 	return err
 }
 
-// Line is an error as one line.
+// ListError is an error with several lines, which Line keeps.
+type ListError struct {
+	Title string
+	Items []string
+	// Next says what to do.
+	Next string
+}
+
+func (e *ListError) Error() string {
+	text := e.Title + ":\n  " + strings.Join(e.Items, "\n  ")
+	if e.Next != "" {
+		text += "\n" + e.Next
+	}
+	return text
+}
+
+// Line is an error as one line; a ListError keeps its lines.
 func Line(err error) string {
+	var list *ListError
+	if errors.As(err, &list) {
+		return err.Error()
+	}
 	var b strings.Builder
 	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		switch so := b.String(); {

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/pflag"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -30,6 +33,9 @@ const (
 	defaultQPS   = 20
 	defaultBurst = 40
 )
+
+// reachableTimeout is for the first request: a slow server is no error.
+const reachableTimeout = 5 * time.Second
 
 // Access is how commands reach the cluster.
 type Access struct {
@@ -51,9 +57,26 @@ func New(warnings io.Writer) *Access {
 		ConfigFlags: genericclioptions.NewConfigFlags(true),
 		QPS:         defaultQPS, Burst: defaultBurst, Warnings: warnings,
 		Connect: func(config *rest.Config) (client.WithWatch, error) {
+			if err := reachable(config); err != nil {
+				return nil, err
+			}
 			return client.NewWithWatch(config, client.Options{Scheme: Scheme()})
 		},
 	}
+}
+
+// reachable fails if the API server refuses connections, as it does if no kubeconfig was found. Later, reads are retried: a server may restart.
+func reachable(config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = reachableTimeout
+	versions, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	if _, err := versions.ServerVersion(); utilnet.IsConnectionRefused(err) {
+		return fmt.Errorf("%w; check --kubeconfig, --context and --server", err)
+	}
+	return nil
 }
 
 // Scheme has what captctl reads and writes.

@@ -37,3 +37,11 @@ func TestAllClientsKeepTheLimitTogether(t *testing.T) {
 	assert.True(t, second.RateLimiter.TryAccept())
 	assert.False(t, first.RateLimiter.TryAccept(), "the burst is used up")
 }
+
+func TestARefusedConnectionIsNotRetried(t *testing.T) {
+	server := "http://127.0.0.1:1"
+	access := New(io.Discard)
+	access.APIServer = &server
+	_, err := access.Client()
+	require.ErrorContains(t, err, "connection refused; check --kubeconfig, --context and --server")
+}

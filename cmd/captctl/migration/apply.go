@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -77,7 +79,10 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	selected := o.unitsOf(p)
+	selected, err := o.unitsOf(p)
+	if err != nil {
+		return err
+	}
 	for _, unit := range selected {
 		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
 			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
@@ -92,5 +97,21 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	return o.do(ctx, o.Apply, p, options, view.AfterApply)
+	rest := o.rest(p, selected)
+	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, rest) })
+}
+
+// rest is the name of the plan if it has units to adopt that were not selected; else empty.
+func (o *applyOptions) rest(p *plan.Plan, selected []*plan.Unit) string {
+	for i := range p.Units {
+		unit := &p.Units[i]
+		if unit.State != plan.Adoptable || slices.Contains(selected, unit) {
+			continue
+		}
+		if o.name == stdin {
+			return p.ID
+		}
+		return o.name
+	}
+	return ""
 }

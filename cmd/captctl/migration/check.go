@@ -29,8 +29,8 @@ is wrong, and the commands for the next steps with the names that were found. It
 during and after a migration; nothing of this version of CAPT has to be installed. It writes
 nothing.
 
-Each conflict is one finding, with the evidence and the decision to write into the file of
-captctl migrate plan --decisions.
+Each conflict is one finding, with the evidence. After the findings, check prints the file for
+captctl migrate plan --decisions, in which one line of each entry has to be uncommented.
 
 Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a decision.`,
 		Example: `  # The whole fleet
@@ -72,13 +72,13 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
 	case report.Err() != nil:
-		return report.Err()
+		return failedChecks(report, "")
 	case err != nil:
 		return err
 	case printed != nil:
 		return printed
-	case len(found.Undecided()) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(found.Undecided()))
+	case len(fleet.Undecided()) > 0:
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet, false))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,23 @@ func (c *common) Validate() error {
 func (c *common) checks(before check.Stage) (check.Options, error) {
 	config, err := c.Access.Config()
 	return check.Options{Config: config, JournalNamespace: c.journal, Quiet: c.quiet, Clock: c.Clock, Before: before}, err
+}
+
+// failedChecks is the error for checks that failed: the first sentence of each. Next says where the rest is.
+func failedChecks(report *check.Report, next string) error {
+	list := &cli.ListError{Title: "checks failed", Next: next}
+	seen := map[string]bool{}
+	for _, one := range report.Checks {
+		if one.Status == check.Failed && !seen[one.Name] {
+			seen[one.Name] = true
+			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
+			list.Items = append(list.Items, one.Name+": "+sentence)
+		}
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &migrate.OutcomeError{Outcome: migrate.Failed, Err: list}
 }
 
 // load reads a plan from a file, from standard input, or from the cluster by its ID.

@@ -97,7 +97,7 @@ func adopt(fleet *plan.Plan) []view.Next {
 	}
 	planning := view.Next{Step: "Plan, and look at what will be written.", Commands: []string{create, "captctl migrate show plan.json --diff"}}
 	if len(fleet.Undecided()) > 0 {
-		planning.Step = "Plan, with the decisions above in a file (apiVersion: " + migrate.APIVersion + ", kind: Decisions). Without it, the rest is planned."
+		planning.Step = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned."
 		planning.Commands[0] += " --decisions decisions.yaml"
 	}
 	steps := []view.Next{planning}

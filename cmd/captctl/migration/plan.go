@@ -50,7 +50,7 @@ to decide; they do not hold up the rest. Decisions are made by UID, in a file:
   - uid: 9f37...        # a Workspace that several refer to
     belongsTo: 64a6...  # its WorkspaceTemplateApply
 
-captctl migrate check prints the lines for each finding. A plan is for one management cluster; it
+captctl migrate check prints this file for what it found. A plan is for one management cluster; it
 does not expire, because each Cluster is checked again right before it is written.
 
 Exit codes: 0 planned; 2 there are changes (with --detailed-exitcode only); 3 something needs a
@@ -106,9 +106,9 @@ func (o *planOptions) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	switch undecided := p.Undecided(); {
-	case len(undecided) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(undecided))
+	switch {
+	case len(p.Undecided()) > 0:
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(p, o.out != ""))
 	case o.detailedExitCode && view.Writes(p) > 0:
 		return migrate.Pending.Errorf("there are changes to apply")
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,15 +69,40 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	selected, err := o.unitsOf(p)
+	if err != nil {
+		return err
+	}
 	question := fmt.Sprintf("Do you want to roll back plan %s in this management cluster?", p.ID)
-	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, o.unitsOf(p)) }, question); err != nil {
+	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected) }, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Rollback)
 	if err != nil {
 		return err
 	}
-	return o.do(ctx, o.Rollback, p, options, view.AfterRollback)
+	return o.do(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
+		view.AfterRollback(to, result, len(o.selected()) > 0, o.stillAdopted(ctx, connected, result))
+	})
+}
+
+// stillAdopted returns the units that another plan wrote and that were not rolled back since, with the ID of that plan.
+func (o *rollbackOptions) stillAdopted(ctx context.Context, reader client.Reader, result *apply.Result) map[string]string {
+	if result.DryRun {
+		return nil
+	}
+	states, err := apply.States(ctx, reader, o.journal)
+	if err != nil {
+		return nil // The rollback is done; captctl migrate status reports the same.
+	}
+	states = slices.DeleteFunc(states, func(state apply.State) bool { return state.PlanID == result.PlanID })
+	adopted := map[string]string{}
+	for _, unit := range result.Units {
+		if id := lastApplied(states, unit.Unit); id != "" && (unit.Outcome == apply.RolledBack || unit.Outcome == apply.Unchanged) {
+			adopted[unit.Unit] = id
+		}
+	}
+	return adopted
 }
 
 // plan returns the plan to roll back: the named one, or the one that wrote the selected units last.

@@ -4,6 +4,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
@@ -93,15 +95,20 @@ func (r *run) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 // selected are the names of --cluster and --unit.
 func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
 
-// unitsOf returns the units of a plan that are selected.
-func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit) {
+// unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.
+func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
 	names := r.selected()
 	for i := range p.Units {
 		if len(names) == 0 || slices.Contains(names, p.Units[i].Name()) {
 			units = append(units, &p.Units[i])
 		}
 	}
-	return units
+	for _, name := range names {
+		if !slices.ContainsFunc(units, func(unit *plan.Unit) bool { return unit.Name() == name }) {
+			return nil, fmt.Errorf("plan %s does not contain %s; captctl migrate show %s lists its units", p.ID, name, cmp.Or(r.name, p.ID))
+		}
+	}
+	return units, nil
 }
 
 // confirm shows what is about to be done, and asks whether to do it.
@@ -137,7 +144,7 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 			}
 			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
 			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
-			return report.Err()
+			return failedChecks(report, "captctl migrate check has the details and commands")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil
@@ -156,5 +163,8 @@ func (r *run) do(ctx context.Context, do func(context.Context, *plan.Plan, apply
 		view.Result(to, result)
 		next(to, result)
 	})
+	if left := view.LeftOut(result); left != "" && migrate.OutcomeOf(err) == migrate.NeedsDecision {
+		err = migrate.NeedsDecision.Errorf("%s", left) // The messages of the units are in the table.
+	}
 	return errors.Join(err, printed)
 }

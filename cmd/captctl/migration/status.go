@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
@@ -120,7 +121,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
 	onTerminal := printers.IsTerminal(o.Out)
-	var last []byte
+	var last *status.Status
 	for {
 		found, err := read()
 		if ctx.Err() != nil {
@@ -129,16 +130,16 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		if err != nil {
 			return err
 		}
-		var now bytes.Buffer
-		if err := o.print(o.Printer(o.output.Format()).To(&now), found); err != nil {
-			return err
-		}
-		if !bytes.Equal(last, now.Bytes()) {
-			last = now.Bytes()
+		if !same(last, found) {
+			last = found
+			var text bytes.Buffer
+			if err := o.print(o.Printer(o.output.Format()).To(&text), found); err != nil {
+				return err
+			}
 			if onTerminal {
 				fmt.Fprint(o.Out, clearScreen)
 			}
-			if _, err := o.Out.Write(last); err != nil {
+			if _, err := o.Out.Write(text.Bytes()); err != nil {
 				return err
 			}
 		}
@@ -148,6 +149,20 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		case <-ticker.C():
 		}
 	}
+}
+
+// same reports whether nothing changed. Ages are not in the documents, and that a Lease was renewed is no change.
+func same(last, found *status.Status) bool {
+	if last == nil {
+		return false
+	}
+	before, now := *last, *found
+	if before.Lock != nil && now.Lock != nil {
+		renewed := *now.Lock
+		renewed.Until = before.Lock.Until
+		now.Lock = &renewed
+	}
+	return equality.Semantic.DeepEqual(before, now)
 }
 
 // leftToDo is the exit code for --detailed-exitcode.

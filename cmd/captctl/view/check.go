@@ -70,14 +70,6 @@ func NewCheck(report *check.Report, of *plan.Plan, next []Next) *Check {
 	return c
 }
 
-// Undecided are the findings that need a decision.
-func (c *Check) Undecided() []migrate.Finding {
-	if c.plan == nil {
-		return nil
-	}
-	return c.plan.Undecided()
-}
-
 func checkStyle(status string) output.Style {
 	switch check.Status(status) {
 	case check.OK:

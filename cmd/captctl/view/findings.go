@@ -10,6 +10,7 @@ import (
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 )
 
@@ -29,7 +30,7 @@ func severityStyle(severity string) output.Style {
 	}
 }
 
-// Findings shows each finding that needs a decision, with everything that is needed to decide, and the others by reason.
+// Findings shows each finding that needs a decision, with everything that is needed to decide, the others by reason, and the decisions to make.
 func Findings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
 		if severity == migrate.Warning || severity == migrate.Skipped {
@@ -43,6 +44,7 @@ func Findings(p *output.Printer, findings []migrate.Finding) {
 			}
 		}
 	}
+	decisions(p, findings)
 }
 
 // byReason shows the findings of a severity, one line each, below their reasons.
@@ -92,9 +94,6 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 	for _, difference := range finding.Differences {
 		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
 	}
-	if finding.Undecided() {
-		decision(p, finding)
-	}
 }
 
 func names(refs []migrate.ObjectRef) string {
@@ -108,19 +107,54 @@ func names(refs []migrate.ObjectRef) string {
 // choice is a line of a decision, and what it means.
 type choice struct{ line, meaning string }
 
-// decision shows what to write into the file of --decisions, in YAML, once for a conflict. Several choices are comments.
-func decision(p *output.Printer, finding migrate.Finding) {
-	if finding.Reason == planner.ReasonWorkspaceShared && finding.Workspace != nil {
-		var choices []choice
-		for _, candidate := range finding.Candidates {
-			choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
+// entry is what can be decided about an object.
+type entry struct {
+	object  migrate.ObjectRef
+	choices []choice
+}
+
+// decisions shows one document for --decisions, in which one line of each entry has to be uncommented.
+func decisions(p *output.Printer, findings []migrate.Finding) {
+	var owners, workspaces []entry
+	for _, finding := range findings {
+		switch {
+		case !finding.Undecided():
+		case finding.Reason == planner.ReasonWorkspaceShared && finding.Workspace != nil:
+			var choices []choice
+			for _, candidate := range finding.Candidates {
+				choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
+			}
+			workspaces = with(workspaces, *finding.Workspace, choices)
+		case decidable(finding.Object.Kind):
+			for _, owner := range finding.Objects() {
+				owners = with(owners, owner, choicesFor(finding, owner))
+			}
 		}
-		section(p, "workspaces", []migrate.ObjectRef{*finding.Workspace}, func(migrate.ObjectRef) []choice { return choices })
+	}
+	if len(owners)+len(workspaces) == 0 {
 		return
 	}
-	if decidable(finding.Object.Kind) {
-		section(p, "owners", finding.Objects(), func(owner migrate.ObjectRef) []choice { return choicesFor(finding, owner) })
+	p.Blank()
+	p.Linef("%s: uncomment one line of each entry, save it as decisions.yaml, and run: captctl migrate plan --decisions decisions.yaml --out plan.json", p.Paint(output.Strong, "Decisions"))
+	p.Blank()
+	p.Linef("apiVersion: %s", migrate.APIVersion)
+	p.Linef("kind: Decisions")
+	section(p, "owners", owners)
+	section(p, "workspaces", workspaces)
+}
+
+// with adds choices to the entry of an object: a UID may be decided about only once, and several findings may be about it.
+func with(entries []entry, object migrate.ObjectRef, choices []choice) []entry {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
+	if i < 0 {
+		i, entries = len(entries), append(entries, entry{object: object})
 	}
+	for _, one := range choices {
+		if !slices.Contains(entries[i].choices, one) {
+			entries[i].choices = append(entries[i].choices, one)
+		}
+	}
+	return entries
 }
 
 // choicesFor one owner. To leave it as it is, is the last of them.
@@ -138,24 +172,23 @@ func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []cho
 	return append(choices, choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"})
 }
 
-func section(p *output.Printer, list string, refs []migrate.ObjectRef, of func(migrate.ObjectRef) []choice) {
-	lead, hint := "  ", ""
-	if slices.ContainsFunc(refs, func(ref migrate.ObjectRef) bool { return len(of(ref)) > 1 }) {
-		lead, hint = "  # ", ", and uncomment one line of each entry"
-	}
+// section is a list of a document of decisions. Each choice is a comment: the user uncomments one of them.
+func section(p *output.Printer, list string, entries []entry) {
+	const lead = "  # "
 	width := 0
-	for _, ref := range refs {
-		width = max(width, len("- uid: "+string(ref.UID)))
-		for _, choice := range of(ref) {
+	for _, e := range entries {
+		width = max(width, len("- uid: "+string(e.object.UID)))
+		for _, choice := range e.choices {
 			width = max(width, len(lead+choice.line))
 		}
 	}
-	p.Linef("  To decide, write this into the file of --decisions%s:", hint)
-	p.Linef("    %s:", list)
-	for _, ref := range refs {
-		p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(ref.UID), ref)))
-		for _, choice := range of(ref) {
-			p.Linef("    %s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
+	if len(entries) > 0 {
+		p.Linef("%s:", list)
+	}
+	for _, e := range entries {
+		p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(e.object.UID), e.object)))
+		for _, choice := range e.choices {
+			p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
 		}
 	}
 }
@@ -165,11 +198,32 @@ func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
-// Undecided is one line about findings that need a decision.
-func Undecided(findings []migrate.Finding) string {
-	ambiguous := slices.DeleteFunc(slices.Clone(findings), func(f migrate.Finding) bool { return f.Severity != migrate.Ambiguous })
-	return fmt.Sprintf("%s to decide first: %d ambiguous, %d blocked; each says what to do", Count(len(findings), "conflict"),
-		len(ambiguous), len(findings)-len(ambiguous))
+// Undecided is one line about the findings of a plan that need a decision. If the plan is saved, the rest of it can be applied.
+func Undecided(of *plan.Plan, saved bool) string {
+	findings := of.Undecided()
+	var parts []string
+	for _, severity := range []migrate.Severity{migrate.Ambiguous, migrate.Blocked} {
+		n := 0
+		for _, finding := range findings {
+			if finding.Severity == severity {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(severity))))
+		}
+	}
+	text := fmt.Sprintf("%s to decide (%s)", Count(len(findings), "conflict"), strings.Join(parts, ", "))
+	rest := 0
+	for i := range of.Units {
+		if of.Units[i].State == plan.Adoptable {
+			rest++
+		}
+	}
+	if saved && rest > 0 {
+		text += fmt.Sprintf("; the other %s can be applied now", Count(rest, "unit"))
+	}
+	return text
 }
 
 // oneLine is a message without line breaks.

@@ -59,8 +59,10 @@ func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 
 // showUnits is a table of units, and their numbers.
 func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
-	if len(units) == 0 {
+	if len(of.Units) == 0 {
 		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
+	}
+	if len(units) == 0 {
 		return
 	}
 	rows := output.Rows{}
@@ -126,6 +128,9 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 	case plan.Adopted:
 		return "adopted already"
 	case plan.Adoptable:
+		if skipped := skippedMembers(unit); len(skipped) > 0 {
+			return "adopted, except for " + strings.Join(skipped, ", ") + " (skipped)"
+		}
 		return "the manager adopts it, no Workspace changes"
 	case plan.Skipped:
 		return "stays as it is, as decided"
@@ -134,6 +139,16 @@ func becomes(of *plan.Plan, unit *plan.Unit) string {
 	case plan.NeedsDecision, plan.Blocked:
 	}
 	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
+}
+
+// skippedMembers are the members that a decision leaves as they are.
+func skippedMembers(unit *plan.Unit) (names []string) {
+	for i := range unit.Members {
+		if member := &unit.Members[i]; member.State == migrate.OwnerSkipped {
+			names = append(names, member.Object.Kind+" "+member.Object.Name)
+		}
+	}
+	return names
 }
 
 // Writes counts what a plan writes.

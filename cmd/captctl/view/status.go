@@ -4,6 +4,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -33,6 +34,9 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		if unit.PendingChange != "" {
 			message = unit.PendingChange
 		}
+		if message == "" && s.Lock == nil {
+			message = interrupted(p, unit)
+		}
 		rows = append(rows, []string{unit.Unit, string(unit.State), string(unit.Phase), unit.PlanID, change, paused, oneLine(message)})
 	}
 	p.Table([]output.Column{
@@ -46,6 +50,18 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Holder), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
 	}
 	p.Linef("%s", storedVersions(s.Definitions))
+}
+
+// interrupted says how to go on with a unit that a run has left in the middle; empty for another one.
+func interrupted(p *output.Printer, unit status.Unit) string {
+	switch unit.Phase {
+	case apply.PhaseApplying:
+		return fmt.Sprintf("interrupted; resume with captctl migrate apply %s%s, or revert with rollback", unit.PlanID, selection(p, unit.Unit))
+	case apply.PhaseRollingBack:
+		return fmt.Sprintf("interrupted; resume with captctl migrate rollback %s%s", unit.PlanID, selection(p, unit.Unit))
+	case apply.PhaseApplied, apply.PhaseRolledBack:
+	}
+	return ""
 }
 
 func plans(p *output.Printer, applied []status.Plan, now time.Time) {

@@ -156,6 +156,8 @@ func TestPlan(t *testing.T) {
 	golden(t, "plan-wide", output.Wide, func(to *output.Printer) { view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}) })
 	golden(t, "rollback", output.Table, func(to *output.Printer) { view.RollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}) })
 	golden(t, "diff", output.Table, func(to *output.Printer) { view.Diff(to, p) })
+	p.Units[0].Members[1].State = migrate.OwnerSkipped
+	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Plan(to, p) }), "adopted, except for CAPTControlPlane demo (skipped)\n")
 	empty := &plan.Plan{ID: "0123456789ab", Namespace: "team-x"}
 	golden(t, "plan-empty", output.Table, func(to *output.Printer) {
 		view.Plan(to, empty)
@@ -166,31 +168,31 @@ func TestPlan(t *testing.T) {
 
 // What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
 func TestDecisionsToPasteCanBeRead(t *testing.T) {
-	comment := regexp.MustCompile(`^(\s*)# (\w+: )`)
-	for _, finding := range fleet().Undecided() {
-		_, after, found := strings.Cut(printed(t, output.Table, func(to *output.Printer) { view.Findings(to, []migrate.Finding{finding}) }), "--decisions")
-		require.True(t, found)
-		document, last := "apiVersion: "+migrate.APIVersion+"\nkind: Decisions\n", ""
-		_, pasted, _ := strings.Cut(after, "\n")
-		if strings.Contains(after, "To decide") {
-			_, pasted, _ = strings.Cut(after[strings.Index(after, "To decide"):], "\n")
+	// A second finding about the same owner must not be a second entry.
+	all := append(findings(), migrate.Finding{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceNotFound, Object: changed})
+	text := printed(t, output.Table, func(to *output.Printer) { view.Findings(to, all) })
+	_, document, found := strings.Cut(text, "\nDecisions: uncomment one line of each entry")
+	require.True(t, found)
+	_, document, _ = strings.Cut(document, "\n")
+	_, err := migrate.ParseDecisions([]byte(document))
+	require.ErrorContains(t, err, "set either skip, or take, pin or both", "as long as every line is a comment")
+
+	comment, decided := regexp.MustCompile(`^  # (\w+: )`), ""
+	var pasted strings.Builder
+	for line := range strings.Lines(document) {
+		switch {
+		case strings.HasPrefix(line, "- uid: "):
+			decided = ""
+		case comment.MatchString(line) && decided == "":
+			decided = line
+			line = comment.ReplaceAllString(line, "  $1")
 		}
-		for line := range strings.Lines(pasted) {
-			line = strings.TrimPrefix(line, "    ")
-			if match := comment.FindStringSubmatch(line); match != nil {
-				if match[2] == last { // One of several candidates.
-					continue
-				}
-				if last != "" {
-					break
-				}
-				last, line = match[2], comment.ReplaceAllString(line, "$1$2")
-			}
-			document += line
-		}
-		_, err := migrate.ParseDecisions([]byte(document))
-		require.NoError(t, err, document)
+		pasted.WriteString(line)
 	}
+	decisions, err := migrate.ParseDecisions([]byte(pasted.String()))
+	require.NoError(t, err, pasted.String())
+	assert.Equal(t, []migrate.OwnerDecision{{UID: unclear.UID, Take: "apply-4"}, {UID: changed.UID, Pin: true}}, decisions.Owners)
+	assert.Equal(t, []migrate.WorkspaceDecision{{UID: shared.UID, BelongsTo: "apply-7"}}, decisions.Workspaces)
 }
 
 func TestCheck(t *testing.T) {
@@ -215,13 +217,49 @@ func TestResult(t *testing.T) {
 	}}
 	golden(t, "result", output.Table, func(to *output.Printer) {
 		view.Result(to, partly)
-		view.AfterApply(to, partly)
+		view.AfterApply(to, partly, "plan.json")
 	})
 	golden(t, "result-dry-run", output.Table, func(to *output.Printer) {
 		dry := &apply.Result{PlanID: "0123456789ab", DryRun: true, Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 2}}}
 		view.Result(to, dry)
-		view.AfterRollback(to, dry)
+		view.AfterRollback(to, dry, true, nil)
 	})
+}
+
+func TestWhatIsUndecidedHoldsUpNothingElse(t *testing.T) {
+	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked); the other 1 unit can be applied now", view.Undecided(fleet(), true))
+	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked)", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
+
+	result := &apply.Result{Units: []apply.UnitResult{
+		{Unit: "a/a", Outcome: apply.Applied}, {Unit: "a/b", Outcome: apply.LeftOut, State: plan.Skipped},
+		{Unit: "a/c", Outcome: apply.LeftOut, State: plan.NeedsDecision}, {Unit: "a/d", Outcome: apply.LeftOut, State: plan.Blocked},
+	}}
+	assert.Equal(t, "2 units were left out because they need a decision: captctl migrate check", view.LeftOut(result))
+	result.Units[0].Outcome = apply.Failed
+	assert.Empty(t, view.LeftOut(result), "the failure comes first")
+}
+
+func TestNextStepsAreForWhatWasDone(t *testing.T) {
+	result := func(outcomes ...apply.UnitOutcome) *apply.Result {
+		r := &apply.Result{PlanID: "0123456789ab"}
+		for i, outcome := range outcomes {
+			r.Units = append(r.Units, apply.UnitResult{Unit: []string{"team-a/demo", "WorkspaceTemplateApply/team-a/alone"}[i], Outcome: outcome})
+		}
+		return r
+	}
+	after := func(r *apply.Result, selected bool, still map[string]string) string {
+		return printed(t, output.Table, func(to *output.Printer) { view.AfterRollback(to, r, selected, still) })
+	}
+	assert.Contains(t, after(result(apply.RolledBack), true, nil), "apply 0123456789ab --cluster team-a/demo\n")
+	assert.Contains(t, after(result(apply.Unchanged, apply.RolledBack), true, nil), "apply 0123456789ab --unit WorkspaceTemplateApply/team-a/alone\n")
+	assert.Contains(t, after(result(apply.RolledBack, apply.RolledBack), false, nil), "apply 0123456789ab\n")
+	assert.Empty(t, after(result(apply.Unchanged), true, nil))
+	assert.Empty(t, after(result(apply.RolledBack, apply.Failed), true, nil))
+	assert.Equal(t, "\nteam-a/demo is still adopted: plan abcdef012345 wrote it; next:\n  captctl migrate rollback abcdef012345 --cluster team-a/demo\n",
+		after(result(apply.RolledBack), true, map[string]string{"team-a/demo": "abcdef012345"}))
+	for _, outcome := range []apply.UnitOutcome{apply.Unchanged, apply.NotStarted, apply.Failed} {
+		assert.Empty(t, printed(t, output.Table, func(to *output.Printer) { view.AfterApply(to, result(outcome), "plan.json") }))
+	}
 }
 
 func TestStatus(t *testing.T) {
@@ -248,6 +286,9 @@ func TestStatus(t *testing.T) {
 	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
 	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version} // Of WorkspaceTemplates.
 	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
+	s.Units[1].Message = ""
+	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Status(to, s, now) }),
+		"interrupted; resume with captctl migrate apply 0123456789ab --cluster team-a/other, or revert with rollback\n")
 	undecided, left := view.Left(s)
 	assert.Equal(t, []int{0, 2}, []int{undecided, left})
 }
