@@ -75,7 +75,11 @@ func (t *tree) value(at path, want any, original *yaml.Node, have any) (*yaml.No
 			return t.list(want, original, list)
 		}
 	}
-	// A scalar keeps the comments and the style of the one that was there.
+	return scalar(want, original)
+}
+
+// scalar encodes a value with the comments and the style of the scalar that was there.
+func scalar(want any, original *yaml.Node) (*yaml.Node, error) {
 	changed := &yaml.Node{}
 	if err := changed.Encode(want); err != nil {
 		return nil, err

@@ -38,6 +38,19 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	for i := range now.Units {
 		steps = append(steps, now.Units[i].Steps...)
 	}
+	if err := planned(unit, steps); err != nil {
+		return err
+	}
+	for i := range unit.Steps {
+		if err := stillPlanned(s, steps, &unit.Steps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// planned fails if a step would write something that the unit does not say.
+func planned(unit *plan.Unit, steps []plan.Step) error {
 	for i := range steps {
 		for j := range steps[i].Fields {
 			if !writes(unit.Steps, &steps[i], &steps[i].Fields[j]) {
@@ -46,11 +59,6 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 		}
 		if steps[i].Create != nil && !creates(unit.Steps, &steps[i]) {
 			return differs(&steps[i], "would now create it")
-		}
-	}
-	for i := range unit.Steps {
-		if err := stillPlanned(s, steps, &unit.Steps[i]); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -148,12 +148,15 @@ func (f *fleet) neverBuilt(o *owner) bool {
 		return false
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {
-		if other != o && (o.cluster == "" || other.plane == nil || other.cluster != o.cluster || other.Object.Namespace != o.Object.Namespace) {
-			return false
-		}
-		claimant := other.match.Claimant
-		return claimant != nil && claimant.Want.Built != "" || other.apply != nil && f.workspaces[f.workspaceKey(other.apply)] != nil
+		sameCluster := o.cluster != "" && other.cluster == o.cluster && other.Object.Namespace == o.Object.Namespace
+		return f.built(other) && (other == o || other.plane != nil && sameCluster)
 	})
+}
+
+// built reports whether an owner has an endpoint or a VPC, or its WorkspaceTemplateApply a Workspace.
+func (f *fleet) built(o *owner) bool {
+	claimant := o.match.Claimant
+	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
 
 // workspaceMissing is what to do about one whose Workspace does not exist. A helper is retained, so that its deletion waits for nothing;
