@@ -149,12 +149,12 @@ func (f *fleet) neverBuilt(o *owner) bool {
 	}
 	return !slices.ContainsFunc(f.owners, func(other *owner) bool {
 		sameCluster := o.cluster != "" && other.cluster == o.cluster && other.Object.Namespace == o.Object.Namespace
-		return f.built(other) && (other == o || other.plane != nil && sameCluster)
+		return f.hasRecord(other) && (other == o || other.plane != nil && sameCluster)
 	})
 }
 
-// built reports whether an owner has an endpoint or a VPC, or its WorkspaceTemplateApply a Workspace.
-func (f *fleet) built(o *owner) bool {
+// hasRecord reports whether an owner has an endpoint or a VPC, or its WorkspaceTemplateApply a Workspace.
+func (f *fleet) hasRecord(o *owner) bool {
 	claimant := o.match.Claimant
 	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
