@@ -265,8 +265,9 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 	}
 	if helper := adoption.Helper(apply); helper != "" {
 		o.Role = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name)
-		o.helper, o.retain = true, helper == adoption.SpotRole
+		o.helper = true
 	}
+	o.retain = o.retain || adoption.KeepsSpotRole(apply)
 	return o
 }
 

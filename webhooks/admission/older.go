@@ -90,7 +90,7 @@ func keepApply(ctx context.Context, world validation.World, old, apply *infrav1.
 		}
 	}
 	// A whole replacement removes captctl from managedFields, so that the field itself is known only the first time.
-	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.Helper(old) != "" || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
+	if old.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && (adoption.Helper(old) != "" || adoption.KeepsSpotRole(old) || writtenByMigration(old.ManagedFields, "spec", "deletionPolicy")) {
 		apply.Spec.DeletionPolicy = old.Spec.DeletionPolicy
 	}
 	return keepPinned(ctx, world, old.Namespace, old.Spec.TemplateRef, &apply.Spec.TemplateRef)

@@ -188,3 +188,12 @@ func TestThatAWorkspaceIsRetainedIsKeptIfAnAdoptionSaidSo(t *testing.T) {
 		})
 	}
 }
+
+// kubectl replace with an exported manifest removes the controller and captctl's managedFields.
+func TestAHelperOfTheSpotRoleStaysRetainedWithoutItsControlPlane(t *testing.T) {
+	old := builder.WorkspaceTemplateApply("demo-spot-role-check", builder.WithWorkspaceName("w"), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain),
+		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
+	manifest := old.DeepCopy()
+	manifest.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete
+	assert.Equal(t, infrav1.DeletionPolicyRetain, replaced(t, workspaceTemplateApplyDefaults(newWorld(t)), old, manifest, "v1beta1").Spec.DeletionPolicy)
+}
