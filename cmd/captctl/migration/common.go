@@ -94,6 +94,9 @@ func failedChecks(report *check.Report, next string) error {
 		if one.Status == check.Failed && !seen[one.Name] {
 			seen[one.Name] = true
 			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
+			if one.Name == check.CheckPermissions && len(one.Objects) > 0 { // Whoever lacks them must request all at once.
+				sentence += ": " + strings.Join(one.Objects, ", ")
+			}
 			list.Items = append(list.Items, one.Name+": "+sentence)
 		}
 	}
