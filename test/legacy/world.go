@@ -43,7 +43,7 @@ import (
 // waits for a Lease. It has no rights in this namespace.
 const WebhooksOnly = "--leader-elect-namespace=nowhere"
 
-// World is an API server with the older CAPT's definitions, and after Upgrade with today's CAPT.
+// World is an API server with the definitions of CAPT v0.3, and after Upgrade with this version.
 type World struct {
 	*sandbox.Sandbox
 	// Admin is a client of the administrator, without warnings of old versions.
@@ -52,7 +52,7 @@ type World struct {
 	began time.Time
 }
 
-// Start starts an API server with definitions of the older CAPT, provider-terraform and Cluster API, and with the audit log. Unless
+// Start starts an API server with definitions of CAPT v0.3, provider-terraform and Cluster API, and with the audit log. Unless
 // the options say so, nobody works there.
 func Start(ctx context.Context, options sandbox.Options) (*World, error) {
 	options.NoCRDs, options.Manager, options.AuditLog, options.ClusterAPIDefinitions = true, false, true, true

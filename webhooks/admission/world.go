@@ -131,7 +131,7 @@ func (w world) UsersOf(ctx context.Context, template types.NamespacedName) (int,
 func (w world) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {
-		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of the older CAPT that nobody owns: %w", err)
+		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of CAPT v0.3 without an owner: %w", err)
 	}
 	return len(applies.Items) > 0, nil
 }

@@ -135,7 +135,6 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 	return apply.Options{
 		Client: connected, Reader: connected, Namespace: r.journal, Units: r.selected(), Concurrency: r.concurrency, MaxFailures: r.maxFailures,
 		DryRun: r.dryRun == dryRunServer, Wait: r.wait, LeaseDuration: r.lease, Clock: r.Clock, Progress: r.Progress(r.output.Format()),
-		Backup:              func(_ context.Context, previous *apply.Backup) (*apply.Backup, error) { return previous, nil },
 		FixClusterEndpoints: r.fixEndpoints,
 		Check: func(ctx context.Context) error {
 			report, err := r.Migration.Check(ctx, checks)
