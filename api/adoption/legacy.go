@@ -81,13 +81,13 @@ func helperOf(controlPlane string, apply *infrav1.WorkspaceTemplateApply) string
 const SpotRole = "spot role helper"
 
 // KeepsSpotRole reports whether a WorkspaceTemplateApply is a helper for the role of Spot. One that was replaced from an exported manifest
-// has lost the reference to its control plane, and is known by its name.
+// has lost its finalizers and the reference to its control plane: it is recognized by its name, since to retain a role is always safe.
 func KeepsSpotRole(apply *infrav1.WorkspaceTemplateApply) bool {
 	if Helper(apply) == SpotRole {
 		return true
 	}
 	byName := strings.HasSuffix(apply.Name, "-spot-role-check") || strings.HasSuffix(apply.Name, "-spot-role-create")
-	return byName && LegacyFinalizer(apply) && metav1.GetControllerOf(apply) == nil
+	return byName && metav1.GetControllerOf(apply) == nil
 }
 
 // Machine returns which object of CAPT v0.3's machine kinds owns a WorkspaceTemplateApply, for example "CaptMachine demo"; empty when

@@ -207,6 +207,14 @@ func TestHelpersAreAdoptedAndTheSpotRoleIsRetained(t *testing.T) {
 		"WorkspaceTemplateApply demo-spot-role-check: /status/workspaceRef",
 		"WorkspaceTemplateApply demo-spot-role-create: /spec/deletionPolicy",
 	}, story(planFor(t, nil, s))[5:])
+
+	for _, replaced := range []*infrav1.WorkspaceTemplateApply{check, never} { // As kubectl replace does with an exported manifest.
+		replaced.OwnerReferences, replaced.Finalizers = nil, nil
+	}
+	assert.Subset(t, story(planFor(t, nil, s)), []string{
+		"WorkspaceTemplateApply demo-spot-role-check: /spec/workspaceName /spec/deletionPolicy",
+		"WorkspaceTemplateApply demo-spot-role-create: /spec/deletionPolicy",
+	})
 }
 
 func TestEqualNamesInTwoNamespacesAreDecidedByAPerson(t *testing.T) {

@@ -263,9 +263,11 @@ func (f *fleet) standalone(apply *infrav1.WorkspaceTemplateApply, clusters map[t
 	if machine := adoption.Machine(apply); machine != "" {
 		o.Role, o.machine, o.retain = "machine of "+machine, true, true
 	}
-	if helper := adoption.Helper(apply); helper != "" {
-		o.Role = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name)
-		o.helper = true
+	switch helper := adoption.Helper(apply); {
+	case helper != "":
+		o.Role, o.helper = fmt.Sprintf("%s of %s %s", helper, kindControlPlane, metav1.GetControllerOf(apply).Name), true
+	case adoption.KeepsSpotRole(apply):
+		o.Role, o.helper = adoption.SpotRole+" without its control plane", true
 	}
 	o.retain = o.retain || adoption.KeepsSpotRole(apply)
 	return o
