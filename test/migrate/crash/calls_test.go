@@ -107,14 +107,17 @@ type fate struct {
 
 func (f fate) String() string { return string(f.Moment) + " " + f.call.String() }
 
-// fates are what happens to runs: everything at each call or, of each kind of call, something at the first one and at the last one.
-func fates(calls []call) (chosen []fate) {
+// fates are what happens to runs, one list per run. With CAPT_CRASH=all, that is everything at each call: a run is killed before the call, and
+// the one that resumes it after the call, or it does not get the answer. Otherwise it is, of each kind of call, something at the first one and at
+// the last one.
+func fates(calls []call) (chosen [][]fate) {
 	if everything {
 		for _, c := range calls {
-			chosen = append(chosen, fate{c, proxy.Before}, fate{c, proxy.After})
-			if c.writes {
-				chosen = append(chosen, fate{c, proxy.Lost})
+			if !c.writes {
+				chosen = append(chosen, []fate{{c, proxy.Before}, {c, proxy.After}})
+				continue
 			}
+			chosen = append(chosen, []fate{{c, proxy.Before}, {c, proxy.Lost}}, []fate{{c, proxy.After}})
 		}
 		return chosen
 	}
@@ -131,12 +134,12 @@ func fates(calls []call) (chosen []fate) {
 	for i, kind := range kinds {
 		first, last := of[kind][0], of[kind][len(of[kind])-1]
 		if !first.writes { // Nothing differs from one read to the next but what was written before.
-			chosen = append(chosen, fate{last, []proxy.Moment{proxy.Before, proxy.After}[i%2]})
+			chosen = append(chosen, []fate{{last, []proxy.Moment{proxy.Before, proxy.After}[i%2]}})
 			continue
 		}
-		chosen = append(chosen, fate{first, proxy.Before}, fate{last, proxy.After})
+		chosen = append(chosen, []fate{{first, proxy.Before}}, []fate{{last, proxy.After}})
 		if middle := of[kind][len(of[kind])/2]; i%2 == 0 {
-			chosen = append(chosen, fate{middle, proxy.Lost})
+			chosen = append(chosen, []fate{{middle, proxy.Lost}})
 		}
 	}
 	return chosen

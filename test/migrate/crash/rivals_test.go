@@ -82,7 +82,7 @@ func TestARunThatLostItsLeaseWritesNothing(t *testing.T) {
 		s.newPlan()
 		stopped := make(chan error, 1)
 		s.at(c, func() { stopped <- s.run().Process.Signal(syscall.SIGSTOP) })
-		arguments := append([]string{"apply", s.file()}, fast...)
+		arguments := append(append([]string{"apply", s.file()}, fast...), "--lease-duration=3s")
 		first := s.begin(arguments...)
 		select {
 		case err := <-stopped:
