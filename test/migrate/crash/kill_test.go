@@ -114,14 +114,15 @@ func (s *story) meets(d *direction, f fate, resumes bool) bool {
 }
 
 // disturb lets runs of a command meet their fates, one after the other, resumes it, and compares the end with that of the undisturbed run. It
-// returns the fates that were not met, for another run, unless the call depends on time. Without fates, nothing happens to the run.
+// returns the fates that were not met, for another run, unless it was the first one and the call depends on time. Without fates, nothing happens
+// to the run.
 func (s *story) disturb(d *direction, fates []fate, elsewhere bool) (left [][]fate) {
 	s.Helper()
 	for i, f := range fates {
 		switch {
 		case s.meets(d, f, i > 0):
 			s.resumed++
-		case f.timed():
+		case f.timed() && i == 0:
 			s.skipped++
 		default:
 			left = append(left, []fate{f})
