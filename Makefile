@@ -50,7 +50,7 @@ bin/sandbox:
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the reference of captctl from Go.
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations, the reference of captctl and the list of messages from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
@@ -58,6 +58,7 @@ generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webh
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
 	@$(GO) run ./cmd/captctl/reference .
+	@$(GO) run ./tools/messages
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
@@ -72,7 +73,7 @@ test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md; }; \
+	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
