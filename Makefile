@@ -82,7 +82,7 @@ verify-generated: ## Check that generated files are up to date.
 	fi
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting and go.mod.
+lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and terms.
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
@@ -92,6 +92,12 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting and go.mod.
 	@$(GO) mod tidy -diff
 	@echo "== go vet"
 	@$(GO) vet ./...
+	@echo "== terms"
+	@$(GO) run ./tools/terms -count | tail -n 1
+
+.PHONY: terms
+terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts them per directory.
+	@$(GO) run ./tools/terms $(TERMS)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that start no servers.
