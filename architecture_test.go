@@ -118,7 +118,7 @@ func (p pkg) uses(lists ...[]string) (paths []string) {
 	return paths
 }
 
-var packages = sync.OnceValues(func() (found []pkg, err error) {
+var allPackages = sync.OnceValues(func() (found []pkg, err error) {
 	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Name,Dir,GoFiles,Imports,TestImports,XTestImports,Deps", "./...").Output()
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ var packages = sync.OnceValues(func() (found []pkg, err error) {
 
 func packagesOf(t *testing.T) []pkg {
 	t.Helper()
-	found, err := packages()
+	found, err := allPackages()
 	require.NoError(t, err)
 	require.NotEmpty(t, found)
 	return found
