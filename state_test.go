@@ -20,7 +20,7 @@ import (
 // immutable are functions whose results are not changed after they return.
 var immutable = regexp.MustCompile(`^\(?\*?(errors|fmt|regexp|strings|slices|maps|time|reflect|sync\.OnceValues?|` +
 	`k8s\.io/apimachinery/pkg/(util/validation/field|util/sets|runtime\.NewSchemeBuilder|runtime/schema)|` +
-	`sigs\.k8s\.io/controller-runtime/pkg/webhook/conversion\.NewSpokeConverter|` +
+	`sigs\.k8s\.io/controller-runtime/pkg/webhook/conversion\.New(HubSpoke|Spoke)Converter|` +
 	module + `/(api/terraform\.Scope|webhooks/conversion/carry|controllers/workspacetemplateapply\.isOf))\b`)
 
 // stateExceptions are variables of packages that hold state, with the reason. Add none.
@@ -94,7 +94,7 @@ func stateOf(p *packages.Package) map[types.Object]string {
 			case *ast.IncDecStmt:
 				write(node.X)
 			case *ast.UnaryExpr:
-				if node.Op == token.AND {
+				if _, element := node.X.(*ast.IndexExpr); node.Op == token.AND && !element {
 					write(node.X)
 				}
 			}
