@@ -107,6 +107,25 @@ test-unit: ## Run the tests that start no servers.
 # SLOW packages of tests have a target of their own, since "make test" has to end within half an hour, with everything built before it.
 SLOW := captctl|migrate/(crash|reapply)
 
+# Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
+PRODUCT := api webhooks controllers migrate cmd
+comma := ,
+empty :=
+cover = rm -rf bin/cover-$(1); mkdir -p bin/cover-$(1); \
+  GOCOVERDIR=$(CURDIR)/bin/cover-$(1) \
+  GOFLAGS="$$GOFLAGS -cover -coverpkg=$(subst $(empty) ,$(comma),$(PRODUCT:%=github.com/capt-provider/capt/%/...))" \
+  $(GO) test $(2) $$($(GO) list ./... | $(3)) -args -test.gocoverdir=$(CURDIR)/bin/cover-$(1) | $(RESULTS) | grep -v 'coverage: 0.0%' | cut -f 1-3; \
+  $(GO) tool covdata percent -i=bin/cover-$(1); \
+  $(GO) tool covdata textfmt -i=bin/cover-$(1) -o=bin/cover-$(1)/profile.txt; $(GO) tool cover -func=bin/cover-$(1)/profile.txt | tail -n 1
+
+.PHONY: cover
+cover: ## Print the coverage of product code by the unit tests, per package.
+	@$(call cover,unit,$(UNIT_FLAGS),grep -v /capt/test/)
+
+.PHONY: cover-integration
+cover-integration: sandbox-binaries ## Print the coverage of product code by the tests on servers; COVER=<regular expression> chooses packages.
+	@$(call cover,integration,$(SERVER_FLAGS),grep -E '/capt/test/($(or $(COVER),.))' | grep -v /test/bench)
+
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests"
