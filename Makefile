@@ -112,9 +112,8 @@ PRODUCT := api webhooks controllers migrate cmd
 comma := ,
 empty :=
 cover = rm -rf bin/cover-$(1); mkdir -p bin/cover-$(1); \
-  GOCOVERDIR=$(CURDIR)/bin/cover-$(1) \
   GOFLAGS="$$GOFLAGS -cover -coverpkg=$(subst $(empty) ,$(comma),$(PRODUCT:%=github.com/capt-provider/capt/%/...))" \
-  $(GO) test $(2) $$($(GO) list ./... | $(3)) -args -test.gocoverdir=$(CURDIR)/bin/cover-$(1) | $(RESULTS) | grep -v 'coverage: 0.0%' | cut -f 1-3; \
+  $(GO) test $(2) -exec "env GOCOVERDIR=$(CURDIR)/bin/cover-$(1)" $$($(GO) list ./... | $(3)) -args -test.gocoverdir=$(CURDIR)/bin/cover-$(1) | $(RESULTS) | grep -v 'coverage: 0.0%' | cut -f 1-3; \
   $(GO) tool covdata percent -i=bin/cover-$(1); \
   $(GO) tool covdata textfmt -i=bin/cover-$(1) -o=bin/cover-$(1)/profile.txt; $(GO) tool cover -func=bin/cover-$(1)/profile.txt | tail -n 1
 

@@ -64,63 +64,72 @@ func (s source) connect(from place, node ast.Node, parents []ast.Node) {
 // destination is the place that gets the value of an expression. Of a call with several results, it is that of one result.
 func (s source) destination(child ast.Node, parents []ast.Node, result int) (place, bool) {
 	for i, parent := range slices.Backward(parents) {
-		switch parent := parent.(type) {
-		case *ast.ParenExpr, *ast.StarExpr, *ast.FuncLit, *ast.BlockStmt:
-		case *ast.BinaryExpr:
-			if parent.Op != token.ADD {
-				return place{}, false
-			}
-		case *ast.IndexExpr:
-			if parent.X != child {
-				return place{}, false
-			}
-		case *ast.SelectorExpr:
-			if parent.Sel != child {
-				return place{}, false
-			}
-		case *ast.KeyValueExpr:
-			if parent.Value != child {
-				return place{}, false
-			}
-			if key, ok := parent.Key.(*ast.Ident); ok {
-				if field, ok := s.TypesInfo.Uses[key].(*types.Var); ok && field.IsField() {
-					return place{object: field.Origin()}, true
-				}
-			}
-		case *ast.CompositeLit:
-			if structure, ok := s.TypesInfo.TypeOf(parent).Underlying().(*types.Struct); ok {
-				index := slices.IndexFunc(parent.Elts, func(e ast.Expr) bool { return e == child })
-				return place{object: structure.Field(max(index, 0))}, index >= 0
-			}
-		case *ast.CallExpr:
-			if to, done := s.parameter(parent, child); done {
-				return to, to.object != nil
-			}
-		case *ast.AssignStmt:
-			return s.assigned(parent.Lhs, parent.Rhs, child, result)
-		case *ast.ValueSpec:
-			names := make([]ast.Expr, len(parent.Names))
-			for i, name := range parent.Names {
-				names[i] = name
-			}
-			return s.assigned(names, parent.Values, child, result)
-		case *ast.RangeStmt:
-			return s.variable(parent.Value), parent.X == child && parent.Value != nil
-		case *ast.ReturnStmt:
-			if function := s.enclosing(parents[:i]); function != nil {
-				return place{function, max(result, slices.IndexFunc(parent.Results, func(e ast.Expr) bool { return e == child }))}, true
-			}
-		default:
-			return place{}, false
+		if to, done := s.taker(parent, child, parents[:i], result); done {
+			return to, to.object != nil
+		}
+		if !passesOn(parent, child) {
+			break
 		}
 		child = parent
 	}
 	return place{}, false
 }
 
+// passesOn reports whether an expression or statement has the value of one of its parts.
+func passesOn(parent, child ast.Node) bool {
+	switch parent := parent.(type) {
+	case *ast.ParenExpr, *ast.StarExpr, *ast.FuncLit, *ast.BlockStmt, *ast.CompositeLit, *ast.CallExpr, *ast.ReturnStmt:
+		return true
+	case *ast.BinaryExpr:
+		return parent.Op == token.ADD
+	case *ast.IndexExpr:
+		return parent.X == child
+	case *ast.SelectorExpr:
+		return parent.Sel == child
+	case *ast.KeyValueExpr:
+		return parent.Value == child
+	}
+	return false
+}
+
+// taker is the place in or around a node that takes a value, if the node has one.
+func (s source) taker(node, child ast.Node, parents []ast.Node, result int) (to place, done bool) {
+	switch node := node.(type) {
+	case *ast.KeyValueExpr:
+		if key, ok := node.Key.(*ast.Ident); ok && node.Value == child {
+			field, ok := s.TypesInfo.Uses[key].(*types.Var)
+			return s.variable(key), ok && field.IsField()
+		}
+	case *ast.CompositeLit:
+		if structure, ok := s.TypesInfo.TypeOf(node).Underlying().(*types.Struct); ok {
+			return place{object: structure.Field(max(position(node.Elts, child), 0))}, true
+		}
+	case *ast.CallExpr:
+		return s.parameter(node, child)
+	case *ast.AssignStmt:
+		return s.assigned(node.Lhs, node.Rhs, child, result), true
+	case *ast.ValueSpec:
+		names := make([]ast.Expr, len(node.Names))
+		for i, name := range node.Names {
+			names[i] = name
+		}
+		return s.assigned(names, node.Values, child, result), true
+	case *ast.RangeStmt:
+		return s.variable(node.Value), true
+	case *ast.ReturnStmt:
+		function := s.enclosing(parents)
+		return place{function, max(result, position(node.Results, child))}, function != nil
+	}
+	return place{}, false
+}
+
+func position(of []ast.Expr, node ast.Node) int {
+	return slices.IndexFunc(of, func(e ast.Expr) bool { return e == node })
+}
+
 // parameter is the one that gets an argument; it is not done where the call returns what it gets.
 func (s source) parameter(call *ast.CallExpr, argument ast.Node) (to place, done bool) {
-	index := slices.IndexFunc(call.Args, func(e ast.Expr) bool { return e == argument })
+	index := position(call.Args, argument)
 	if index < 0 || s.TypesInfo.Types[call.Fun].IsType() || s.TypesInfo.Types[call.Fun].IsBuiltin() {
 		return place{}, index < 0
 	}
@@ -167,16 +176,15 @@ func isSprintf(function *types.Func) bool {
 	return slices.Contains([]string{"fmt.Sprintf", "fmt.Sprint"}, function.FullName())
 }
 
-func (s source) assigned(to, from []ast.Expr, child ast.Node, result int) (place, bool) {
-	index := slices.IndexFunc(from, func(e ast.Expr) bool { return e == child })
+func (s source) assigned(to, from []ast.Expr, child ast.Node, result int) place {
+	index := position(from, child)
 	if len(from) == 1 && len(to) > 1 {
 		index = result
 	}
 	if index < 0 || index >= len(to) {
-		return place{}, false
+		return place{}
 	}
-	variable := s.variable(to[index])
-	return variable, variable.object != nil
+	return s.variable(to[index])
 }
 
 // variable is the one that an expression on the left of an assignment is about.

@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"go/types"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -153,12 +154,26 @@ func classified(t text, found class) class {
 		return found
 	case inCommand:
 		return captctlOutput
-	case strings.HasPrefix(t.file, "webhooks/") || strings.HasPrefix(t.file, "api/validation/"):
-		return admission
-	case strings.HasPrefix(t.file, "cmd/manager/"):
-		return logs
+	}
+	for prefix, class := range map[string]class{"webhooks/": admission, "api/validation/": admission, "cmd/manager/": logs} {
+		if strings.HasPrefix(t.file, prefix) {
+			return class
+		}
 	}
 	return conditionMessages
+}
+
+// withReason puts the reason of a condition or an event before its message.
+func withReason(t text, of class, at func(place) class) string {
+	line := t.text
+	for to, reason := range t.beside {
+		known := at(to)
+		isReason := of == conditionMessages && known == conditionReasons || of == eventMessages && known == eventReasons && to.object.Name() != "action"
+		if isReason && reason != "" {
+			line = reason + ": " + line
+		}
+	}
+	return line
 }
 
 func write(all []text, classes map[place]class, sink func(types.Object) class) (string, error) {
@@ -174,16 +189,10 @@ func write(all []text, classes map[place]class, sink func(types.Object) class) (
 		if class == hidden || t.text == "" {
 			continue
 		}
-		line := t.text
-		for to, reason := range t.beside {
-			if (class == conditionMessages && at(to) == conditionReasons || class == eventMessages && at(to) == eventReasons && to.object.Name() != "action") && reason != "" {
-				line = reason + ": " + line
-			}
-		}
 		if lines[class] == nil {
 			lines[class] = map[string][]string{}
 		}
-		lines[class][t.file] = append(lines[class][t.file], line)
+		lines[class][t.file] = append(lines[class][t.file], withReason(t, class, at))
 	}
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -192,26 +201,14 @@ func write(all []text, classes map[place]class, sink func(types.Object) class) (
 			return "", fmt.Errorf("nothing found for %q: correct the sinks in tools/messages", titles[class])
 		}
 		fmt.Fprintf(&b, "\n## %s\n", titles[class])
-		for _, file := range sorted(lines[class]) {
+		for _, file := range slices.Sorted(maps.Keys(lines[class])) {
 			fmt.Fprintf(&b, "\n%s\n\n", file)
 			slices.Sort(lines[class][file])
 			for _, line := range slices.Compact(lines[class][file]) {
-				fence := "`"
-				if strings.Contains(line, "`") {
-					fence = "``"
-				}
+				fence := strings.Repeat("`", 1+min(1, strings.Count(line, "`")))
 				fmt.Fprintf(&b, "- %s%s%s\n", fence, line, fence)
 			}
 		}
 	}
 	return b.String(), nil
-}
-
-func sorted(files map[string][]string) []string {
-	var names []string
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

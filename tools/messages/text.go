@@ -73,7 +73,7 @@ func (s source) formatted(call *ast.CallExpr, format ast.Expr) []ast.Expr {
 	}
 	last := signature.Params().Len() - 1
 	slice, ok := signature.Params().At(last).Type().(*types.Slice)
-	if _, any := slice.Elem().Underlying().(*types.Interface); !ok || !any || slices.Index(call.Args, format) != last-1 {
+	if !ok || !types.IsInterface(slice.Elem()) || position(call.Args, format) != last-1 {
 		return nil
 	}
 	return call.Args[last:]
@@ -160,18 +160,13 @@ func (s source) placeholder(expr ast.Expr) string {
 			return words(expr.Name)
 		}
 	case *ast.SelectorExpr:
-		if of, ok := expr.X.(*ast.Ident); ok && s.TypesInfo.Uses[of] != nil {
-			if _, imported := s.TypesInfo.Uses[of].(*types.PkgName); imported {
-				return words(expr.Sel.Name)
-			}
+		before := strings.TrimPrefix(s.placeholder(expr.X)+" ", "… ")
+		if of, ok := expr.X.(*ast.Ident); ok && isPackage(s.TypesInfo.Uses[of]) {
+			before = ""
 		}
-		return strings.TrimPrefix(s.placeholder(expr.X)+" ", "… ") + words(strings.TrimPrefix(expr.Sel.Name, "Get"))
+		return before + words(strings.TrimPrefix(expr.Sel.Name, "Get"))
 	case *ast.CallExpr:
-		inner := len(expr.Args) == 1 && (s.TypesInfo.Types[expr.Fun].IsType() || s.TypesInfo.Types[expr.Fun].IsBuiltin())
-		if callee := s.callee(expr); inner || len(expr.Args) > 0 && callee != nil && isTransparent(callee) {
-			return s.placeholder(expr.Args[0])
-		}
-		return strings.TrimSuffix(strings.TrimSuffix(s.placeholder(expr.Fun), " string"), " error")
+		return s.called(expr)
 	case *ast.IndexExpr:
 		return s.placeholder(expr.X)
 	case *ast.ParenExpr:
@@ -180,6 +175,20 @@ func (s source) placeholder(expr ast.Expr) string {
 		return s.placeholder(expr.X)
 	}
 	return "…"
+}
+
+func isPackage(object types.Object) bool {
+	_, imported := object.(*types.PkgName)
+	return imported
+}
+
+// called is the name of a function, or of what it is given when it only changes the form.
+func (s source) called(call *ast.CallExpr) string {
+	callee, function := s.callee(call), s.TypesInfo.Types[call.Fun]
+	if len(call.Args) > 0 && (function.IsType() || function.IsBuiltin() || callee != nil && isTransparent(callee)) {
+		return s.placeholder(call.Args[0])
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(s.placeholder(call.Fun), " string"), " error")
 }
 
 // words of a name in camel case.

@@ -72,7 +72,7 @@ func run(terms []term, out *os.File, count bool) (hits int, err error) {
 	}
 	anyOf, perDirectory := words(patterns...), map[string]int{}
 	for _, name := range strings.Split(strings.Trim(string(files), "\x00"), "\x00") {
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(name) //nolint:gosec // A tracked file.
 		if os.IsNotExist(err) {
 			continue // Deleted, and not committed.
 		} else if err != nil {
