@@ -50,7 +50,7 @@ bin/sandbox:
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations and the reference of captctl from Go.
+generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webhook configurations, the reference of captctl and the list of messages from Go.
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd paths="./api/infrastructure/...;./api/controlplane/..." output:crd:dir=config/crd/bases
 	@$(CONTROLLER_GEN) rbac:roleName=capt-manager-role paths=./controllers/... output:rbac:dir=config/rbac
@@ -58,6 +58,7 @@ generate: $(CONTROLLER_GEN) ## Generate deep copies, CRDs, the ClusterRole, webh
 	@$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./test/provider/api/...
 	@$(CONTROLLER_GEN) crd paths=./test/provider/api/... output:crd:dir=test/provider/config/crd
 	@$(GO) run ./cmd/captctl/reference .
+	@$(GO) run ./tools/messages
 
 .PHONY: format
 format: $(GOLANGCI_LINT) ## Format the Go code and sort its imports.
@@ -72,7 +73,7 @@ test: sandbox-binaries verify-generated lint test-unit test-integration test-e2e
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are up to date.
 	@echo "== generated files"
-	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md; }; \
+	@files() { find api test/provider/api -name 'zz_generated.*.go'; find config/crd/bases config/rbac config/webhook test/provider/config/crd -name '*.yaml'; ls docs/captctl.md docs/captctl-output.md docs/messages.md; }; \
 	sums() { files | sort | xargs cksum; }; \
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
@@ -81,7 +82,7 @@ verify-generated: ## Check that generated files are up to date.
 	fi
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting and go.mod.
+lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and terms.
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
@@ -91,6 +92,12 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting and go.mod.
 	@$(GO) mod tidy -diff
 	@echo "== go vet"
 	@$(GO) vet ./...
+	@echo "== terms"
+	@$(GO) run ./tools/terms -count | tail -n 1
+
+.PHONY: terms
+terms: ## List words that tools/terms/terms.txt replaces. TERMS=-count counts them per directory.
+	@$(GO) run ./tools/terms $(TERMS)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that start no servers.
@@ -99,6 +106,24 @@ test-unit: ## Run the tests that start no servers.
 
 # SLOW packages of tests have a target of their own, since "make test" has to end within half an hour, with everything built before it.
 SLOW := captctl|migrate/(crash|reapply)
+
+# Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
+PRODUCT := api webhooks controllers migrate cmd
+comma := ,
+empty :=
+cover = rm -rf bin/cover-$(1); mkdir -p bin/cover-$(1); \
+  GOFLAGS="$$GOFLAGS -cover -coverpkg=$(subst $(empty) ,$(comma),$(PRODUCT:%=github.com/capt-provider/capt/%/...))" \
+  $(GO) test $(2) -exec "env GOCOVERDIR=$(CURDIR)/bin/cover-$(1)" $$($(GO) list ./... | $(3)) -args -test.gocoverdir=$(CURDIR)/bin/cover-$(1) | $(RESULTS) | grep -v 'coverage: 0.0%' | cut -f 1-3; \
+  $(GO) tool covdata percent -i=bin/cover-$(1); \
+  $(GO) tool covdata textfmt -i=bin/cover-$(1) -o=bin/cover-$(1)/profile.txt; $(GO) tool cover -func=bin/cover-$(1)/profile.txt | tail -n 1
+
+.PHONY: cover
+cover: ## Print the coverage of product code by the unit tests, per package.
+	@$(call cover,unit,$(UNIT_FLAGS),grep -v /capt/test/)
+
+.PHONY: cover-integration
+cover-integration: sandbox-binaries ## Print the coverage of product code by the tests on servers; COVER=<regular expression> chooses packages.
+	@$(call cover,integration,$(SERVER_FLAGS),grep -E '/capt/test/($(or $(COVER),.))' | grep -v /test/bench)
 
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.

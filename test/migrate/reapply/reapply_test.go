@@ -131,7 +131,7 @@ func (w *world) reapplies(step string, named ...string) (before map[string]strin
 	return before
 }
 
-// replaces replaces objects that are not adopted, which removes what v0.3 recorded in their specs and metadata.
+// replaces runs kubectl replace on objects that are not adopted, which removes what v0.3 recorded in their specs and metadata.
 func (w *world) replaces() {
 	w.Helper()
 	w.Run("before the adoption, replace", func(t *testing.T) {

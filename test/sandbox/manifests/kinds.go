@@ -51,8 +51,8 @@ type Set struct {
 	Admission   []*unstructured.Unstructured
 }
 
-// Sort puts the objects that the sandbox can use into a Set and leaves out what only a cluster can run. A kind of which
-// it does not know which it is is an error: a test must not pass because something was not installed.
+// Sort puts the objects that the sandbox can use into a Set and leaves out what only a cluster can run. An unknown kind is
+// an error: a test must not pass because something was not installed.
 func Sort(objects []*unstructured.Unstructured) (Set, error) {
 	var set Set
 	for _, object := range objects {

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package capt has the tests of the architecture: which package may import which, and how large packages and files may get.
+package capt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/capt-provider/capt"
+
+// imports says which packages of this module the packages below a path may import. A test may also import test and config.
+var imports = []importRule{
+	{"api", "types and pure rules, for controllers, webhooks, captctl and tests", []string{"api"}},
+	{"webhooks", "webhooks and controllers share only what is in api", []string{"api", "webhooks", "config"}},
+	{"controllers", "controllers and webhooks share only what is in api", []string{"api", "controllers"}},
+	{"migrate", "migrate reads and writes objects, but runs no controller and serves no webhook", []string{"api", "webhooks/conversion", "config", "migrate"}},
+	{"cmd/manager", "the manager migrates nothing", []string{"api", "webhooks", "controllers"}},
+	{"cmd/captctl", "captctl has flags, wiring and output; what it does is in migrate", []string{"api", "migrate", "cmd/captctl"}},
+	{"config", "config embeds manifests", nil},
+	{"tools", "tools are for the repository", nil},
+	{"docs", "docs has text", nil},
+	{"test", "nothing imports the manager", []string{"api", "webhooks", "controllers", "migrate", "config", "test", "cmd/captctl"}},
+}
+
+type importRule struct {
+	below, why string
+	may        []string
+}
+
+// importExceptions are imports that break a rule, with the reason. Add none.
+var importExceptions = map[string]string{
+	"cmd/captctl/view -> controllers/workspace/render": "rendering moves to api/render",
+	"migrate -> controllers/workspace/render":          "rendering moves to api/render",
+	"migrate/planner -> controllers/workspace/render":  "rendering moves to api/render",
+}
+
+// workspacePort is the only package that talks to Terraform, and workspacePortUsers are those that may use it.
+const workspacePort = "controllers/workspace"
+
+var workspacePortUsers = []string{"controllers", "controllers/workspacetemplateapply"}
+
+// clients are packages that api must not depend on, also not through another package.
+var (
+	clients          = regexp.MustCompile(`^(k8s\.io/client-go/(rest|kubernetes|dynamic|tools)|sigs\.k8s\.io/controller-runtime/pkg/(client|manager|cache))(/|$)`)
+	clientExceptions = map[string]string{
+		"api/naming":     "the name of the kubeconfig Secret is from Cluster API's util/secret, which has a client",
+		"api/adoption":   "through api/naming",
+		"api/validation": "through api/naming",
+	}
+)
+
+// crossplaneText is what only packages that know Crossplane write, and crossplanePackages are these.
+var (
+	crossplaneText     = regexp.MustCompile(`crossplane\.io|upbound\.io`)
+	crossplanePackages = map[string]string{
+		"api/terraform":                 "the part of provider-terraform's API that CAPT uses",
+		"controllers/workspace":         "the port to Terraform",
+		"controllers/workspace/render":  "WorkspaceTemplateApply → Workspace; moves to api/render",
+		"controllers/workspace/failure": "reasons for errors of provider-terraform",
+		"migrate/apply":                 "advice to annotate a Workspace",
+	}
+)
+
+const (
+	maxFiles = 10
+	maxLines = 400
+)
+
+// tooManyFiles and tooLong exceed the limits today. Lower the numbers, remove entries, and add none.
+var (
+	tooManyFiles = map[string]int{
+		"api/validation": 30, "webhooks/admission": 13, "webhooks/conversion": 11,
+		"controllers/captcontrolplane": 15, "controllers/engine": 13, "controllers/workspacetemplateapply": 16,
+		"test/legacy": 15, "test/provider": 17, "test/sandbox": 13, "test/sandbox/cmd/sandbox": 12,
+	}
+	tooLong = map[string]int{
+		"controllers/owner/owner_test.go": 437, "migrate/planner/planner_test.go": 403, "test/migrate/units/units_test.go": 402,
+	}
+)
+
+// pkg is what go list prints about a package.
+type pkg struct {
+	ImportPath                               string
+	Name, Dir                                string
+	GoFiles                                  []string
+	Imports, TestImports, XTestImports, Deps []string
+}
+
+// path of the package in the repository.
+func (p pkg) path() string { return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/") }
+
+// uses lists the packages of this module that the package imports.
+func (p pkg) uses(lists ...[]string) (paths []string) {
+	for _, imported := range slices.Concat(lists...) {
+		if path, ours := strings.CutPrefix(imported, module+"/"); ours && path != p.path() && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+var allPackages = sync.OnceValues(func() (found []pkg, err error) {
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Name,Dir,GoFiles,Imports,TestImports,XTestImports,Deps", "./...").Output()
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var next pkg
+		switch err := decoder.Decode(&next); {
+		case errors.Is(err, io.EOF):
+			return found, nil
+		case err != nil:
+			return nil, err
+		case strings.HasPrefix(next.ImportPath, module+"/"):
+			found = append(found, next)
+		}
+	}
+})
+
+func packagesOf(t *testing.T) []pkg {
+	t.Helper()
+	found, err := allPackages()
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return found
+}
+
+func below(path string, tops ...string) bool {
+	return slices.ContainsFunc(tops, func(top string) bool { return path == top || strings.HasPrefix(path, top+"/") })
+}
+
+func TestPackagesImportOnlyWhatTheirRuleAllows(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range packagesOf(t) {
+		i := slices.IndexFunc(imports, func(rule importRule) bool { return below(p.path(), rule.below) })
+		require.GreaterOrEqual(t, i, 0, "%s has no rule: add one to imports, and to CONTRIBUTING.md", p.path())
+		may := imports[i].may
+		inTests := p.uses(p.TestImports, p.XTestImports)
+		if below(p.path(), "config", "docs", "tools") {
+			inTests = nil // Samples and manifests are tested with everything that reads them.
+		}
+		for _, imported := range append(p.uses(p.Imports), inTests...) {
+			if below(imported, may...) || !slices.Contains(p.uses(p.Imports), imported) && below(imported, "test", "config") {
+				continue
+			}
+			edge := p.path() + " -> " + imported
+			used[edge] = true
+			assert.Contains(t, importExceptions, edge, "%s must not import %s: %s", p.path(), imported, imports[i].why)
+		}
+	}
+	for edge := range importExceptions {
+		assert.True(t, used[edge], "the exception %q is not needed: remove it", edge)
+	}
+}
+
+func TestTerraformIsReachedThroughOnePackage(t *testing.T) {
+	for _, p := range packagesOf(t) {
+		if below(p.path(), "test") || slices.Contains(workspacePortUsers, p.path()) {
+			continue
+		}
+		assert.NotContains(t, p.uses(p.Imports), workspacePort, "%s must use a WorkspaceTemplateApply instead", p.path())
+	}
+}
+
+func TestAPIDependsOnNoClient(t *testing.T) {
+	for _, p := range packagesOf(t) {
+		if !below(p.path(), "api") {
+			continue
+		}
+		i := slices.IndexFunc(p.Deps, clients.MatchString)
+		_, excepted := clientExceptions[p.path()]
+		switch {
+		case i >= 0 && !excepted:
+			assert.Fail(t, "a client in api", "%s depends on %s", p.path(), p.Deps[i])
+		case i < 0 && excepted:
+			assert.Fail(t, "an exception that is not needed", "%s depends on no client: remove it from clientExceptions", p.path())
+		}
+	}
+}
+
+func TestOnlyFewPackagesKnowCrossplane(t *testing.T) {
+	found := map[string]bool{}
+	for _, p := range packagesOf(t) {
+		external := slices.ContainsFunc(p.Deps, func(dependency string) bool { return strings.HasPrefix(dependency, "github.com/crossplane/") })
+		assert.False(t, external, "%s depends on Crossplane's module: the part of its API that CAPT uses is in api/terraform", p.path())
+		if below(p.path(), "test", "tools", "config") {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			ast.Inspect(file, func(node ast.Node) bool {
+				if literal, ok := node.(*ast.BasicLit); ok && crossplaneText.MatchString(literal.Value) {
+					found[p.path()] = true
+					assert.Contains(t, crossplanePackages, p.path(), "%s/%s has %s", p.path(), name, literal.Value)
+				}
+				return true
+			})
+		}
+	}
+	for path := range crossplanePackages {
+		assert.True(t, found[path], "%s does not know Crossplane: remove it from crossplanePackages", path)
+	}
+}
+
+func TestPackagesHaveFewFiles(t *testing.T) {
+	for _, p := range packagesOf(t) {
+		files := len(slices.DeleteFunc(slices.Clone(p.GoFiles), func(name string) bool { return strings.HasPrefix(name, "zz_generated.") }))
+		within(t, p.path(), files, maxFiles, tooManyFiles, "files: split the package by concept")
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for _, p := range packagesOf(t) {
+		names, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
+		require.NoError(t, err)
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			if base := filepath.Base(name); !strings.HasPrefix(base, "zz_generated.") {
+				within(t, p.path()+"/"+base, bytes.Count(text, []byte("\n")), maxLines, tooLong, "lines: split the file by concept")
+			}
+		}
+	}
+}
+
+// within checks a limit, or the higher one of an exception, and that the exception is still needed.
+func within(t *testing.T, of string, is, limit int, exceptions map[string]int, what string) {
+	t.Helper()
+	if higher, ok := exceptions[of]; ok {
+		assert.Greater(t, is, limit, "%s has %d %s. Remove its exception", of, is, what)
+		limit = higher
+	}
+	assert.LessOrEqual(t, is, limit, "%s has %d %s", of, is, what)
+}
