@@ -39,7 +39,7 @@ GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
 ##@ Build
 
 .PHONY: build
-build: ## Build the manager, captctl, the provider for tests and the sandbox into bin/.
+build: ## Build the manager, captctl, the test provider and the sandbox into bin/.
 	@mkdir -p bin
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./cmd/manager ./cmd/captctl ./test/provider/cmd/provider ./test/sandbox/cmd/sandbox
 	@echo "bin/manager, bin/captctl, bin/provider and bin/sandbox are built."
@@ -47,6 +47,7 @@ build: ## Build the manager, captctl, the provider for tests and the sandbox int
 .PHONY: bin/sandbox
 bin/sandbox:
 	@mkdir -p bin
+	@test -e $@ || echo "Building $@. The first time this compiles its dependencies, which takes minutes."
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
@@ -134,11 +135,11 @@ bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> choose
 ##@ Try
 
 .PHONY: quickstart
-quickstart: bin/sandbox ## Start a management cluster on this machine and make a cluster in it.
+quickstart: bin/sandbox ## Start a management cluster on this machine and create a cluster in it.
 	@bin/sandbox quickstart
 
 .PHONY: quickstart-down
-quickstart-down: bin/sandbox ## Destroy what quickstart made, through Terraform, and remove everything.
+quickstart-down: bin/sandbox ## Destroy all clusters of the quickstart through Terraform and remove the sandbox.
 	@bin/sandbox quickstart-down
 
 .PHONY: sandbox-up
@@ -146,17 +147,17 @@ sandbox-up: bin/sandbox ## Start a management cluster on this machine and leave 
 	@bin/sandbox up
 
 .PHONY: sandbox-down
-sandbox-down: bin/sandbox ## Stop the management cluster and remove it.
+sandbox-down: bin/sandbox ## Stop and remove the management cluster without destroying clusters through Terraform.
 	@bin/sandbox down
 
 ##@ Tools
 
 .PHONY: sandbox-binaries
-sandbox-binaries: bin/sandbox ## Build what the sandbox runs, as far as it is missing; the first time takes minutes.
+sandbox-binaries: bin/sandbox ## Build the programs of the sandbox that are missing; the first time takes minutes.
 	@bin/sandbox build
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools, as far as they are missing.
+tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools that are missing.
 
 # build_tool builds a tool under another name first: a path that exists means that the tool is complete.
 define build_tool
