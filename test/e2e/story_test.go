@@ -52,7 +52,7 @@ func TestQuickstart(t *testing.T) {
 	for _, profile := range []string{"default", "apps", "batch"} {
 		require.Regexp(t, `Fargate profile `+profile+` +ACTIVE`, output)
 	}
-	require.Regexp(t, `admission webhook .* denied the request.*line \d+`, g.until("sed"))
+	require.Regexp(t, `"sandbox-vpc" is invalid: .*module: .*line \d+, column \d+`, g.until("sed"))
 	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
 
 	// Deleting the Cluster destroys the Fargate profiles, then the control plane, then the VPC.
