@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# The steps of a test run compete for the same processors, and their output should stay readable.
+# The steps of a test run compete for the same cores, and their output must stay readable.
 .NOTPARALLEL:
 
 export CGO_ENABLED := 0
@@ -13,23 +13,21 @@ export GOWORK := off
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 
 GO ?= go
-# VERSION is what captctl says that it is; without it, Go tells which commit was built.
+# VERSION is the version that captctl reports. Without it, captctl reports the commit.
 VERSION ?=
 LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl/version.release=$(VERSION))
 
-# How tests are run. Packages below test/ start servers, and wait for them for a good part of their time, so that three at a time
-# keep two processors busy.
+# Packages below test/ start servers and often wait for them, so three at a time keep two cores busy.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
 SERVER_FLAGS ?= -count=1 -timeout 25m -p 3
-# RESULTS are those of packages that have any, as soon as they are there.
+# RESULTS prints the results of packages with tests as soon as they are available.
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
 
-# Servers of tests collect garbage less often: machines have more memory than processors. Benchmarks measure without it.
+# Servers of tests collect garbage less often, because CPU is scarcer than memory. Benchmarks use the default.
 test-integration test-e2e test-slow chaos: export GOGC := 400
 
-# Pinned tools. Each is a module of its own below tools/; its version is read from there and is part of the path, so
-# that another version never takes the place of the one that is asked for.
+# Pinned tools. Each has its own module below tools/. Its version is part of the path, so that a new version is always built.
 version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "$(2)" {print $$3}' tools/$(1)/go.mod)
 tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
@@ -39,7 +37,7 @@ GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
 ##@ Build
 
 .PHONY: build
-build: ## Build the manager, captctl, the provider for tests and the sandbox into bin/.
+build: ## Build the manager, captctl, the test provider and the sandbox into bin/.
 	@mkdir -p bin
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./cmd/manager ./cmd/captctl ./test/provider/cmd/provider ./test/sandbox/cmd/sandbox
 	@echo "bin/manager, bin/captctl, bin/provider and bin/sandbox are built."
@@ -47,6 +45,7 @@ build: ## Build the manager, captctl, the provider for tests and the sandbox int
 .PHONY: bin/sandbox
 bin/sandbox:
 	@mkdir -p bin
+	@test -e $@ || echo "Building $@. The first time this compiles its dependencies, which takes minutes."
 	@$(GO) build -trimpath -ldflags "$(LINK_FLAGS)" -o bin/ ./test/sandbox/cmd/sandbox
 
 .PHONY: generate
@@ -78,7 +77,7 @@ verify-generated: ## Check that generated files are up to date.
 	before=$$(sums); \
 	$(MAKE) --no-print-directory generate; \
 	if ! diff <(echo "$$before") <(sums); then \
-	  echo "Generated files were not up to date. They are now: look at them and commit them." >&2; exit 1; \
+	  echo "Generated files were out of date and have been updated. Review and commit them." >&2; exit 1; \
 	fi
 
 .PHONY: lint
@@ -87,7 +86,7 @@ lint: $(GOLANGCI_LINT) ## Run the linters, and check formatting, go.mod and term
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); \
-	if [ -n "$$unformatted" ]; then echo "Not formatted (make format mends it):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	if [ -n "$$unformatted" ]; then echo "Not formatted (run make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@echo "== go mod tidy"
 	@$(GO) mod tidy -diff
 	@echo "== go vet"
@@ -104,7 +103,7 @@ test-unit: ## Run the tests that start no servers.
 	@echo "== unit tests"
 	@$(GO) test $(UNIT_FLAGS) $$($(GO) list ./... | grep -v /capt/test/) | $(RESULTS)
 
-# SLOW packages of tests have a target of their own, since "make test" has to end within half an hour, with everything built before it.
+# SLOW packages have their own target to keep "make test" short.
 SLOW := captctl|migrate/(crash|reapply)
 
 # Coverage of product code by all tests of a run together, per package. Programs that tests start are counted too, unless they are killed.
@@ -136,7 +135,7 @@ test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API 
 	@$(GO) test $(SERVER_FLAGS) ./test/e2e/... | $(RESULTS)
 
 .PHONY: test-long
-test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for how long.
+test-long: ## Run every fuzz target for FUZZ_TIME (default 30s).
 	@for folder in $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$folder | awk '/^Fuzz/'); do \
 	    echo "== $$folder $$target, $(FUZZ_TIME)"; \
@@ -145,25 +144,25 @@ test-long: ## Run every fuzz target for a while. FUZZ_TIME=<duration> says for h
 	done
 
 .PHONY: test-slow
-test-slow: sandbox-binaries ## Run what would make "make test" too long: captctl as people use it, killed, and older manifests again.
+test-slow: sandbox-binaries ## Run the tests that are too slow for "make test".
 	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -E '/test/($(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: chaos
-chaos: sandbox-binaries ## Kill captctl at every single API call of a migration; make test-slow does at each kind of call.
+chaos: sandbox-binaries ## Kill captctl at every single API call of a migration (make test-slow: at each kind of call).
 	@CAPT_CRASH=all $(GO) test -count=1 -timeout 150m ./test/migrate/crash
 
 .PHONY: bench
-bench: sandbox-binaries ## Run the benchmarks. BENCH=<regular expression> chooses among them.
+bench: sandbox-binaries ## Run the benchmarks that match BENCH=<regular expression> (default: all).
 	@$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 150m -p 1 $$(grep -rl --include='*_test.go' --exclude-dir=bin '^func Benchmark' . | xargs -n 1 dirname | sort -u) | $(RESULTS)
 
 ##@ Try
 
 .PHONY: quickstart
-quickstart: bin/sandbox ## Start a management cluster on this machine and make a cluster in it.
+quickstart: bin/sandbox ## Start a management cluster on this machine and create a cluster in it.
 	@bin/sandbox quickstart
 
 .PHONY: quickstart-down
-quickstart-down: bin/sandbox ## Destroy what quickstart made, through Terraform, and remove everything.
+quickstart-down: bin/sandbox ## Destroy all clusters of the quickstart through Terraform and remove the sandbox.
 	@bin/sandbox quickstart-down
 
 .PHONY: sandbox-up
@@ -171,21 +170,21 @@ sandbox-up: bin/sandbox ## Start a management cluster on this machine and leave 
 	@bin/sandbox up
 
 .PHONY: sandbox-down
-sandbox-down: bin/sandbox ## Stop the management cluster and remove it.
+sandbox-down: bin/sandbox ## Stop and remove the management cluster without destroying clusters through Terraform.
 	@bin/sandbox down
 
 ##@ Tools
 
 .PHONY: sandbox-binaries
-sandbox-binaries: bin/sandbox ## Build what the sandbox runs, as far as it is missing; the first time takes minutes.
+sandbox-binaries: bin/sandbox ## Build the programs of the sandbox that are missing; the first time takes minutes.
 	@bin/sandbox build
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools, as far as they are missing.
+tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(GOLANGCI_LINT) ## Build the pinned tools that are missing.
 
-# build_tool builds a tool under another name first: a path that exists means that the tool is complete.
+# build_tool builds to a temporary name first: an existing path means that the tool is complete.
 define build_tool
-@echo "building $@ (once a version)"
+@echo "building $@ (once per version)"
 @mkdir -p $(@D)
 @$(GO) build -C tools/$(@F) -trimpath -ldflags "$(LINK_FLAGS)" -o "$(CURDIR)/$@.part" $(1)
 @mv $@.part $@
@@ -201,7 +200,7 @@ $(GOLANGCI_LINT):
 	$(call build_tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 
 .PHONY: clean
-clean: ## Remove CAPT's own binaries. Tools stay, since building them takes minutes.
+clean: ## Remove CAPT's own binaries. Tools are kept, because building them takes minutes.
 	@rm -f bin/manager bin/captctl bin/provider bin/sandbox
 
 .PHONY: clean-all
@@ -211,7 +210,7 @@ clean-all: clean ## Remove everything that was built, tools included.
 ##@ Help
 
 .PHONY: help
-help: ## Show this text.
+help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

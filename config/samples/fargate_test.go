@@ -27,8 +27,8 @@ func TestEveryKindOfSampleClusterHasAFargateProfile(t *testing.T) {
 	}
 }
 
-// TestSampleVPCsGiveWhatIsReadFromTheirSecrets holds the two ends of a file of variables against each other: what the
-// template of a VPC writes, and what the templates that read it leave to it.
+// TestSampleVPCsGiveWhatIsReadFromTheirSecrets compares both ends of a variables file: the values that the VPC template writes,
+// and the variables that the reading templates expect.
 func TestSampleVPCsGiveWhatIsReadFromTheirSecrets(t *testing.T) {
 	for flavour, samples := range load(t) {
 		given := map[string][]string{}
@@ -59,10 +59,10 @@ func TestSampleVPCsGiveWhatIsReadFromTheirSecrets(t *testing.T) {
 	}
 }
 
-// assignments are those of a file of variables.
+// assignments matches the assignments of a variables file.
 var assignments = regexp.MustCompile(`(?m)^\s*(\w+) +=`)
 
-// outputsOf are the outputs of a module, as they are written.
+// outputsOf returns the outputs of a module as text.
 func outputsOf(t *testing.T, module string) map[string]string {
 	t.Helper()
 	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)

@@ -29,10 +29,10 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-// The chapters of the manual that tell of Fargate profiles.
+// The documents with samples of Fargate profiles.
 const fargateChapter, templatesChapter = "fargate.md", "templates.md"
 
-// block is what stands in the manual as YAML.
+// block matches a YAML block.
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 func chapter(t *testing.T, name string) string {
@@ -42,7 +42,7 @@ func chapter(t *testing.T, name string) string {
 	return string(text)
 }
 
-// manual reads the objects in the chapter on Fargate profiles, which are of either version, in their order.
+// manual reads the objects in docs/fargate.md, of both versions, in their order.
 func manual(t *testing.T) (samples []sample) {
 	t.Helper()
 	known := scheme(t)
@@ -65,7 +65,7 @@ func manual(t *testing.T) (samples []sample) {
 	return samples
 }
 
-// Objects that are there to show a status are taken to have the spec of the first one of their kind.
+// Objects that only show a status get the spec of the first object of their kind.
 func TestObjectsInTheManualPassTheirSchemas(t *testing.T) {
 	schemas, err := schema.New(crd.Definitions)
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestObjectsInTheManualPassTheirSchemas(t *testing.T) {
 	}
 }
 
-// Each object of v1beta1 comes after the same one of v1beta2.
+// Each v1beta1 object follows the same object in v1beta2.
 func TestTheManualSaysTheSameInBothVersions(t *testing.T) {
 	samples, pairs := manual(t), 0
 	for i, s := range samples {
@@ -116,7 +116,7 @@ func TestTheManualSaysTheSameInBothVersions(t *testing.T) {
 	require.Equal(t, 5, pairs, "a spec, and the four statuses")
 }
 
-// requireSays requires that an object has what the manual shows of one. A list that is empty need not be there.
+// requireSays requires that an object has all fields that the document shows. Empty lists may be absent.
 func requireSays(t *testing.T, object client.Object, want map[string]any) {
 	t.Helper()
 	data, err := json.Marshal(object)
@@ -158,7 +158,7 @@ func TestTheManualHasEveryVariableOfFargateProfiles(t *testing.T) {
 	}
 }
 
-// What the manual shows of a template, and of a Secret that people write, is what the samples read.
+// The samples read the same keys of the connection Secret that the document shows.
 func TestTheManualDescribesAVPCAsTheSamplesReadIt(t *testing.T) {
 	for _, flavour := range []string{"aws", "sandbox"} {
 		template, err := os.ReadFile(filepath.Join(flavour, "fargate-template.yaml"))

@@ -29,7 +29,7 @@ import (
 	providerv1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
 )
 
-// sample is one object of a file, as it is written and as CAPT reads it.
+// sample is one object of a file, as written and as decoded.
 type sample struct {
 	file   string
 	raw    map[string]any
@@ -47,7 +47,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// load reads every sample. The folder of a file is its flavour: the files of one folder, and of those in it, belong together.
+// load reads every sample. All files in and below one directory belong together; its name is the flavour.
 func load(t *testing.T) map[string][]sample {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("*", "*.yaml"))
@@ -81,6 +81,23 @@ func decode(t *testing.T, raw map[string]any, document string) client.Object {
 	return object.(client.Object)
 }
 
+// kubectl apply -f of a directory applies files in the order of their names. A Cluster that comes before its templates causes
+// warnings.
+func TestClustersAreAppliedAfterTheirTemplates(t *testing.T) {
+	for _, pattern := range []string{filepath.Join("*", "*.yaml"), filepath.Join("*", "*", "*.yaml")} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		last := map[string]string{}
+		for _, file := range files {
+			last[filepath.Dir(file)] = filepath.Base(file)
+		}
+		require.NotEmpty(t, last)
+		for dir, file := range last {
+			require.Equal(t, "workload-cluster.yaml", file, dir)
+		}
+	}
+}
+
 func TestSamplesHaveNoFieldThatCAPTDoesNotKnow(t *testing.T) {
 	for _, samples := range load(t) {
 		for _, s := range samples {
@@ -95,7 +112,7 @@ func TestSamplesHaveNoFieldThatCAPTDoesNotKnow(t *testing.T) {
 				if !ok {
 					return
 				}
-				// The spec of a Workspace keeps what it does not know, so that nothing is lost there. A sample uses none of that.
+				// The spec of a Workspace keeps unknown fields. Samples must not have any.
 				require.Empty(t, template.Spec.Template.Spec.Unknown)
 				require.Empty(t, template.Spec.Template.Spec.ForProvider.Unknown)
 			})
@@ -103,7 +120,7 @@ func TestSamplesHaveNoFieldThatCAPTDoesNotKnow(t *testing.T) {
 	}
 }
 
-// requireContains tells which field of want is not in have, or has another value there.
+// requireContains reports which field of want is not in have, or has another value there.
 func requireContains(t *testing.T, have, want any, path string) {
 	t.Helper()
 	switch want := want.(type) {
@@ -172,7 +189,7 @@ func variablesOf(t *testing.T, module string) (declared, required []string) {
 	return declared, required
 }
 
-// What CAPT gives to a template of each role; see docs/templates.md.
+// The variables that CAPT sets for each kind of template; see docs/templates.md.
 var (
 	vpcVariables          = []string{"cluster_name", "vpc_name", "region"}
 	controlPlaneVariables = []string{
@@ -185,8 +202,8 @@ var (
 	}
 )
 
-// TestSampleClustersGiveTheirTemplatesEveryVariable renders each template as its user would. A placeholder that nobody
-// fills would reach Terraform as it is written.
+// TestSampleClustersGiveTheirTemplatesEveryVariable renders each template for its users. A placeholder without a value would
+// be passed to Terraform unchanged.
 func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
 	for flavour, samples := range load(t) {
 		t.Run(flavour, func(t *testing.T) {
@@ -219,7 +236,7 @@ func TestSampleClustersGiveTheirTemplatesEveryVariable(t *testing.T) {
 
 func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []string, added map[string]string) {
 	t.Helper()
-	require.NotNil(t, template, "the sample names a template that is not beside it")
+	require.NotNil(t, template, "the sample refers to a template of another directory")
 	apply := &infrav1.WorkspaceTemplateApply{}
 	apply.Name, apply.Namespace = "demo", template.Namespace
 	apply.Spec.Variables = map[string]string{}
@@ -234,10 +251,10 @@ func requireRendered(t *testing.T, template *infrav1.WorkspaceTemplate, set []st
 	spec := terraform.Workspace{}
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object.Object, &spec))
 	for _, v := range spec.Spec.ForProvider.Vars {
-		require.NotContains(t, v.Value, "${", "nobody fills the placeholder of variable %s", v.Key)
+		require.NotContains(t, v.Value, "${", "the placeholder of variable %s has no value", v.Key)
 	}
 	for _, file := range spec.Spec.ForProvider.VarFiles {
-		require.NotContains(t, file.SecretKeyRef.Name, "${", "nobody fills the placeholder in the name of a Secret")
+		require.NotContains(t, file.SecretKeyRef.Name, "${", "the placeholder in the name of a Secret has no value")
 	}
 }
 

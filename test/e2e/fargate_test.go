@@ -32,7 +32,7 @@ const second = `    - name: batch
 // EKS refuses two at a time, and a cluster that has profiles.
 func TestFargateProfiles(t *testing.T) {
 	w := newWorld(t, "--max-reconcile-rate=10") // Else the provider itself would do one thing at a time.
-	sample := filepath.Join(samples, "cluster.yaml")
+	sample := filepath.Join(samples, "workload-cluster.yaml")
 	text, err := os.ReadFile(sample)
 	require.NoError(t, err)
 	both := filepath.Join(t.TempDir(), "cluster.yaml")

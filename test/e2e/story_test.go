@@ -6,6 +6,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,43 +24,45 @@ import (
 // How many writes CAPT may need to make a cluster, and each Fargate profile of it, Events and leases aside.
 const maxWrites, maxProfileWrites = 30, 10
 
-// TestClusterFromCreationToDeletion is the main job: a cluster is declared, used, upgraded and deleted.
-func TestClusterFromCreationToDeletion(t *testing.T) {
+// TestQuickstart follows docs/quickstart.md word for word: a cluster is created, used, upgraded and deleted.
+func TestQuickstart(t *testing.T) {
 	w := newWorld(t)
+	g := newGuide(w)
 
-	// A user declares a cluster, and it becomes available in the eyes of Cluster API itself.
-	w.kubectl("apply", "-f", samples)
-	w.awaitTrue(&infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition)
-	w.awaitTrue(&controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.ReadyCondition, controlplanev1.AvailableCondition)
+	// The cluster is available for Cluster API itself, and its kubeconfig works.
+	output := g.until("make quickstart")
+	require.Contains(t, output, "$ kubectl apply -f config/samples/sandbox\n")
+	require.NotContains(t, output, "Warning", "the samples are applied in an order that causes warnings")
+	require.NotContains(t, output, "goroutine", "a stack trace")
+	require.Regexp(t, `CAPTCluster default/demo +True +Ready`, output)
+	require.Regexp(t, `CAPTControlPlane default/demo, v1.35.0 +True +Available`, output)
+	require.Contains(t, output, "source .sandbox/env ")
 	w.awaitTrue(&clusterv1.Cluster{}, "demo", clusterv1.AvailableCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
 		clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
-	described := w.clusterctl("describe", "cluster", "demo")
-	require.Regexp(t, `CAPTCluster default/demo +True +Ready`, described)
-	require.Regexp(t, `CAPTControlPlane default/demo, v1.35.0 +True +Available`, described)
 	w.requireFewWrites(1)
-
-	// The kubeconfig works.
-	require.Contains(t, w.workload("demo", "get", "namespaces"), "kube-system")
+	require.Contains(t, g.until("get kubeconfig"), "kube-system")
 	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "35"`)
 
 	// A new version restarts the API server in place.
 	before := w.endpoint("demo")
-	w.kubectl("patch", "captcontrolplane", "demo", "--type=merge", "-p", `{"spec":{"version":"v1.36.0"}}`)
-	upgraded := &controlplanev1.CAPTControlPlane{}
-	w.await(upgraded, "demo", func() string {
-		if upgraded.Status.Version != "v1.36.0" || upgraded.Status.State != controlplanev1.StateReady {
-			return "version " + upgraded.Status.Version + ", state " + string(upgraded.Status.State)
-		}
-		return ""
-	})
+	g.until(`"version":"v1.36.0"`)
 	require.Equal(t, before, w.endpoint("demo"))
 	require.Contains(t, w.workload("demo", "get", "--raw", "/version"), `"emulationMinor": "36"`)
 
-	// Deleting the Cluster destroys the Fargate profile, then the control plane, then the VPC, and leaves nothing.
-	w.kubectl("delete", "cluster", "demo", "--timeout=4m")
-	w.requireDestroyedInOrder("demo-default-fargate", "demo-eks-controlplane", "demo-vpc")
+	output = g.until("fargateProfiles")
+	for _, profile := range []string{"default", "apps", "batch"} {
+		require.Regexp(t, `Fargate profile `+profile+` +ACTIVE`, output)
+	}
+	require.Regexp(t, `"sandbox-vpc" is invalid: .*module: .*line \d+, column \d+`, g.until("sed"))
+	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
+
+	// Deleting the Cluster destroys the Fargate profiles, then the control plane, then the VPC.
+	g.until("kubectl delete cluster")
+	w.requireDestroyedInOrder("demo-default-fargate", "demo-apps-fargate", "demo-batch-fargate", "demo-eks-controlplane", "demo-vpc")
 	w.requireNothingLeft("demo")
 	w.requireNothingForbidden()
+	require.Contains(t, g.until("make quickstart-down"), "Removed the sandbox in .sandbox.")
+	require.Empty(t, g.blocks, "the last block removes the sandbox")
 }
 
 // workload runs kubectl against the new cluster, with the kubeconfig that users get.
@@ -97,8 +100,8 @@ func (w *world) requireFewWrites(profiles int) {
 	require.LessOrEqual(w, len(writes), maxWrites+profiles*maxProfileWrites, strings.Join(writes, "\n"))
 }
 
-// requireDestroyedInOrder reads from the audit log that these Workspaces were deleted in this order, each only when the one
-// before it was gone.
+// requireDestroyedInOrder reads from the audit log that these Workspaces were deleted in this order, each only after the one
+// before it was gone. Those of Fargate profiles come first.
 func (w *world) requireDestroyedInOrder(workspaces ...string) {
 	w.Helper()
 	deletions, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: []string{"delete"}, Resource: "workspaces"})
@@ -107,10 +110,14 @@ func (w *world) requireDestroyedInOrder(workspaces ...string) {
 	for _, event := range deletions {
 		names = append(names, event.ObjectRef.Name)
 	}
-	require.Equal(w, workspaces, names)
-	for i, workspace := range workspaces[:len(workspaces)-1] {
+	// The order of Fargate profiles does not matter.
+	profiles := slices.IndexFunc(workspaces, func(name string) bool { return !strings.HasSuffix(name, "-fargate") })
+	require.Len(w, names, len(workspaces))
+	require.ElementsMatch(w, workspaces[:profiles], names[:profiles])
+	require.Equal(w, workspaces[profiles:], names[profiles:])
+	for i, workspace := range names[:len(names)-1] {
 		require.True(w, w.released(workspace).Before(deletions[i+1].RequestReceivedTimestamp.Time),
-			"the provider let go of %s before %s was deleted", workspace, workspaces[i+1])
+			"the finalizer of %s was removed before %s was deleted", workspace, workspaces[i+1])
 	}
 }
 

@@ -5,7 +5,9 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
@@ -15,10 +17,10 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/audit"
 )
 
-// Dir is the sandbox's folder.
+// Dir is the sandbox's directory.
 func (s *Sandbox) Dir() string { return s.dir }
 
-// Config is a copy of the administrator's configuration, without a client-side rate limit.
+// Config returns the administrator's client configuration, without a client-side rate limit.
 func (s *Sandbox) Config() *rest.Config { return rest.CopyConfig(s.config) }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
@@ -32,15 +34,27 @@ func (s *Sandbox) KubeconfigOf(name string) string {
 	return filepath.Join(s.dir, "kubeconfigs", name)
 }
 
-// UseKubeconfig makes a component use another kubeconfig from its next start on, for example one that leads through a
-// proxy. KubeconfigOf stays the path of the one with which the component reaches the API server directly.
+// EnvFile is the path of a shell script that sets KUBECONFIG and PATH for the sandbox in a directory.
+func EnvFile(dir string) string { return filepath.Join(dir, "env") }
+
+// writeEnvFile writes the script that EnvFile names.
+func (s *Sandbox) writeEnvFile() error {
+	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+	script := "export KUBECONFIG=" + quote(s.Kubeconfig()) + "\n" +
+		"export PATH=" + quote(filepath.Dir(s.Binary(Kubectl))) + ":" + quote(filepath.Dir(s.Binary(Clusterctl))) + ":\"$PATH\"\n" +
+		"export CLUSTERCTL_DISABLE_VERSIONCHECK=true # It would look for a newer release on the internet.\n"
+	return os.WriteFile(EnvFile(s.dir), []byte(script), 0o600)
+}
+
+// UseKubeconfig makes a component use another kubeconfig from its next start on, for example one that points to a proxy.
+// KubeconfigOf still returns the path of the kubeconfig that points to the API server.
 func (s *Sandbox) UseKubeconfig(name, path string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.kubeconfigs[name] = path
 }
 
-// kubeconfigInUse is the path of the kubeconfig with which a component is started.
+// kubeconfigInUse is the path of the kubeconfig that a component is started with.
 func (s *Sandbox) kubeconfigInUse(name string) string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -50,8 +64,8 @@ func (s *Sandbox) kubeconfigInUse(name string) string {
 	return s.KubeconfigOf(name)
 }
 
-// ConfigOf is the configuration of a component, for tests that run it in their own process and yet want to see who
-// wrote what.
+// ConfigOf returns the client configuration of a component. Tests that run the component in their own process use it, so
+// that the audit log shows the component's user.
 func (s *Sandbox) ConfigOf(name string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.KubeconfigOf(name))
 	if err != nil {
@@ -61,17 +75,16 @@ func (s *Sandbox) ConfigOf(name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Binary is the path of a program. It exists if the sandbox runs it, or after Build.
+// Binary is the path of a program. The file exists if the sandbox runs the program, or after Build.
 func (s *Sandbox) Binary(name string) string { return s.state.Binaries[name] }
 
-// AuditEvents returns the requests that the API server has logged and that pass the filter. Options.AuditLog must
-// have been set.
+// AuditEvents returns the logged requests that match the filter. It requires Options.AuditLog.
 func (s *Sandbox) AuditEvents(filter audit.Filter) ([]auditv1.Event, error) {
 	if !s.options.AuditLog {
-		return nil, fmt.Errorf("the sandbox was started without Options.AuditLog")
+		return nil, fmt.Errorf("the audit log is disabled: set Options.AuditLog")
 	}
 	return audit.Read(apiserver.Config{Dir: s.pkiDir()}.AuditLog(), filter)
 }
 
-// WebhookCertDir holds the certificate (tls.crt, tls.key) with which CAPT's webhooks are served.
+// WebhookCertDir holds the serving certificate (tls.crt, tls.key) of CAPT's webhooks.
 func (s *Sandbox) WebhookCertDir() string { return s.servingDir(Manager) }

@@ -10,12 +10,15 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-// installCAPT installs CAPT's definitions and access rules.
+// installCAPT installs CAPT's CRDs and access rules.
 func (s *Sandbox) installCAPT(ctx context.Context) error {
 	port := ""
 	if s.options.runManager() {
@@ -28,26 +31,26 @@ func (s *Sandbox) installCAPT(ctx context.Context) error {
 	return s.installSet(ctx, set)
 }
 
-// Install installs CAPT into a sandbox that began without it (Options.NoCRDs), as users do: definitions, access rules, the
-// manager with arguments of its own after those of the options, and its webhooks. It returns when the manager is ready.
+// Install installs CAPT into a sandbox that was started without it (Options.NoCRDs): CRDs, access rules, the manager and its
+// webhooks. The arguments follow those of the options. It returns when the manager is ready.
 func (s *Sandbox) Install(ctx context.Context, args ...string) error {
 	if err := binaries.Build(ctx, s.options.Log, binaries.Manager); err != nil {
 		return err
 	}
-	if err := s.installPointed(ctx); err != nil {
+	if err := s.installConverted(ctx); err != nil {
 		return err
 	}
 	return s.StartManager(ctx, args...)
 }
 
-// StartManager starts the manager of a sandbox that was installed with Install, with other arguments than it had. It must not be
-// running: stop it with StopComponent first. StartComponent and Restart keep these arguments.
+// StartManager starts a manager that was installed with Install with other arguments. It must not be running: stop it with
+// StopComponent first. StartComponent and Restart keep these arguments.
 func (s *Sandbox) StartManager(ctx context.Context, args ...string) error {
 	if _, p, err := s.running(Manager); err == nil && p != nil && !p.Ended() {
-		return fmt.Errorf("%s is running already", Manager)
+		return fmt.Errorf("%s is already running", Manager)
 	}
 	c := s.manager(args...)
-	c.moved = s.installPointed
+	c.moved = s.installConverted
 	if err := s.launch(ctx, c); err != nil {
 		return err
 	}
@@ -58,8 +61,8 @@ func (s *Sandbox) StartManager(ctx context.Context, args ...string) error {
 	return manifests.Apply(ctx, s.client, set.Admission...)
 }
 
-// installPointed installs definitions that are converted where the manager is, or will be.
-func (s *Sandbox) installPointed(ctx context.Context) error {
+// installConverted installs CRDs whose conversion webhook is at the manager's port. The manager may start later.
+func (s *Sandbox) installConverted(ctx context.Context) error {
 	set, err := s.captSet(Manager + webhookPort)
 	if err != nil {
 		return err
@@ -67,8 +70,8 @@ func (s *Sandbox) installPointed(ctx context.Context) error {
 	return s.installSet(ctx, set)
 }
 
-// InstallWebhooks makes CAPT's conversion, defaulting and validation call a port of loopback. It is for tests that run
-// CAPT's webhooks in their own process, with the certificate from WebhookCertDir.
+// InstallWebhooks makes the API server call CAPT's webhooks at a port of loopback. It is for tests that serve the webhooks in
+// their own process, with the certificate from WebhookCertDir.
 func (s *Sandbox) InstallWebhooks(ctx context.Context, port int) error {
 	s.lock.Lock()
 	s.ports[Manager+webhookPort] = port
@@ -83,15 +86,15 @@ func (s *Sandbox) InstallWebhooks(ctx context.Context, port int) error {
 	return manifests.Apply(ctx, s.client, set.Admission...)
 }
 
-// captSet reads what users of CAPT install. With a port, its webhooks are served there; without one nobody converts, and
-// the stored version of each kind is the only one.
+// captSet reads the manifests that users of CAPT install. With the name of a port, the webhooks are called there. Without
+// it, nothing converts, so only the stored version of each kind is served.
 func (s *Sandbox) captSet(port string) (manifests.Set, error) {
 	objects, err := s.captObjects()
 	if err != nil {
 		return manifests.Set{}, err
 	}
 	if port != "" {
-		return s.pointed(objects, port)
+		return s.withWebhooksAt(objects, port)
 	}
 	set, err := manifests.Sort(objects)
 	if err != nil {
@@ -107,7 +110,7 @@ func (s *Sandbox) captObjects() ([]*unstructured.Unstructured, error) {
 	return manifests.Load(filepath.Join(s.root, "config", "default"))
 }
 
-// InstalledManagerUser is the user as whom the manager runs: ManagerUser unless Options.Installation names another.
+// InstalledManagerUser is the user of the manager: ManagerUser unless Options.Installation has another ServiceAccount.
 func (s *Sandbox) InstalledManagerUser() (string, error) {
 	user, _, err := s.managerUser()
 	return user, err
@@ -123,17 +126,11 @@ func (s *Sandbox) managerUser() (user, namespace string, err error) {
 			return "system:serviceaccount:" + object.GetNamespace() + ":" + object.GetName(), object.GetNamespace(), nil
 		}
 	}
-	return "", "", errors.New("no ServiceAccount is installed")
+	return "", "", errors.New("the installation has no ServiceAccount")
 }
 
-// clusterRoleBinding gives a user a ClusterRole of the same name.
-func clusterRoleBinding(role, user string) *unstructured.Unstructured {
-	const group = "rbac.authorization.k8s.io"
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/v1",
-		"kind":       "ClusterRoleBinding",
-		"metadata":   map[string]any{"name": "sandbox-" + role},
-		"roleRef":    map[string]any{"apiGroup": group, "kind": "ClusterRole", "name": role},
-		"subjects":   []any{map[string]any{"apiGroup": group, "kind": "User", "name": user}},
-	}}
+// AllowDelete adds the annotation that CAPT's admission policies require for the deletion of an object.
+func AllowDelete(ctx context.Context, c client.Client, object client.Object) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, naming.AllowDeleteAnnotation)
+	return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("user"))
 }

@@ -20,12 +20,12 @@ type identity struct {
 	groups []string
 }
 
-// groupsOf are the groups that a ServiceAccount of a namespace is in.
+// groupsOf returns the groups of the ServiceAccounts of a namespace.
 func groupsOf(namespace string) []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace}
 }
 
-// identities are who the components are.
+// identities are the users of the components.
 var identities = map[string]identity{
 	admin:                 {AdminUser, []string{"system:masters"}},
 	KubeControllerManager: {"system:kube-controller-manager", nil},
@@ -36,17 +36,17 @@ var identities = map[string]identity{
 	Reader:                {ReaderUser, nil},
 }
 
-// admin is the identity of the sandbox's owner.
+// admin is the identity of the administrator.
 const admin = "admin"
 
 func (s *Sandbox) pkiDir() string { return filepath.Join(s.dir, "pki") }
 
-// servingDir is where the serving certificate of a component lies, under the names controller-runtime expects.
+// servingDir holds the serving certificate of a component, in the files that controller-runtime expects.
 func (s *Sandbox) servingDir(name string) string { return filepath.Join(s.pkiDir(), name) }
 
-// makeCertificates makes the authority and every serving certificate. Client certificates follow with the kubeconfigs,
-// once the API server's port is known.
-func (s *Sandbox) makeCertificates(context.Context) error {
+// createCertificates creates the authority and all serving certificates. Client certificates follow with the
+// kubeconfigs, once the API server's port is known.
+func (s *Sandbox) createCertificates(context.Context) error {
 	authority, err := pki.NewAuthority("sandbox")
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *Sandbox) makeCertificates(context.Context) error {
 	return nil
 }
 
-// writeKubeconfigs writes one for every identity and makes our own client.
+// writeKubeconfigs writes a kubeconfig for every identity and sets the configuration of the sandbox's own client.
 func (s *Sandbox) writeKubeconfigs(server string) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "kubeconfigs"), 0o700); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *Sandbox) writeKubeconfigs(server string) error {
 	if err != nil {
 		return err
 	}
-	// The API server has its own fairness; a limit here only makes tests slow.
+	// The API server has priority and fairness; a client-side limit only slows down tests.
 	config.QPS = -1
 	s.config = config
 	return nil

@@ -40,18 +40,18 @@ func TestClusterAPIAcceptsAClusterThroughItsWebhooks(t *testing.T) {
 	s := start(t, sandbox.Options{ClusterAPI: true, AuditLog: true})
 
 	output, err := kubectl(t, s, strings.ReplaceAll(cluster, "%s", "not a network"), "apply", "-f", "-")
-	require.Error(t, err, "the validating webhook was not asked")
+	require.Error(t, err, "the validating webhook was not called")
 	require.Contains(t, output, "invalid CIDR")
 
 	output, err = kubectl(t, s, strings.ReplaceAll(cluster, "%s", "10.1.0.0/16"), "apply", "-f", "-")
 	require.NoError(t, err, output)
 
-	// The older version is served through the conversion webhook.
+	// The older version is served by the conversion webhook.
 	output, err = kubectl(t, s, "", "get", "clusters.v1beta1.cluster.x-k8s.io", "demo", "-o", "jsonpath={.spec.infrastructureRef.name}")
 	require.NoError(t, err, output)
 	require.True(t, strings.HasSuffix(output, "demo"), output)
 
-	// Core sees the Cluster and writes it under its own name.
+	// Core reconciles the Cluster and writes it as its own user.
 	require.Eventually(t, func() bool {
 		events, err := s.AuditEvents(audit.Filter{User: sandbox.ClusterAPIUser, Verbs: audit.Writes,
 			Group: clusterv1.GroupVersion.Group, Resource: "clusters", Name: "demo"})

@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 )
 
-// startControllers starts everything that is a client of the API server, at the same time.
+// startControllers starts the clients of the API server in parallel.
 func (s *Sandbox) startControllers(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ const (
 	diagnosticsPort = "-diagnostics"
 )
 
-// controller is what Cluster API core and CAPT's manager have in common: the flags of every Cluster API provider.
+// controller returns a component with the flags that Cluster API core and all providers have.
 func (s *Sandbox) controller(name, binary string, extra ...string) *component {
 	return &component{
 		name:   name,
@@ -87,13 +87,13 @@ func (s *Sandbox) manager(args ...string) *component {
 	return c
 }
 
-// leaveManager says how to run the manager that SANDBOX_MANAGER=none has left out.
-func (s *Sandbox) leaveManager() error {
+// reportMissingManager prints how to run the manager when SANDBOX_MANAGER=none disabled it.
+func (s *Sandbox) reportMissingManager() error {
 	if !s.options.Manager || s.options.runManager() {
 		return nil
 	}
 	webhook, err := s.port(Manager + webhookPort)
-	fmt.Fprintf(s.options.Log, "sandbox: the manager is left to you, and v1beta1 is not served: "+
+	fmt.Fprintf(s.options.Log, "sandbox: SANDBOX_MANAGER=none: v1beta1 is not served, and no webhooks are called. Start a manager with: "+
 		"go run ./cmd/manager --kubeconfig=%s --webhook-port=%d --webhook-cert-dir=%s\n",
 		s.KubeconfigOf(Manager), webhook, s.servingDir(Manager))
 	return err

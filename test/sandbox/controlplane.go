@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 )
 
-// startControlPlane starts etcd and the API server and makes the clients for it.
+// startControlPlane starts etcd and the API server and creates the client.
 func (s *Sandbox) startControlPlane(ctx context.Context) error {
 	if err := s.launch(ctx, s.etcd()); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (s *Sandbox) apiServer() *component {
 	}
 }
 
-// kubeControllerManager runs with a ServiceAccount for each controller, as in a real cluster: admission rules exempt
-// the garbage collector by that name.
+// kubeControllerManager runs each controller with its own ServiceAccount, as in a real cluster: admission rules exempt
+// the garbage collector by its user name.
 func (s *Sandbox) kubeControllerManager() *component {
 	return &component{
 		name:   KubeControllerManager,
@@ -145,7 +145,7 @@ func (s *Sandbox) kubeControllerManager() *component {
 	}
 }
 
-// healthURL makes the URL at each start, because the port may have changed.
+// healthURL builds the URL at each start, because the port may have changed.
 func (s *Sandbox) healthURL(scheme, port, path string) func() (string, error) {
 	return func() (string, error) {
 		address, err := s.address(port)

@@ -22,7 +22,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-func TestTwoSandboxesRunAtOnceAndAuditTellsWritersApart(t *testing.T) {
+func TestTwoSandboxesRunConcurrentlyAndAuditIdentifiesWriters(t *testing.T) {
 	t.Parallel()
 	var sandboxes [2]*sandbox.Sandbox
 	var group errgroup.Group
@@ -40,7 +40,7 @@ func TestTwoSandboxesRunAtOnceAndAuditTellsWritersApart(t *testing.T) {
 	}
 	require.NoError(t, err)
 
-	// What is written to one is not in the other, and is in the log under its writer's name by the time it is written.
+	// A write to one is not visible in the other, and the audit log has it with its user when the write returns.
 	since := time.Now()
 	config := &corev1.ConfigMap{}
 	config.Namespace, config.Name = "default", "mine"
@@ -55,10 +55,10 @@ func TestTwoSandboxesRunAtOnceAndAuditTellsWritersApart(t *testing.T) {
 	filter.User = sandbox.ManagerUser
 	events, err := sandboxes[0].AuditEvents(filter)
 	require.NoError(t, err)
-	require.Empty(t, events, "somebody else's write is counted as the manager's")
+	require.Empty(t, events, "a write of another user is counted as the manager's")
 }
 
-func TestAPartThatDiesIsReportedWithItsLogAndCanBeStartedAgain(t *testing.T) {
+func TestCrashIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{Fsync: true})
 	recorded, err := state.Load(s.Dir())
@@ -70,16 +70,16 @@ func TestAPartThatDiesIsReportedWithItsLogAndCanBeStartedAgain(t *testing.T) {
 	}
 	select {
 	case err := <-s.Crashes():
-		require.ErrorContains(t, err, "kube-apiserver ended (signal: killed); the end of its log:\n    ")
+		require.ErrorContains(t, err, "kube-apiserver ended (signal: killed); last lines of its log:\n    ")
 	case <-time.After(wait):
 		t.Fatal("the crash was not reported")
 	}
 
-	// It comes back at the same address, with what it had stored.
+	// It is restarted at the same address with its data.
 	require.NoError(t, s.StartComponent(t.Context(), sandbox.APIServer))
 	require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
 
-	// A kill that was asked for is no crash.
+	// A requested kill is not a crash.
 	require.NoError(t, s.Kill(sandbox.APIServer))
 	select {
 	case err := <-s.Crashes():
@@ -88,7 +88,7 @@ func TestAPartThatDiesIsReportedWithItsLogAndCanBeStartedAgain(t *testing.T) {
 	}
 }
 
-func TestFailedStartNamesThePartAndLeavesNothing(t *testing.T) {
+func TestFailedStartNamesTheComponentAndCleansUp(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "sandbox")
 	_, err := sandbox.Start(t.Context(), sandbox.Options{Dir: dir, APIServerArgs: []string{"--no-such-flag"}})
@@ -97,7 +97,7 @@ func TestFailedStartNamesThePartAndLeavesNothing(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-func TestCancelledStartLeavesNothing(t *testing.T) {
+func TestCancelledStartCleansUp(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, sandbox.Build(t.Context(), testLog{t}, "sandbox", "etcd", "kube-apiserver"))
 	dir := filepath.Join(t.TempDir(), "sandbox")
@@ -117,7 +117,7 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 	requireGone(t, recorded, dir)
 }
 
-// ownerEnv makes the test binary the owner of a sandbox that TestReaperCleansUpAfterAKilledOwner then kills.
+// ownerEnv makes the test binary the owner of a sandbox. TestReaperCleansUpAfterAKilledOwner kills it.
 const ownerEnv = "SANDBOX_TEST_OWNER_DIR"
 
 func TestReaperCleansUpAfterAKilledOwner(t *testing.T) {
@@ -146,7 +146,7 @@ func TestReaperCleansUpAfterAKilledOwner(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
-	}, wait, tick, "the reaper did not remove the folder")
+	}, wait, tick, "the reaper did not remove the directory")
 	requireGone(t, recorded, dir)
 }
 

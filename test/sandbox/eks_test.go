@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
-// clusterClient makes a client from the kubeconfig of a sandbox "EKS".
+// clusterClient returns a client with the kubeconfig of a simulated EKS cluster.
 func clusterClient(t *testing.T, server eks.Server) *kubernetes.Clientset {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", server.Folder()+"/kubeconfig")
@@ -24,7 +24,7 @@ func clusterClient(t *testing.T, server eks.Server) *kubernetes.Clientset {
 	return kubernetes.NewForConfigOrDie(config)
 }
 
-func TestSandboxEKSIsARealClusterThatCanBeUpgraded(t *testing.T) {
+func TestSimulatedEKSClusterCanBeUpgraded(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{})
 	server := eks.Server{Dir: s.Dir(), Name: "demo"}
@@ -34,7 +34,7 @@ func TestSandboxEKSIsARealClusterThatCanBeUpgraded(t *testing.T) {
 	c := clusterClient(t, server)
 	info, err := c.ServerVersion()
 	require.NoError(t, err)
-	// The binary says what it is, and what it behaves as.
+	// /version has the version of the binary and the emulated one.
 	require.Equal(t, "35", info.EmulationMinor)
 	_, err = c.CoreV1().ConfigMaps("default").Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
@@ -42,13 +42,13 @@ func TestSandboxEKSIsARealClusterThatCanBeUpgraded(t *testing.T) {
 	first, err := server.Process()
 	require.NoError(t, err)
 
-	// Again with the same version: nothing happens.
+	// Starting the same version again changes nothing.
 	require.NoError(t, server.Start(ctx, "1.35"))
 	second, err := server.Process()
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 
-	// A newer one: another process, at the same endpoint, trusted by the same kubeconfig, with the same objects.
+	// A newer version runs in another process, with the same endpoint, kubeconfig and objects.
 	require.NoError(t, server.Start(ctx, "1.36"))
 	third, err := server.Process()
 	require.NoError(t, err)
@@ -67,13 +67,13 @@ func TestSandboxEKSIsARealClusterThatCanBeUpgraded(t *testing.T) {
 	require.NoDirExists(t, server.Folder())
 	require.NoError(t, server.Stop(ctx), "stopping is not idempotent")
 
-	// Its keys are gone too: a cluster of the same name begins empty.
+	// Its keys were deleted: a new cluster of the same name is empty.
 	require.NoError(t, server.Start(ctx, "1.35"))
 	list, err := clusterClient(t, server).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	require.NotContains(t, names(list.Items), "mine")
 
-	// A cluster that nobody destroyed goes with the sandbox.
+	// Stopping the sandbox stops clusters that were not destroyed.
 	last, err := server.Process()
 	require.NoError(t, err)
 	require.NoError(t, s.Stop(ctx))

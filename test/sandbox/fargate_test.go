@@ -14,7 +14,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
-// selecting is a variable of the sample with quotes, braces and what would be a reference if Terraform looked into it.
+// selecting is a variable with quotes, braces and a text that Terraform could evaluate as a reference.
 const selecting = `[{"namespace":"default"},{"labels":{"team":"${b}"},"namespace":"kube-system"}]`
 
 func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
@@ -27,7 +27,7 @@ func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
 		"cluster_name": "demo", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": `{"team":"a"}`})
 	network := vpc.outputs()["vpc_config"].Value.(string)
 
-	// Without a network, and without a cluster, it says what is missing.
+	// Without a network or a cluster, the error says what is missing.
 	fargate.file = "vpc_id = \"vpc-1\"\n"
 	require.Contains(t, words(fargate.with(1, nil, "apply", "-auto-approve")), "vpc_config in the connection Secret of the VPC names none")
 	fargate.file = network
@@ -44,7 +44,7 @@ func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
 	fargate.with(0, map[string]string{"selectors": `[{"namespace":"kube-system","labels":{"team":"${b}"}},{"namespace":"default"}]`},
 		"plan", "-detailed-exitcode")
 
-	// Tags are all that changes in place.
+	// Only tags are changed in place.
 	fargate.with(0, map[string]string{"tags": `{"team":"b"}`}, "apply", "-auto-approve")
 	after := fargate.outputs()
 	require.Equal(t, before["fargate_profile_arn"], after["fargate_profile_arn"])
@@ -53,7 +53,7 @@ func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
 	require.NotEqual(t, before["fargate_profile_arn"], fargate.outputs()["fargate_profile_arn"])
 	require.Equal(t, []eks.FargateSelector{{Namespace: "default"}}, onlyProfile(t, server).Selectors)
 
-	// It can be destroyed when nobody knows the network any more.
+	// It can be destroyed without the network.
 	fargate.file = ""
 	fargate.with(0, nil, "destroy", "-auto-approve")
 	profiles, err := server.FargateProfiles()
@@ -70,9 +70,9 @@ func onlyProfile(t *testing.T, server eks.Server) eks.FargateProfile {
 	return profiles[0]
 }
 
-// TestSampleFargateProfilesCanNotOverlap shows that the sandbox would tell if CAPT let Terraform work on two profiles of a
-// cluster at once, or on the cluster too early.
-func TestSampleFargateProfilesCanNotOverlap(t *testing.T) {
+// TestSampleFargateProfilesCannotOverlap shows that the sandbox fails if Terraform changes two profiles of a cluster at the
+// same time, or destroys the cluster too early.
+func TestSampleFargateProfilesCannotOverlap(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{Provider: true})
 	server := eks.Server{Dir: s.Dir(), Name: "demo"}
@@ -106,7 +106,7 @@ func TestSampleFargateProfilesCanNotOverlap(t *testing.T) {
 		require.Contains(t, words(fargate.with(1, nil, "destroy", "-auto-approve")), "Cannot Delete Fargate Profile default")
 	})
 
-	// In order, everything goes.
+	// In the right order, everything is destroyed.
 	fargate.with(0, nil, "destroy", "-auto-approve")
 	plane.with(0, nil, "destroy", "-auto-approve")
 	require.NoDirExists(t, server.Folder())

@@ -17,9 +17,10 @@ import (
 
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
+	"github.com/capt-provider/capt/test/sandbox/providerconfig"
 )
 
-// installDefinitions installs all definitions and access rules, Cluster API's and CAPT's at the same time.
+// installDefinitions installs all CRDs and access rules, those of Cluster API and of CAPT in parallel.
 func (s *Sandbox) installDefinitions(ctx context.Context) error {
 	namespaces := []*unstructured.Unstructured{namespace(ManagerNamespace), namespace(ProviderNamespace)}
 	if err := manifests.Apply(ctx, s.client, namespaces...); err != nil {
@@ -37,14 +38,14 @@ func (s *Sandbox) installDefinitions(ctx context.Context) error {
 			return s.installPath(ctx, filepath.Join(s.root, "test", "provider", "config", "crd"), true)
 		})
 	}
-	group.Go(func() error { return manifests.Apply(ctx, s.client, providerAccess()...) })
+	group.Go(func() error { return manifests.Apply(ctx, s.client, providerconfig.Access(ProviderUser)...) })
 	for _, path := range s.options.Manifests {
 		group.Go(func() error { return s.installPath(ctx, path, false) })
 	}
 	return group.Wait()
 }
 
-// installSet installs everything of a set but what guards admission, and returns when the definitions are served.
+// installSet installs everything in a set except admission, and returns when the CRDs are established.
 func (s *Sandbox) installSet(ctx context.Context, set manifests.Set) error {
 	if err := manifests.Apply(ctx, s.client, set.Namespaces...); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *Sandbox) installPath(ctx context.Context, path string, optional bool) e
 	return s.installSet(ctx, set)
 }
 
-// installAdmission comes last: a webhook that nobody serves yet would reject what it guards.
+// installAdmission runs last: until a webhook is served, it rejects all requests for its objects.
 func (s *Sandbox) installAdmission(ctx context.Context) error {
 	var objects []*unstructured.Unstructured
 	if s.options.ClusterAPI {
@@ -90,7 +91,7 @@ func (s *Sandbox) installAdmission(ctx context.Context) error {
 	return manifests.Apply(ctx, s.client, objects...)
 }
 
-// installClusterAPI installs Cluster API's definitions and access rules from the module that core is built from.
+// installClusterAPI installs Cluster API's CRDs and access rules from the module that core is built from.
 func (s *Sandbox) installClusterAPI(ctx context.Context) error {
 	set, err := s.clusterAPIManifests(ctx)
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Sandbox) installClusterAPI(ctx context.Context) error {
 	return s.installSet(ctx, set)
 }
 
-// installClusterAPIDefinitions installs them for nobody: without core, nobody converts either.
+// installClusterAPIDefinitions installs Cluster API's CRDs without its controllers and its conversion webhook.
 func (s *Sandbox) installClusterAPIDefinitions(ctx context.Context) error {
 	set, err := s.clusterAPIManifests(ctx)
 	if err != nil {
@@ -116,18 +117,18 @@ func (s *Sandbox) clusterAPIManifests(ctx context.Context) (manifests.Set, error
 	cmd.Dir = binaries.PinDir(s.root, "cluster-api")
 	output, err := cmd.Output()
 	if err != nil {
-		return manifests.Set{}, fmt.Errorf("looking for the source of Cluster API: %w", err)
+		return manifests.Set{}, fmt.Errorf("finding the source of Cluster API: %w", err)
 	}
 	objects, err := manifests.Load(filepath.Join(strings.TrimSpace(string(output)), "core", "config", "default"))
 	if err != nil {
 		return manifests.Set{}, err
 	}
 	manifests.Aggregate(objects)
-	return s.pointed(objects, ClusterAPI+webhookPort)
+	return s.withWebhooksAt(objects, ClusterAPI+webhookPort)
 }
 
-// pointed sorts objects and makes their webhooks call the given port.
-func (s *Sandbox) pointed(objects []*unstructured.Unstructured, port string) (manifests.Set, error) {
+// withWebhooksAt sorts objects and makes the API server call their webhooks at the given port.
+func (s *Sandbox) withWebhooksAt(objects []*unstructured.Unstructured, port string) (manifests.Set, error) {
 	address, err := s.address(port)
 	if err != nil {
 		return manifests.Set{}, err
@@ -137,6 +138,19 @@ func (s *Sandbox) pointed(objects []*unstructured.Unstructured, port string) (ma
 		return manifests.Set{}, err
 	}
 	return manifests.Sort(objects)
+}
+
+// configureProvider creates the provider's configuration for each scope.
+func (s *Sandbox) configureProvider(ctx context.Context) error {
+	if !s.options.Provider {
+		return nil
+	}
+	return manifests.Apply(ctx, s.client, providerconfig.Objects(providerconfig.Local{
+		Command:    s.Binary(binaries.Sandbox),
+		Dir:        s.dir,
+		Kubeconfig: s.KubeconfigOf(Provider),
+		Namespace:  ProviderNamespace,
+	})...)
 }
 
 func namespace(name string) *unstructured.Unstructured {

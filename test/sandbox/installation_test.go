@@ -23,7 +23,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-// warnings collects what an API server warns of.
+// warnings collects the warnings of an API server.
 type warnings struct {
 	lock sync.Mutex
 	text []string
@@ -36,7 +36,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.text = append(w.text, text)
 }
 
-// listening is a client of a sandbox, and what it is warned of.
+// listening returns a client of a sandbox and its warnings.
 func listening(t *testing.T, s *sandbox.Sandbox) (client.Client, *warnings) {
 	t.Helper()
 	heard := &warnings{}
@@ -54,22 +54,22 @@ func installation(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-func TestWhatIsInstalled(t *testing.T) {
+func TestInstallation(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{})
 	t.Run("is accepted by the API server", func(t *testing.T) { everythingIsAccepted(t, s) })
 	t.Run("has a restricted Pod", func(t *testing.T) { podIsRestricted(t, s) })
 	t.Run("lets the manager hold its Lease", func(t *testing.T) { managerMayHoldItsLease(t, s) })
-	t.Run("serves the older version only where somebody converts", func(t *testing.T) { olderVersionIsNotServed(t, s) })
+	t.Run("serves the older version only with a conversion webhook", func(t *testing.T) { olderVersionIsNotServed(t, s) })
 }
 
-// The sandbox leaves out what needs nodes. The API server looks at these too.
+// The sandbox does not install objects that need nodes. The API server validates them too.
 func everythingIsAccepted(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	c, heard := listening(t, s)
 	for _, object := range installation(t) {
 		if object.GroupVersionKind().Group == "cert-manager.io" {
-			continue // These kinds are not there.
+			continue // These kinds are not installed.
 		}
 		configuration := client.ApplyConfigurationFromUnstructured(object)
 		require.NoError(t, c.Apply(t.Context(), configuration, client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll),
@@ -78,7 +78,7 @@ func everythingIsAccepted(t *testing.T, s *sandbox.Sandbox) {
 	require.Empty(t, heard.text)
 }
 
-// CAPT's namespace enforces the strictest of the standards for Pods.
+// CAPT's namespace enforces the strictest Pod Security standard.
 func podIsRestricted(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	c, heard := listening(t, s)
@@ -104,7 +104,7 @@ func podIsRestricted(t *testing.T, s *sandbox.Sandbox) {
 	require.NotEmpty(t, container.Resources.Limits.Memory())
 }
 
-// What leader election needs, which the sandbox's single manager does not use.
+// Leader election is not used by the single manager of the sandbox.
 func managerMayHoldItsLease(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	c := newClient(t, s)
@@ -123,7 +123,7 @@ func managerMayHoldItsLease(t *testing.T, s *sandbox.Sandbox) {
 		{"", "events", "create", "default", "", false},
 		{"events.k8s.io", "events", "create", "default", "", true},
 		{"", "pods", "create", sandbox.ManagerNamespace, "", false},
-		{"", "secrets", "delete", sandbox.ManagerNamespace, "", true}, // For the owner reference of a kubeconfig that lost it.
+		{"", "secrets", "delete", sandbox.ManagerNamespace, "", true}, // To restore a lost owner reference of a kubeconfig.
 		{"", "secrets", "deletecollection", sandbox.ManagerNamespace, "", false},
 		{"", "secrets", "update", sandbox.ManagerNamespace, "", false},
 	} {

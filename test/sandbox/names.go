@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/providerconfig"
 )
 
 // Names of the components.
@@ -20,24 +21,24 @@ const (
 	Manager               = "manager"
 )
 
-// Identities that run no component: tests run programs with their kubeconfigs (see Sandbox.KubeconfigOf). They may do nothing
-// until a test gives them access.
+// Identities without a component. Tests run programs with their kubeconfigs (see Sandbox.KubeconfigOf). They have no rights
+// until a test grants some.
 const (
-	// Captctl is who runs captctl, which has the same name.
+	// Captctl is the user that runs the program of the same name.
 	Captctl = binaries.Captctl
-	// Reader is somebody else who does, and may write nothing.
+	// Reader is a second user of captctl, for tests with read-only rights.
 	Reader = "reader"
 )
 
-// Namespaces of the components, as their installation in a cluster has them.
+// Namespaces of the components. They are the same as in a cluster.
 const (
 	ClusterAPINamespace = "capi-system"
 	ManagerNamespace    = "capt-system"
 	ProviderNamespace   = "crossplane-system"
 )
 
-// Users as which the components talk to the API server: the names their ServiceAccounts have in a cluster, so that
-// role bindings and admission policies made for a cluster hold here too.
+// Users of the components: the user names of their ServiceAccounts in a cluster, so that role bindings and admission
+// policies for a cluster also apply here.
 const (
 	ClusterAPIUser = "system:serviceaccount:capi-system:capi-manager"
 	ManagerUser    = "system:serviceaccount:capt-system:capt-manager"
@@ -47,14 +48,17 @@ const (
 	ReaderUser     = "reader-user"
 )
 
-// Programs that a user of the sandbox may want (see Sandbox.Binary).
+// Programs for users of the sandbox (see Sandbox.Binary).
 const (
 	Kubectl    = binaries.Kubectl
 	Clusterctl = binaries.Clusterctl
 	Tofu       = binaries.Tofu
 )
 
-// Build builds what is missing of the named programs, or of all, and tells on out how it goes.
+// ProviderConfigName is the name of the provider's configurations in both scopes.
+const ProviderConfigName = providerconfig.Name
+
+// Build builds the named programs that are missing (all programs if none is named) and reports its progress on out.
 func Build(ctx context.Context, out io.Writer, names ...string) error {
 	return binaries.Build(ctx, out, names...)
 }

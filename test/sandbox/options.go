@@ -10,24 +10,24 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/binaries"
 )
 
-// Options says what a sandbox consists of. The zero value is etcd and a kube-apiserver that serves the definitions of
-// CAPT and of Terraform workspaces.
+// Options selects the components of a sandbox. The zero value is etcd and a kube-apiserver with the CRDs of CAPT and of
+// Terraform Workspaces.
 type Options struct {
-	// Dir is the sandbox's folder. Start makes it and Stop removes it, so it must not exist or be empty. The default
-	// is a new one among the temporary files. SANDBOX_KEEP=1 keeps it, for a look at the logs.
+	// Dir is the sandbox's directory. Start creates it and Stop removes it, so it must be empty or not exist. The default
+	// is a new temporary directory. SANDBOX_KEEP=1 keeps it, including the logs.
 	Dir string
-	// Log gets a line for every step. The default is to be silent.
+	// Log receives one line per step. The default discards them.
 	Log io.Writer
 
 	// ClusterAPI installs Cluster API and runs its core with webhooks.
 	ClusterAPI bool
-	// ClusterAPIDefinitions installs Cluster API's definitions, without anybody who works on the objects. ClusterAPI includes it.
+	// ClusterAPIDefinitions installs Cluster API's CRDs without its controllers. ClusterAPI includes it.
 	ClusterAPIDefinitions bool
-	// Provider runs the provider for Terraform workspaces and makes its configurations. SANDBOX_PROVIDER=none leaves
-	// the process out, to put another in its place.
+	// Provider runs the provider for Terraform Workspaces and creates its configurations. With SANDBOX_PROVIDER=none,
+	// the process is not started, so that another one can be used.
 	Provider bool
-	// Manager runs CAPT's manager and installs its webhooks. SANDBOX_MANAGER=none leaves both out, to run one from a
-	// debugger.
+	// Manager runs CAPT's manager and installs its webhooks. SANDBOX_MANAGER=none does neither, so that a manager can run
+	// in a debugger.
 	Manager bool
 	// KubeControllerManager runs the controllers for garbage collection, namespaces and service accounts. Tests of
 	// deletion need them.
@@ -35,24 +35,27 @@ type Options struct {
 
 	// AuditLog makes the API server log every request (see Sandbox.AuditEvents).
 	AuditLog bool
-	// AuditPolicy takes the place of the default policy, which logs who did what but no bodies.
+	// AuditPolicy replaces the default policy, which logs users, verbs and objects but no bodies.
 	AuditPolicy []byte
-	// Fsync makes etcd wait for the disk. It is slow, and needed only where etcd is killed.
+	// Fsync makes etcd wait for the disk. It is slow, and only needed by tests that kill etcd.
 	Fsync bool
-	// NoCRDs leaves the definitions of CAPT and of workspaces out, for tests that install others first.
+	// NoCRDs does not install the CRDs of CAPT and of Workspaces, for tests that install other versions first.
 	NoCRDs bool
-	// Installation is the folder of a kustomization that installs CAPT; the default is config/default. The manager is the one
-	// ServiceAccount in it.
+	// Installation is the directory of a kustomization that installs CAPT; the default is config/default. Its only
+	// ServiceAccount is the manager's.
 	Installation string
-	// Manifests lists more files and folders to install: definitions, namespaces and access rules.
+	// Manifests lists more files and directories to install: CRDs, namespaces and access rules.
 	Manifests []string
 
-	// Extra arguments for single components. They come last and win.
+	// Programs are built besides those that the sandbox runs.
+	Programs []string
+
+	// Extra arguments for single components. They come last and override others.
 	APIServerArgs  []string
 	ClusterAPIArgs []string
 	ProviderArgs   []string
 	ManagerArgs    []string
-	// ManagerEnv is added to the environment of CAPT's manager: NAME=value.
+	// ManagerEnv is added to the environment of CAPT's manager, as NAME=value.
 	ManagerEnv []string
 }
 
@@ -63,19 +66,19 @@ func (o *Options) complete() {
 	o.AuditLog = o.AuditLog || len(o.AuditPolicy) > 0
 }
 
-// runProvider says whether the provider's process runs. Its configurations are made in any case when it is wanted.
+// runProvider reports whether the provider's process runs. Its configurations depend on Provider only.
 func (o *Options) runProvider() bool {
 	return o.Provider && os.Getenv("SANDBOX_PROVIDER") != "none"
 }
 
-// runManager says whether the manager's process runs.
+// runManager reports whether the manager's process runs.
 func (o *Options) runManager() bool {
 	return o.Manager && os.Getenv("SANDBOX_MANAGER") != "none"
 }
 
-// binaries lists what must be built. kubectl, clusterctl and the like are built on demand (Build), not for every test.
+// binaries lists what must be built. Tests build kubectl, clusterctl and the like on demand (Build).
 func (o *Options) binaries() []string {
-	names := []string{binaries.Etcd, binaries.KubeAPIServer, binaries.Sandbox}
+	names := append([]string{binaries.Etcd, binaries.KubeAPIServer, binaries.Sandbox}, o.Programs...)
 	for name, wanted := range map[string]bool{
 		binaries.KubeControllerManager: o.KubeControllerManager,
 		binaries.ClusterAPICore:        o.ClusterAPI,

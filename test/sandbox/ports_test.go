@@ -13,8 +13,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// Between the moment a port is found free and the moment a component listens on it, another process may take it. That
-// is played here by taking the ports first and making the sandbox believe that they are free.
+// Another process can take a port between the check that it is free and the start of the component. The test takes the ports
+// first and marks them as free in the sandbox.
 func TestPortsTakenByOthersAreAvoided(t *testing.T) {
 	t.Parallel()
 	options := Options{}

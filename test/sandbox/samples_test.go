@@ -26,13 +26,13 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-// module is a sample's Terraform module in a folder of its own, beside the configuration of the sandbox's provider.
+// module is the Terraform module of a sample in its own directory, with the configuration of the sandbox's provider.
 type module struct {
 	t    *testing.T
 	tofu string
 	dir  string
 	vars map[string]string
-	// file is the text of a file of variables, if the module reads one.
+	// file is the text of a variables file, if the module reads one.
 	file string
 }
 
@@ -55,7 +55,7 @@ func newModule(t *testing.T, s *sandbox.Sandbox, sample string, vars map[string]
 		require.NoError(t, os.WriteFile(filepath.Join(m.dir, name), []byte(content), 0o600))
 	}
 	m.run(0, "init", "-input=false", "-backend-config=backend.tfbackend")
-	// All keep their state in one backend.
+	// All modules use the same backend.
 	m.run(0, "workspace", "new", strings.TrimSuffix(sample, ".yaml"))
 	return m
 }
@@ -68,12 +68,12 @@ func nested(t *testing.T, config *unstructured.Unstructured, field string) strin
 	return text
 }
 
-// run runs tofu and expects an exit code: 2 is how a plan says that there is something to do.
+// run runs tofu and requires an exit code. A plan with changes has exit code 2.
 func (m module) run(code int, args ...string) string {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), m.tofu, args...)
 	cmd.Dir = m.dir
-	// What the user of this machine has set up for Terraform is not for us.
+	// Ignore the Terraform settings of the user.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "TF_") })
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
@@ -85,7 +85,7 @@ func (m module) run(code int, args ...string) string {
 	return string(output)
 }
 
-// with runs a verb with the module's variables, some of them changed.
+// with runs a command with the module's variables, some of them changed.
 func (m module) with(code int, changed map[string]string, verb ...string) string {
 	m.t.Helper()
 	vars := maps.Clone(m.vars)
@@ -98,7 +98,7 @@ func (m module) with(code int, changed map[string]string, verb ...string) string
 	return m.run(code, append(args, "-var-file=file.tfvars")...)
 }
 
-// words is a message without the lines that Terraform breaks it into.
+// words removes Terraform's line breaks from a message.
 func words(message string) string { return strings.Join(strings.Fields(message), " ") }
 
 func (m module) outputs() map[string]struct {
@@ -139,7 +139,7 @@ func TestSampleModulesPlanApplyUpgradeAndDestroy(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(bundle), "BEGIN CERTIFICATE")
 
-	// A new version restarts the server and replaces nothing that a user of the cluster could notice.
+	// A new version restarts the server and changes no outputs.
 	newer := map[string]string{"kubernetes_version": "1.36"}
 	plan := plane.with(2, newer, "plan", "-detailed-exitcode")
 	require.NotContains(t, plan, "terraform_data.cluster will")
@@ -148,7 +148,7 @@ func TestSampleModulesPlanApplyUpgradeAndDestroy(t *testing.T) {
 	require.Equal(t, before, plane.outputs())
 	requireWorkingCluster(t, before["kubeconfig"].Value, "36")
 
-	// A version that the server can not be fails the apply, says why, and can be corrected.
+	// An unsupported version fails the apply with the cause, and can be corrected.
 	wrong := map[string]string{"kubernetes_version": "1.20"}
 	require.Contains(t, plane.with(1, wrong, "apply", "-auto-approve"), "but not 1.20")
 	plane.with(0, newer, "apply", "-auto-approve")

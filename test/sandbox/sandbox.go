@@ -1,6 +1,11 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package sandbox runs the control plane of a management cluster on one machine, without containers: etcd,
+// kube-apiserver, kube-controller-manager, Cluster API core, CAPT and a provider for Terraform Workspaces. All of them
+// listen on loopback only and keep their files in one directory. They end when the sandbox is stopped or its owner ends.
+//
+// Tests start a sandbox with Start, users with the sandbox command (make quickstart).
 package sandbox
 
 import (
@@ -44,8 +49,8 @@ type Sandbox struct {
 	stopped     bool
 }
 
-// Start starts a sandbox and returns when all of it is ready. When it fails, or the context ends before, nothing is
-// left behind.
+// Start starts a sandbox and returns when all components are ready. If it fails or the context ends, it stops everything
+// it started.
 func Start(ctx context.Context, options Options) (*Sandbox, error) {
 	options.complete()
 	if err := binaries.Build(ctx, options.Log, options.binaries()...); err != nil {
@@ -92,7 +97,7 @@ func newSandbox(options Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// makeDir makes the sandbox's folder. One that holds something else is refused, because Stop removes it.
+// makeDir creates the sandbox's directory. It must be empty, because Stop removes it.
 func makeDir(dir string) (string, error) {
 	if dir == "" {
 		return os.MkdirTemp("", "capt-sandbox-")
@@ -106,23 +111,23 @@ func makeDir(dir string) (string, error) {
 		return "", err
 	}
 	if len(entries) > 0 {
-		return "", fmt.Errorf("%s is not empty: the sandbox needs a folder of its own", dir)
+		return "", fmt.Errorf("%s is not empty: the sandbox needs an empty directory, which it removes when it stops", dir)
 	}
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func keepDir() bool { return os.Getenv("SANDBOX_KEEP") != "" }
 
-// start is the order of things: each step needs the one before it.
+// start runs the steps in order: each needs the one before it.
 func (s *Sandbox) start(ctx context.Context) error {
 	began := time.Now()
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
 	}{
-		{"certificates", s.makeCertificates},
+		{"certificates", s.createCertificates},
 		{"etcd and kube-apiserver", s.startControlPlane},
-		{"definitions and access rules", s.installDefinitions},
+		{"CRDs and access rules", s.installDefinitions},
 		{"controllers", s.startControllers},
 		{"webhooks", s.installAdmission},
 		{"provider configurations", s.configureProvider},
@@ -134,7 +139,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 		fmt.Fprintf(s.options.Log, "sandbox: %s (%s)\n", step.name, time.Since(stepBegan).Round(time.Millisecond))
 	}
 	fmt.Fprintf(s.options.Log, "sandbox: ready in %s in %s\n", s.dir, time.Since(began).Round(time.Millisecond))
-	if err := s.leaveManager(); err != nil {
+	if err := errors.Join(s.writeEnvFile(), s.reportMissingManager()); err != nil {
 		return err
 	}
 	s.lock.Lock()
@@ -143,7 +148,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	return s.state.Save(s.dir)
 }
 
-// Stop stops everything, in the order in which nothing hangs, and removes the folder. It may be called twice.
+// Stop stops everything, clients before servers, and removes the directory. It may be called twice.
 func (s *Sandbox) Stop(ctx context.Context) error {
 	s.lock.Lock()
 	if s.stopped {
@@ -155,14 +160,14 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 
 	s.stopTogether(ctx, Manager, Provider, ClusterAPI, KubeControllerManager)
 	failed := eks.StopAll(s.dir)
-	// Nobody is left to be polite to, and what these two hold is about to be removed.
+	// They have no clients any more, and their data is about to be removed.
 	for _, name := range []string{APIServer, Etcd} {
 		if _, p, err := s.running(name); err == nil && p != nil {
 			p.Kill()
 		}
 	}
 	if failed != nil {
-		// The reaper tries again, with what is recorded.
+		// The reaper tries again with the recorded processes.
 		return failed
 	}
 	err := s.guard.Release()
@@ -172,7 +177,7 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 	return err
 }
 
-// Detach lets the sandbox go on without us: it is found again through its folder (state.Load).
+// Detach keeps the sandbox running when this process ends. Its directory identifies it (state.Load).
 func (s *Sandbox) Detach() error {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// How long and how often a test waits for something that must happen.
+// Deadline and interval of waits.
 const (
 	wait = 30 * time.Second
 	tick = 50 * time.Millisecond
@@ -34,7 +34,7 @@ func start(t *testing.T, options sandbox.Options) *sandbox.Sandbox {
 	return s
 }
 
-// testLog prints a sandbox's progress as the test's own.
+// testLog writes a sandbox's progress to the log of the test.
 type testLog struct{ t *testing.T }
 
 func (l testLog) Write(data []byte) (int, error) {
@@ -49,7 +49,7 @@ func newClient(t *testing.T, s *sandbox.Sandbox) client.Client {
 	return c
 }
 
-func TestStoppedSandboxLeavesNoProcessAndNoFolder(t *testing.T) {
+func TestStoppedSandboxLeavesNoProcessAndNoDirectory(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{KubeControllerManager: true})
 	require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// startPatience bounds how long one component may take to become ready on a busy machine.
-	startPatience = 90 * time.Second
-	// stopGrace is how long a component may take to end by itself.
+	// startTimeout limits how long one component may take to become ready on a busy machine.
+	startTimeout = 90 * time.Second
+	// stopGrace is how long a component may take to end before it is killed.
 	stopGrace = 3 * time.Second
-	// portAttempts is how often a component is started on other ports when somebody else was faster to take one.
+	// portAttempts limits how often a component is started when another process takes its ports.
 	portAttempts = 5
 )
 
@@ -32,18 +32,18 @@ type component struct {
 	args func() ([]string, error)
 	// env is added to the environment.
 	env []string
-	// health is the URL that answers 200 when the component is ready, and client the one that can ask.
+	// health is the URL that returns 200 when the component is ready, and client the client for it.
 	health func() (string, error)
 	client *http.Client
-	// ports are those it listens on, by the names under which Sandbox.port knows them.
+	// ports are the names, for Sandbox.port, of the ports it listens on.
 	ports []string
-	// moved is called when a port had to be changed, to tell those who were told the old one.
+	// moved is called after a port was changed, to update what refers to the old one.
 	moved func(context.Context) error
 
 	process *process.Process
 }
 
-// port returns the port of that name, drawn at its first use.
+// port returns the port with that name. It is chosen at its first use.
 func (s *Sandbox) port(name string) (int, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -64,7 +64,7 @@ func (s *Sandbox) address(name string) (string, error) {
 	return process.Loopback(port), err
 }
 
-// launch starts a component for the first time. If somebody else took one of its ports, it gets new ones.
+// launch starts a component for the first time. If another process uses one of its ports, it gets new ones.
 func (s *Sandbox) launch(ctx context.Context, c *component) error {
 	s.lock.Lock()
 	s.components[c.name] = c
@@ -98,22 +98,18 @@ func (s *Sandbox) run(ctx context.Context, c *component) error {
 		return err
 	}
 	log := s.logPath(c.name)
-	p, err := process.Start(process.Spec{
-		Name: c.name,
-		Path: s.Binary(c.binary),
-		Args: args,
-		Env:  c.env,
-		Dir:  s.dir,
-		Log:  log,
-	})
+	spec := process.Spec{Name: c.name, Path: s.Binary(c.binary), Args: args, Env: c.env, Dir: s.dir, Log: log}
+	p, err := process.Start(spec)
 	if err != nil {
 		return err
 	}
-	if err := s.remember(c, p, state.Process{ID: p.ID(), Name: c.name, Log: log, Health: health}); err != nil {
+	if err := s.remember(c, p, state.Process{
+		ID: p.ID(), Name: c.name, Log: log, Path: spec.Path, Args: spec.Args, Env: spec.Env, Health: health,
+	}); err != nil {
 		p.Kill()
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := process.WaitReady(ctx, c.client, health, p); err != nil {
 		p.Kill()
@@ -131,7 +127,7 @@ func (s *Sandbox) remember(c *component, p *process.Process, record state.Proces
 	return s.state.Save(s.dir)
 }
 
-// watch reports the end of a process that nobody asked for.
+// watch reports a process that ended without being stopped.
 func (s *Sandbox) watch(p *process.Process) {
 	<-p.Done()
 	if p.Expected() {
@@ -140,11 +136,11 @@ func (s *Sandbox) watch(p *process.Process) {
 	fmt.Fprintf(s.logs(), "sandbox: %v\n", p.Err())
 	select {
 	case s.crashes <- p.Err():
-	default: // Nobody listens, and the log has it.
+	default: // Without a receiver, the log has it.
 	}
 }
 
-// Crashes delivers an error for every component that ended by itself: its name, its exit status and the end of its log.
+// Crashes delivers an error for every component that crashed, with its name, exit status and last log lines.
 func (s *Sandbox) Crashes() <-chan error { return s.crashes }
 
 // running returns the process of a component.
@@ -153,12 +149,12 @@ func (s *Sandbox) running(name string) (*component, *process.Process, error) {
 	defer s.lock.Unlock()
 	c, ok := s.components[name]
 	if !ok {
-		return nil, nil, fmt.Errorf("the sandbox has no %s", name)
+		return nil, nil, fmt.Errorf("the sandbox has no component %s", name)
 	}
 	return c, c.process, nil
 }
 
-// Kill kills a component (SIGKILL) and returns when it is gone. What it had started itself dies with it.
+// Kill kills a component and its child processes (SIGKILL) and returns when they have ended.
 func (s *Sandbox) Kill(name string) error {
 	_, p, err := s.running(name)
 	if err == nil && p != nil {
@@ -167,7 +163,7 @@ func (s *Sandbox) Kill(name string) error {
 	return err
 }
 
-// StopComponent asks a component to end, and kills it if it does not.
+// StopComponent terminates a component, and kills it after a grace period.
 func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	_, p, err := s.running(name)
 	if err == nil && p != nil {
@@ -176,20 +172,20 @@ func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	return err
 }
 
-// StartComponent starts a component that was stopped, was killed or crashed, on the ports it had, and returns when it
-// is ready.
+// StartComponent starts a component that was stopped, killed or crashed, on its former ports, and returns when it is
+// ready.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	c, p, err := s.running(name)
 	if err != nil {
 		return err
 	}
 	if p != nil && !p.Ended() {
-		return fmt.Errorf("%s is running already", name)
+		return fmt.Errorf("%s is already running", name)
 	}
 	return s.run(ctx, c)
 }
 
-// Restart is StopComponent and StartComponent.
+// Restart calls StopComponent and StartComponent.
 func (s *Sandbox) Restart(ctx context.Context, name string) error {
 	if err := s.StopComponent(ctx, name); err != nil {
 		return err
@@ -197,12 +193,12 @@ func (s *Sandbox) Restart(ctx context.Context, name string) error {
 	return s.StartComponent(ctx, name)
 }
 
-// Logs returns the last lines that a component printed.
+// Logs returns the last log lines of a component.
 func (s *Sandbox) Logs(name string, lines int) string { return process.Tail(s.logPath(name), lines) }
 
 func (s *Sandbox) logPath(name string) string { return filepath.Join(s.dir, "logs", name+".log") }
 
-// stopTogether stops components at the same time. Those that do not run are left out.
+// stopTogether stops those of the components that run, in parallel.
 func (s *Sandbox) stopTogether(ctx context.Context, names ...string) {
 	var group sync.WaitGroup
 	for _, name := range names {

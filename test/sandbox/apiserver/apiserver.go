@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver knows how a kube-apiserver is run on loopback: the sandbox's own, and the ones that stand for EKS.
+// Package apiserver runs kube-apiservers on loopback: the sandbox's own, and those of simulated EKS clusters.
 package apiserver
 
 import (
@@ -17,24 +17,24 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// Config says how to run one API server.
+// Config configures one API server.
 type Config struct {
 	Port         int
 	EtcdEndpoint string
-	// EtcdPrefix keeps the keys of several API servers apart in one etcd.
+	// EtcdPrefix separates the keys of several API servers in one etcd.
 	EtcdPrefix string
 	// Dir holds the certificates (WritePKI) and, on demand, the audit policy and log.
 	Dir string
 	// EmulatedVersion, for example 1.35, makes the server behave as that version. Empty means its own.
 	EmulatedVersion string
-	// Audit switches the audit log on (AuditLog tells where).
+	// Audit enables the audit log. AuditLog returns its path.
 	Audit bool
-	// Extra arguments come last, where they win.
+	// Extra arguments come last and override others.
 	Extra []string
 }
 
-// WritePKI writes what the server needs to be trusted and to trust: its serving certificate, the authority for
-// clients, and the key pair for service account tokens.
+// WritePKI writes the server's certificates: its serving certificate, the authority that signs client certificates, and
+// the key pair for service account tokens.
 func WritePKI(dir string, authority *pki.Authority) error {
 	serving, err := authority.Server("kube-apiserver")
 	if err != nil {
@@ -66,10 +66,10 @@ func WriteAuditPolicy(dir string, policy []byte) error {
 // AuditLog is the path of the audit log.
 func (c Config) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
 
-// URL is where the server listens.
+// URL is the address of the server.
 func (c Config) URL() string { return "https://" + process.Loopback(c.Port) }
 
-// Args are the arguments of the server.
+// Args returns the arguments of the server.
 func (c Config) Args() []string {
 	file := func(name string) string { return filepath.Join(c.Dir, name) }
 	args := []string{
@@ -78,7 +78,7 @@ func (c Config) Args() []string {
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(c.Port),
-		// Without nodes there is no Service network whose endpoints would have to be kept.
+		// Without nodes there is no Service network, so no endpoints must be reconciled.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--tls-cert-file=" + file("apiserver.crt"),
@@ -100,13 +100,23 @@ func (c Config) Args() []string {
 			"--audit-policy-file="+file("audit-policy.yaml"),
 			"--audit-log-path="+c.AuditLog(),
 			"--audit-log-mode=blocking",
-			// One file: a test counts lines, and a rotated log would hide some.
+			// One file: tests count lines, and rotation would hide some.
 			"--audit-log-maxsize=4096")
 	}
 	return append(args, c.Extra...)
 }
 
-// Client returns an HTTP client that trusts the server's authority. It has no identity: the health endpoints need none.
+// ClientIn returns a Client for the sandbox in a directory.
+func ClientIn(dir string) (*http.Client, error) {
+	bundle, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	return Client(bundle), nil
+}
+
+// Client returns an HTTP client that trusts the server's authority. It has no client certificate: health endpoints need
+// none.
 func Client(bundle []byte) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(bundle)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit reads the audit log of a sandbox's API server. Every component has a user of its own there, so a
-// test can count who wrote what.
+// Package audit reads the audit log of a sandbox's API server. Every component has its own user there, so tests can count
+// the writes of each.
 package audit
 
 import (
@@ -18,8 +18,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Policy records every request once, when it has been answered (a watch: when it has begun), with user, verb, object
-// and outcome but no bodies. The log is written before the answer is sent, so a write that has returned is in it.
+// Policy logs every request once, when its response is complete (for a watch: when it has started), with user, verb, object
+// and status code but no bodies. The log is written before the response is sent, so it contains every write that returned.
 const Policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -31,10 +31,10 @@ rules:
 - level: Metadata
 `
 
-// Writes are the verbs that change something.
+// Writes are the verbs that change objects.
 var Writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// Filter selects events. An empty field selects all.
+// Filter selects events. An empty field matches all.
 type Filter struct {
 	User        string
 	Verbs       []string
@@ -43,11 +43,11 @@ type Filter struct {
 	Subresource string
 	Namespace   string
 	Name        string
-	// Since leaves out what was received earlier.
+	// Since excludes requests that were received earlier.
 	Since time.Time
 }
 
-// Match says whether an event passes the filter.
+// Match reports whether an event matches the filter.
 func (f Filter) Match(event *auditv1.Event) bool {
 	object := event.ObjectRef
 	if object == nil {
@@ -71,8 +71,7 @@ func (f Filter) Match(event *auditv1.Event) bool {
 	return !event.RequestReceivedTimestamp.Time.Before(f.Since)
 }
 
-// Read returns the events of a log that pass the filter, in the order in which they were answered. The last line may
-// still be being written and is then left out.
+// Read returns the matching events of a log in the order of their responses. An incomplete last line is ignored.
 func Read(path string, filter Filter) ([]auditv1.Event, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -4,6 +4,7 @@
 package binaries
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
 )
 
 func root(t *testing.T) string {
@@ -32,29 +34,128 @@ func TestEveryPinnedBinaryHasAVersion(t *testing.T) {
 }
 
 func TestKubernetesIsBuiltWithItsVersion(t *testing.T) {
-	b, err := lookup(KubeAPIServer)
-	require.NoError(t, err)
 	require.Equal(t, "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"+
-		" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36", b.linkFlags("v1.36.3"))
+		" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36", linkFlags("kubernetes", "v1.36.3"))
+	require.Equal(t, "-s -w", linkFlags("etcd", "v3.6.14"))
 }
 
-func TestAssetsAreUsedOnlyWhenComplete(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("KUBEBUILDER_ASSETS", dir)
-	for _, name := range []string{Etcd, KubeAPIServer, Kubectl} {
-		path, err := Path(root(t), Etcd)
-		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(path, filepath.Join(root(t), "bin")), "an incomplete folder was used")
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
+func TestOneGoBuildBuildsAllBinariesOfAModule(t *testing.T) {
+	var steps []string
+	for _, s := range group(catalogue()) {
+		steps = append(steps, s.pin()+": "+s.names())
 	}
-	path, err := Path(root(t), Etcd)
-	require.NoError(t, err)
-	require.Equal(t, filepath.Join(dir, Etcd), path)
-	path, err = Path(root(t), KubeControllerManager)
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(path, filepath.Join(root(t), "bin")))
+	require.Equal(t, []string{
+		"etcd: etcd",
+		"kubernetes: kube-apiserver, kube-controller-manager, kubectl",
+		"cluster-api: core, clusterctl",
+		"opentofu: tofu",
+		": sandbox, provider, manager, captctl",
+	}, steps)
 }
 
-func TestUnknownBinaryIsRefused(t *testing.T) {
-	require.ErrorContains(t, Build(t.Context(), io.Discard, "kubelet"), `no binary called "kubelet"`)
+func TestUnknownBinaryIsRejected(t *testing.T) {
+	require.ErrorContains(t, Build(t.Context(), io.Discard, "kubelet"), `unknown binary "kubelet"`)
+}
+
+// program writes a shell script that prints a version.
+func program(t *testing.T, path, output string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho '"+output+"'\n"), 0o700))
+}
+
+// pinned returns the root of a repository that has only the pins, and nothing built.
+func pinned(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, pin := range []string{"etcd", "kubernetes"} {
+		data, err := os.ReadFile(filepath.Join(pin, "go.mod"))
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(PinDir(dir, pin), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(PinDir(dir, pin), "go.mod"), data, 0o600))
+	}
+	return dir
+}
+
+func TestBinariesOfTheRequiredMinorVersionAreUsed(t *testing.T) {
+	assets, path := t.TempDir(), t.TempDir()
+	program(t, filepath.Join(assets, Etcd), "etcd Version: 3.6.99")
+	program(t, filepath.Join(assets, KubeAPIServer), "Kubernetes v1.35.0")
+	program(t, filepath.Join(path, Kubectl), "Client Version: v1.36.99")
+	t.Setenv("KUBEBUILDER_ASSETS", assets)
+	t.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	dir := pinned(t)
+	list, err := missing(dir, []string{Etcd, KubeAPIServer, KubeControllerManager, Kubectl})
+	require.NoError(t, err)
+	var out strings.Builder
+
+	list, err = find(t.Context(), dir, list, &out)
+
+	require.NoError(t, err)
+	require.Equal(t, "kube-apiserver, kube-controller-manager", step(list).names())
+	require.Equal(t, fmt.Sprintf(`etcd: using %[1]s/etcd (v3.6.99) instead of building it
+kube-apiserver: not using %[1]s/kube-apiserver: its version is v1.35.0, and the sandbox needs v1.36
+kubectl: using %[2]s/kubectl (v1.36.99) instead of building it
+`, assets, path), out.String())
+	kubectl, err := Path(dir, Kubectl)
+	require.NoError(t, err)
+	target, err := os.Readlink(kubectl)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(path, Kubectl), target)
+
+	// A link to a binary that was removed since counts as missing, and can be replaced.
+	require.NoError(t, os.Remove(target))
+	list, err = missing(dir, []string{Kubectl})
+	require.NoError(t, err)
+	require.Equal(t, "kubectl", step(list).names())
+	program(t, target, "Client Version: v1.36.98")
+	list, err = find(t.Context(), dir, list, io.Discard)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// differs lists the modules that must have another version in one go.mod than in the others, and why.
+var differs = map[string]string{
+	"kubernetes sigs.k8s.io/structured-merge-diff/v6": "server-side apply must behave as in the released API server",
+}
+
+// Modules that many packages import. A package is compiled again for each version of any module that it depends on, so
+// different versions here cost minutes of a cold start.
+func TestSharedModulesHaveTheSameVersionInEveryPin(t *testing.T) {
+	shared := []string{"golang.org/x/", "google.golang.org/", "go.opentelemetry.io/otel", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go",
+		"k8s.io/klog/", "k8s.io/kube-openapi", "sigs.k8s.io/structured-merge-diff/", "sigs.k8s.io/json", "sigs.k8s.io/yaml",
+		"github.com/go-logr/logr", "github.com/spf13/pflag", "github.com/go-openapi/", "github.com/fxamacker/cbor/", "go.uber.org/zap",
+		"github.com/prometheus/client_golang"}
+	files := map[string]string{"CAPT": filepath.Join(root(t), "go.mod")}
+	for _, pin := range []string{"etcd", "kubernetes", "cluster-api", "opentofu"} {
+		files[pin] = filepath.Join(pin, "go.mod")
+	}
+	versions, where := map[string]string{}, map[string]string{}
+	for name, path := range files {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		file, err := modfile.Parse(path, data, nil)
+		require.NoError(t, err)
+		for _, r := range file.Require {
+			module := r.Mod.Path
+			if r.Mod.Version == "v0.0.0" || differs[name+" "+module] != "" || !hasPrefix(module, shared) {
+				continue
+			}
+			if versions[module] == "" {
+				versions[module], where[module] = r.Mod.Version, name
+			}
+			if versions[module] != r.Mod.Version {
+				t.Errorf("%s is %s in %s and %s in %s", module, versions[module], where[module], r.Mod.Version, name)
+			}
+		}
+	}
+}
+
+func hasPrefix(module string, prefixes []string) bool {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(module, prefix) {
+			return true
+		}
+	}
+	return false
 }

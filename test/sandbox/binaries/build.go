@@ -4,6 +4,7 @@
 package binaries
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,9 @@ import (
 	"time"
 )
 
-// Build builds those of the named binaries that are missing, or all of them if none is named, and tells on out what
-// it builds and how long each took. Two builds at once, in one process or in several, wait for each other.
+// Build builds the named binaries that are missing (all binaries if none is named) and reports its progress on out. A
+// binary of the required version that exists on this machine is used instead of being built. Concurrent builds, in one
+// process or in several, wait for each other.
 func Build(ctx context.Context, out io.Writer, names ...string) error {
 	root, err := Root()
 	if err != nil {
@@ -27,39 +29,40 @@ func Build(ctx context.Context, out io.Writer, names ...string) error {
 	if len(names) == 0 {
 		names = Names()
 	}
-	missing, err := plan(root, names)
-	if err != nil {
+	if list, err := missing(root, names); err != nil || len(list) == 0 {
 		return err
-	}
-	if len(missing) == 0 {
-		return nil
 	}
 	unlock, err := lock(ctx, root, out)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	// Whoever held the lock may have built what we miss.
-	if missing, err = plan(root, names); err != nil {
+	// A concurrent build may have built some of them.
+	list, err := missing(root, names)
+	if err != nil {
 		return err
 	}
-	progress := progress{out: out, total: countPinned(missing), started: time.Now()}
-	for _, b := range missing {
-		if err := b.build(ctx, root, &progress); err != nil {
-			return fmt.Errorf("building %s: %w", b.name, err)
+	if list, err = find(ctx, root, list, out); err != nil {
+		return err
+	}
+	steps := group(list)
+	progress := newProgress(out, steps)
+	for _, s := range steps {
+		if err := s.build(ctx, root, progress); err != nil {
+			return fmt.Errorf("building %s: %w", s.names(), err)
 		}
 	}
 	return nil
 }
 
-// plan returns what go build must be run for, in the order of the catalogue.
-func plan(root string, names []string) ([]binary, error) {
+// missing returns the named binaries that go build must be run for, in the order of the catalogue.
+func missing(root string, names []string) ([]binary, error) {
 	for _, name := range names {
 		if _, err := lookup(name); err != nil {
 			return nil, err
 		}
 	}
-	var missing []binary
+	var list []binary
 	for _, b := range catalogue() {
 		if !slices.Contains(names, b.name) {
 			continue
@@ -71,96 +74,84 @@ func plan(root string, names []string) ([]binary, error) {
 		if _, err := os.Stat(path); err == nil && b.pin != "" {
 			continue
 		}
-		missing = append(missing, b)
+		list = append(list, b)
 	}
-	return missing, nil
+	return list, nil
 }
 
-func countPinned(list []binary) int {
-	n := 0
-	for _, b := range list {
-		if b.pin != "" {
-			n++
+// step is one run of go build: it builds all missing binaries of one module, which share most of their packages.
+type step []binary
+
+func group(list []binary) (steps []step) {
+	for i, b := range list {
+		if i == 0 || list[i-1].pin != b.pin {
+			steps = append(steps, nil)
 		}
+		steps[len(steps)-1] = append(steps[len(steps)-1], b)
 	}
-	return n
+	return steps
 }
 
-func (b binary) build(ctx context.Context, root string, progress *progress) error {
-	path, err := b.path(root)
+func (s step) pin() string { return s[0].pin }
+
+func (s step) names() string {
+	names := make([]string, 0, len(s))
+	for _, b := range s {
+		names = append(names, b.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s step) build(ctx context.Context, root string, progress *progress) error {
+	if s.pin() == "" {
+		defer progress.begin("CAPT", s.names())()
+		return s.goBuild(ctx, root, filepath.Join(root, "bin"), "")
+	}
+	version, err := s[0].version(root)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	defer progress.begin(s.pin()+" "+version, s.names())()
+	target := filepath.Join(root, "bin", s.pin()+"-"+version)
+	// A binary gets its final name only when it is complete, because the existence of that file means that it is built.
+	part := filepath.Join(target, ".part")
+	if err := os.MkdirAll(part, 0o755); err != nil {
 		return err
 	}
-	dir, version := root, ""
-	if b.pin != "" {
-		dir = PinDir(root, b.pin)
-		if version, err = b.version(root); err != nil {
+	if err := s.goBuild(ctx, PinDir(root, s.pin()), part, version); err != nil {
+		return err
+	}
+	for _, b := range s {
+		if err := os.Rename(filepath.Join(part, cmp.Or(b.output, b.name)), filepath.Join(target, b.name)); err != nil {
 			return err
 		}
-		defer progress.begin(b.name, version)()
 	}
-	// A pinned binary is given its name only when it is complete, because its presence is what says that it is built.
-	target := path
-	if b.pin != "" {
-		target = path + ".part"
+	return os.RemoveAll(part)
+}
+
+// goBuild builds the step's packages into a directory.
+func (s step) goBuild(ctx context.Context, dir, target, version string) error {
+	args := []string{"build", "-C", dir, "-trimpath", "-ldflags", linkFlags(s.pin(), version), "-o", target + string(filepath.Separator)}
+	for _, b := range s {
+		args = append(args, b.pkg)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", dir, "-trimpath", "-ldflags", b.linkFlags(version), "-o", target, b.pkg)
-	// An interrupted build must not leave compilers behind: go build passes an interrupt on, but not a kill.
+	cmd := exec.CommandContext(ctx, "go", args...)
+	// An interrupted build must not leave compilers behind: go build forwards an interrupt, but cannot forward a kill.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	output, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
 		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(string(output)))
 	}
-	if target == path {
-		return nil
-	}
-	return os.Rename(target, path)
 }
 
-// progress prints a line when a pinned binary is begun, another when it is done, and one every few seconds between:
-// the API server takes minutes, and silence looks like a hang.
-type progress struct {
-	out     io.Writer
-	total   int
-	index   int
-	started time.Time
-}
-
-func (p *progress) begin(name, version string) (done func()) {
-	p.index++
-	label := fmt.Sprintf("[%d/%d] %s %s", p.index, p.total, name, version)
-	began := time.Now()
-	fmt.Fprintf(p.out, "%s: building\n", label)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(15 * time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.C:
-				fmt.Fprintf(p.out, "%s: still building, %s\n", label, time.Since(began).Round(time.Second))
-			}
-		}
-	}()
-	return func() {
-		close(stop)
-		<-stopped
-		fmt.Fprintf(p.out, "%s: %s (%s since the first)\n", label, time.Since(began).Round(100*time.Millisecond),
-			time.Since(p.started).Round(time.Second))
-	}
-}
-
-// lock takes the build lock, a flock on a file in bin that the kernel releases even if we are killed.
+// lock takes the build lock, a flock on a file in bin. The kernel releases it when this process ends, however it ends.
 func lock(ctx context.Context, root string, out io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
 		return nil, err

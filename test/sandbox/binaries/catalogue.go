@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binaries builds every program the sandbox runs from the Go module proxy and keeps it under the
-// repository's bin folder, one folder a version. The versions are those that the modules beside this file pin, and
-// nothing else names them.
+// Package binaries builds every program that the sandbox runs from the Go module proxy and keeps it in the
+// repository's bin directory, one directory per version. The modules in the directories next to this file pin the
+// versions, and no other place does.
 package binaries
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Names of the binaries, as they are called on disk and in the sandbox's output.
+// Names of the binaries, on disk and in the sandbox's output.
 const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
@@ -31,33 +31,40 @@ const (
 	Sandbox               = "sandbox"
 )
 
-// binary says how one program is built. A pinned binary comes from the module in its own folder under
-// test/sandbox/binaries and is cached by version; one without a pin is the project's own and is always given to
-// go build, whose cache makes an unchanged one cheap.
+// binary describes how one program is built. A pinned binary comes from a module below test/sandbox/binaries and is
+// cached by version. A binary without a pin is CAPT's own: it is always passed to go build, which is quick when nothing
+// has changed.
 type binary struct {
 	name string
-	// pin is the folder under test/sandbox/binaries, and the prefix of the folder in bin. Empty for our own.
+	// pin is the directory below test/sandbox/binaries and the prefix of the directory in bin. Empty for CAPT's own.
 	pin string
-	// module is the path in the pin's go.mod whose version the binary carries.
+	// module is the path in the pin's go.mod whose version the binary has.
 	module string
-	// pkg is the main package: an import path for pinned binaries, a path relative to the repository for our own.
+	// pkg is the main package: an import path for pinned binaries, a path relative to the repository for CAPT's own.
 	pkg string
-	// kubernetes binaries need their version linked in: without it they report 0.0 and refuse to emulate versions.
-	kubernetes bool
-	// asset says that the binary may come from KUBEBUILDER_ASSETS.
-	asset bool
+	// output is the name that go build gives the binary, if it differs from name.
+	output string
+	// versionArgs make the binary print its version. Only a binary that has them may be found on this machine instead of
+	// being built.
+	versionArgs []string
 }
 
-// catalogue lists the binaries in the order in which they are built: the slow one that everything waits for first.
+// catalogue lists the binaries in build order. Binaries with the same pin follow each other: one go build builds them.
 func catalogue() []binary {
+	const (
+		kubernetes = "k8s.io/kubernetes"
+		clusterAPI = "sigs.k8s.io/cluster-api"
+		opentofu   = "github.com/opentofu/opentofu"
+		etcdServer = "go.etcd.io/etcd/server/v3"
+	)
 	return []binary{
-		{name: Etcd, pin: "etcd", module: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3", asset: true},
-		{name: KubeAPIServer, pin: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes: true, asset: true},
-		{name: KubeControllerManager, pin: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", kubernetes: true},
-		{name: Kubectl, pin: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kubectl", kubernetes: true, asset: true},
-		{name: ClusterAPICore, pin: "cluster-api", module: "sigs.k8s.io/cluster-api", pkg: "sigs.k8s.io/cluster-api/core"},
-		{name: Clusterctl, pin: "cluster-api", module: "sigs.k8s.io/cluster-api", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl"},
-		{name: Tofu, pin: "opentofu", module: "github.com/opentofu/opentofu", pkg: "github.com/opentofu/opentofu/cmd/tofu"},
+		{name: Etcd, pin: "etcd", module: etcdServer, pkg: etcdServer, output: "server", versionArgs: []string{"--version"}},
+		{name: KubeAPIServer, pin: "kubernetes", module: kubernetes, pkg: kubernetes + "/cmd/kube-apiserver", versionArgs: []string{"--version"}},
+		{name: KubeControllerManager, pin: "kubernetes", module: kubernetes, pkg: kubernetes + "/cmd/kube-controller-manager"},
+		{name: Kubectl, pin: "kubernetes", module: kubernetes, pkg: kubernetes + "/cmd/kubectl", versionArgs: []string{"version", "--client"}},
+		{name: ClusterAPICore, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/core"},
+		{name: Clusterctl, pin: "cluster-api", module: clusterAPI, pkg: clusterAPI + "/cmd/clusterctl"},
+		{name: Tofu, pin: "opentofu", module: opentofu, pkg: opentofu + "/cmd/tofu"},
 		{name: Sandbox, pkg: "./test/sandbox/cmd/sandbox"},
 		{name: Provider, pkg: "./test/provider/cmd/provider"},
 		{name: Manager, pkg: "./cmd/manager"},
@@ -81,12 +88,12 @@ func lookup(name string) (binary, error) {
 			return b, nil
 		}
 	}
-	return binary{}, fmt.Errorf("there is no binary called %q; known are %s", name, strings.Join(Names(), ", "))
+	return binary{}, fmt.Errorf("unknown binary %q: must be one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Root returns the folder of the repository: the nearest one upwards whose go.mod is CAPT's. Tests run in their
-// package's folder and the command anywhere below the root, so the working directory is the one thing both share
-// (a path from the compiler would be gone in a binary built with -trimpath).
+// Root returns the repository's root: the nearest parent directory whose go.mod is CAPT's. Tests run in the directory of
+// their package and the command anywhere in the repository, so both start from the working directory. A path recorded
+// by the compiler does not exist in a binary built with -trimpath.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -99,7 +106,7 @@ func Root() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", fmt.Errorf("no go.mod of %s in the working directory or above it: run this inside the repository", rootModule)
+			return "", fmt.Errorf("found no go.mod of %s in the working directory or above it: run this command in the repository", rootModule)
 		}
 		dir = parent
 	}
@@ -107,7 +114,7 @@ func Root() (string, error) {
 
 const rootModule = "github.com/capt-provider/capt"
 
-// PinDir is the folder of the module that pins a tool.
+// PinDir is the directory of the module that pins a tool.
 func PinDir(root, pin string) string { return filepath.Join(root, "test", "sandbox", "binaries", pin) }
 
 // version reads the version of a pinned binary from its go.mod.
@@ -129,7 +136,7 @@ func (b binary) version(root string) (string, error) {
 	return "", fmt.Errorf("%s does not require %s", path, b.module)
 }
 
-// Path says where a binary is, whether it has been built or not.
+// Path returns the path of a binary, whether it has been built or not.
 func Path(root, name string) (string, error) {
 	b, err := lookup(name)
 	if err != nil {
@@ -142,9 +149,6 @@ func (b binary) path(root string) (string, error) {
 	if b.pin == "" {
 		return filepath.Join(root, "bin", b.name), nil
 	}
-	if dir := assets(); b.asset && dir != "" {
-		return filepath.Join(dir, b.name), nil
-	}
 	version, err := b.version(root)
 	if err != nil {
 		return "", err
@@ -152,25 +156,11 @@ func (b binary) path(root string) (string, error) {
 	return filepath.Join(root, "bin", b.pin+"-"+version, b.name), nil
 }
 
-// assets returns the folder of KUBEBUILDER_ASSETS if it holds all of etcd, kube-apiserver and kubectl: a mixture of
-// its binaries and ours would pair versions nobody chose.
-func assets() string {
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		return ""
-	}
-	for _, name := range []string{Etcd, KubeAPIServer, Kubectl} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() {
-			return ""
-		}
-	}
-	return dir
-}
-
-// linkFlags are given to the linker. They are part of Go's cache key: changing them rebuilds everything.
-func (b binary) linkFlags(version string) string {
+// linkFlags are passed to the linker. Kubernetes needs its version linked in: without it, an API server reports 0.0 and
+// cannot emulate other versions.
+func linkFlags(pin, version string) string {
 	flags := "-s -w"
-	if !b.kubernetes {
+	if pin != "kubernetes" {
 		return flags
 	}
 	major := strings.TrimPrefix(semver.Major(version), "v")

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package converter serves CAPT's conversion webhook from the process of a test, as the manager does from its own: for API
-// servers without a manager, on which nobody but the test writes.
+// Package converter serves CAPT's conversion webhook in the process of a test, for API servers without a manager.
 package converter
 
 import (
@@ -20,14 +19,14 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
-// Server is one that runs.
+// Server is a running webhook server.
 type Server struct {
 	http.Server
 	sandbox *sandbox.Sandbox
 	address string
 }
 
-// Serve begins to convert for the API server of a sandbox. Close ends it.
+// Serve starts a conversion webhook for the API server of a sandbox. Close stops it.
 func Serve(s *sandbox.Sandbox) (*Server, error) {
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(s.WebhookCertDir(), "tls.crt"), filepath.Join(s.WebhookCertDir(), "tls.key"))
 	if err != nil {
@@ -50,7 +49,7 @@ func Serve(s *sandbox.Sandbox) (*Server, error) {
 	return server, nil
 }
 
-// Definitions are those in a folder, as users install them, except that this process converts.
+// Definitions returns the CRDs in a directory, with this server as their conversion webhook.
 func (s *Server) Definitions(folder string) ([]*unstructured.Unstructured, error) {
 	definitions, err := manifests.Load(folder)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// ProfileStatus is what EKS says of a Fargate profile.
+// ProfileStatus is the status of a Fargate profile in EKS.
 type ProfileStatus string
 
-// What the stand-in knows of them.
+// The simulated statuses.
 const (
 	ProfileCreating ProfileStatus = "CREATING"
 	ProfileActive   ProfileStatus = "ACTIVE"
 	ProfileDeleting ProfileStatus = "DELETING"
 )
 
-// FargateProfile is a Fargate profile in the words of EKS. No pods ever run on one here: it stands for the rules that EKS
-// has for profiles, and it is a file in the folder of its cluster that people can look at.
+// FargateProfile is a simulated Fargate profile with the field names of EKS. It is a file in the directory of its cluster. No
+// pods run on it; it exists to enforce EKS's rules for profiles.
 type FargateProfile struct {
 	Name      string            `json:"fargateProfileName"`
 	Status    ProfileStatus     `json:"status,omitempty"`
@@ -45,32 +45,32 @@ type FargateSelector struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// Where the profiles of a cluster are, in its folder: one file each.
+// The files of the profiles in the directory of their cluster.
 const (
 	profilesFolder = "fargate"
 	profileSuffix  = ".json"
 )
 
-// refusals are how EKS says no to those who come while it works on another profile, by what they came for.
+// refusals begin EKS's error messages while it creates or deletes another profile, by the requested operation.
 var refusals = map[ProfileStatus]string{ProfileCreating: "Cannot create", ProfileDeleting: "Cannot Delete"}
 
-// profilePattern also keeps the name from being a path.
+// profilePattern also rejects paths.
 var profilePattern = regexp.MustCompile(`^[0-9A-Za-z_-]{1,100}$`)
 
 // Validate checks the name.
 func (p FargateProfile) Validate() error {
 	if !profilePattern.MatchString(p.Name) {
-		return fmt.Errorf("%q is not a name of a Fargate profile: want 1 to 100 letters, digits, '-' and '_'", p.Name)
+		return fmt.Errorf("%q is not a name of a Fargate profile: must be 1 to 100 letters, digits, '-' and '_'", p.Name)
 	}
 	return nil
 }
 
-// inFlight says whether somebody works on the profile. One whose worker was killed is left as it was then, and in
-// nobody's way.
+// inFlight reports whether the profile is being created or deleted. A profile whose worker was killed keeps its status and
+// does not block others.
 func (p FargateProfile) inFlight() bool { return p.Worker.Alive() }
 
-// CreateFargateProfile makes a profile, in the time that it takes. EKS refuses that while another profile of the cluster is
-// created or deleted. One that is there already is made anew: an apply that was killed can be repeated.
+// CreateFargateProfile creates a profile, which takes the given time. Like EKS, it fails while another profile of the cluster
+// is created or deleted. An existing profile is replaced, so that a killed apply can be repeated.
 func (s Server) CreateFargateProfile(ctx context.Context, profile FargateProfile, takes time.Duration) error {
 	return s.work(ctx, profile, ProfileCreating, takes, func() error {
 		profile.Status = ProfileActive
@@ -78,8 +78,8 @@ func (s Server) CreateFargateProfile(ctx context.Context, profile FargateProfile
 	})
 }
 
-// DeleteFargateProfile removes a profile, under the same rule. One that is not there is not an error, so that a destroy can
-// be repeated.
+// DeleteFargateProfile deletes a profile, under the same rule. A missing profile is not an error, so that a destroy can be
+// repeated.
 func (s Server) DeleteFargateProfile(ctx context.Context, name string, takes time.Duration) error {
 	profiles, err := s.FargateProfiles()
 	if err != nil {
@@ -102,11 +102,11 @@ func (s Server) FargateProfiles() ([]FargateProfile, error) {
 	var profiles []FargateProfile
 	for _, entry := range entries {
 		if filepath.Ext(entry.Name()) != profileSuffix {
-			continue // It is being written.
+			continue // A temporary file.
 		}
 		data, err := os.ReadFile(filepath.Join(s.file(profilesFolder), entry.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // It was deleted meanwhile.
+			continue // Deleted concurrently.
 		}
 		if err != nil {
 			return nil, err
@@ -120,8 +120,8 @@ func (s Server) FargateProfiles() ([]FargateProfile, error) {
 	return profiles, nil
 }
 
-// work writes down that the profile is worked on, takes its time, and ends with the result. Interrupted, it leaves the
-// profile as one whose worker is gone.
+// work records the operation, waits and completes it. If it is interrupted, the profile keeps the status of the operation,
+// without a worker.
 func (s Server) work(ctx context.Context, profile FargateProfile, status ProfileStatus, takes time.Duration, end func() error) error {
 	if err := s.begin(ctx, profile, status); err != nil {
 		return err
@@ -135,12 +135,12 @@ func (s Server) work(ctx context.Context, profile FargateProfile, status Profile
 	}
 }
 
-// begin takes the turn of the cluster for this process, or says who has it, in the words of EKS.
+// begin records this process as the worker of the cluster, or returns the error of EKS for a concurrent operation.
 func (s Server) begin(ctx context.Context, profile FargateProfile, status ProfileStatus) error {
 	if err := errors.Join(s.Validate(), profile.Validate()); err != nil {
 		return err
 	}
-	// Looked at before anything is locked: a lock has a folder, and a folder is a cluster.
+	// Check before locking: the lock creates the directory of the cluster.
 	if s.Endpoint() == "" {
 		return fmt.Errorf("ResourceNotFoundException: No cluster found for name: %s", s.Name)
 	}
@@ -169,7 +169,7 @@ func (s Server) begin(ctx context.Context, profile FargateProfile, status Profil
 	return s.writeProfile(profile)
 }
 
-// requireNoProfiles says what EKS says to those who delete a cluster before its Fargate profiles.
+// requireNoProfiles returns the error of EKS for deleting a cluster that has Fargate profiles.
 func (s Server) requireNoProfiles() error {
 	profiles, err := s.FargateProfiles()
 	if err != nil {

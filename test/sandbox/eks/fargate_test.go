@@ -17,7 +17,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// demo is a cluster as far as its Fargate profiles look at it: it has an endpoint.
+// demo is a cluster with an endpoint, which is all that Fargate profiles require.
 func demo(t *testing.T) eks.Server {
 	t.Helper()
 	server := eks.Server{Dir: t.TempDir(), Name: "demo"}
@@ -30,7 +30,7 @@ func profile(name string) eks.FargateProfile {
 	return eks.FargateProfile{Name: name, Selectors: []eks.FargateSelector{{Namespace: "default"}}, Subnets: []string{"subnet-1"}}
 }
 
-// statuses are the profiles that the cluster has, by name.
+// statuses returns the statuses of the cluster's profiles by name.
 func statuses(t *testing.T, server eks.Server) map[string]eks.ProfileStatus {
 	t.Helper()
 	profiles, err := server.FargateProfiles()
@@ -42,7 +42,7 @@ func statuses(t *testing.T, server eks.Server) map[string]eks.ProfileStatus {
 	return found
 }
 
-// begin starts work on a profile that lasts until the test ends it, and returns when others can see it.
+// begin starts an operation on a profile and returns when it is visible. The operation lasts until interrupt is called.
 func begin(t *testing.T, server eks.Server, name string, status eks.ProfileStatus, work func(context.Context) error) (interrupt func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func begin(t *testing.T, server eks.Server, name string, status eks.ProfileStatu
 	}
 }
 
-func TestFargateProfilesOfAClusterComeAndGoOneAtATime(t *testing.T) {
+func TestFargateProfilesOfAClusterAreChangedOneAtATime(t *testing.T) {
 	server, other := demo(t), demo(t)
 	ctx := t.Context()
 	require.NoError(t, server.CreateFargateProfile(ctx, profile("old"), 0))
@@ -67,7 +67,7 @@ func TestFargateProfilesOfAClusterComeAndGoOneAtATime(t *testing.T) {
 		"ResourceInUseException: Cannot create Fargate Profile new because cluster demo currently has Fargate profile slow in status CREATING")
 	require.EqualError(t, server.DeleteFargateProfile(ctx, "old", 0),
 		"ResourceInUseException: Cannot Delete Fargate Profile old because cluster demo currently has Fargate profile slow in status CREATING")
-	require.NoError(t, other.CreateFargateProfile(ctx, profile("new"), 0), "another cluster has turns of its own")
+	require.NoError(t, other.CreateFargateProfile(ctx, profile("new"), 0), "clusters do not wait for each other")
 	interrupt()
 
 	interrupt = begin(t, server, "old", eks.ProfileDeleting, func(ctx context.Context) error {
@@ -76,14 +76,14 @@ func TestFargateProfilesOfAClusterComeAndGoOneAtATime(t *testing.T) {
 	require.ErrorContains(t, server.CreateFargateProfile(ctx, profile("new"), 0), "currently has Fargate profile old in status DELETING")
 	interrupt()
 
-	// Whoever was interrupted is in nobody's way, and can do it again.
+	// Interrupted operations do not block others and can be repeated.
 	require.NoError(t, server.CreateFargateProfile(ctx, profile("slow"), 0))
 	require.NoError(t, server.DeleteFargateProfile(ctx, "old", 0))
 	require.NoError(t, server.DeleteFargateProfile(ctx, "old", 0))
 	require.Equal(t, map[string]eks.ProfileStatus{"slow": eks.ProfileActive}, statuses(t, server))
 }
 
-func TestAProfileWhoseWorkerWasKilledIsInNobodysWay(t *testing.T) {
+func TestAProfileWhoseWorkerWasKilledDoesNotBlockOthers(t *testing.T) {
 	server := demo(t)
 	dead := profile("dead")
 	dead.Status, dead.Worker = eks.ProfileCreating, process.ID{PID: os.Getpid(), Started: "at another time"}
@@ -112,7 +112,7 @@ func TestAClusterWithFargateProfilesIsNotStopped(t *testing.T) {
 	require.FileExists(t, filepath.Join(server.Folder(), "endpoint"))
 }
 
-func TestFargateProfilesNeedAClusterAndANameThatIsNoPath(t *testing.T) {
+func TestFargateProfilesNeedAClusterAndAValidName(t *testing.T) {
 	server := eks.Server{Dir: t.TempDir(), Name: "demo"}
 	require.ErrorContains(t, server.CreateFargateProfile(t.Context(), profile("default"), 0), "No cluster found for name: demo")
 	require.NoDirExists(t, server.Folder())

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package eks stands in for Amazon EKS: each cluster is a second, real kube-apiserver on loopback, with its own
-// certificate authority and its own keys in the sandbox's etcd. A Terraform module starts and stops it through the
-// sandbox command, so the server is detached from whoever started it and known only by what lies in its folder.
+// Package eks simulates Amazon EKS: each cluster is a second kube-apiserver on loopback, with its own certificate authority
+// and its own keys in the sandbox's etcd. A Terraform module starts and stops it with the sandbox command, so the server is
+// detached and identified by the files in its directory.
 package eks
 
 import (
@@ -21,34 +21,34 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// Server is one cluster. The files in its folder are its interface to Terraform: endpoint, ca.crt and kubeconfig.
+// Server is one cluster. Terraform reads the files endpoint, ca.crt and kubeconfig in its directory.
 type Server struct {
-	// Dir is the sandbox's folder.
+	// Dir is the sandbox's directory.
 	Dir string
 	// Name is the name of the cluster.
 	Name string
 }
 
-// namePattern is the rule of EKS for cluster names. It also keeps the name from being a path.
+// namePattern is EKS's rule for cluster names. It also rejects paths.
 var namePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 
 // Validate checks the name.
 func (s Server) Validate() error {
 	if !namePattern.MatchString(s.Name) {
-		return fmt.Errorf("%q is not a cluster name: want 1 to 100 letters, digits, '-' and '_', beginning with a letter or digit", s.Name)
+		return fmt.Errorf("%q is not a cluster name: must be 1 to 100 letters, digits, '-' and '_', beginning with a letter or digit", s.Name)
 	}
 	return nil
 }
 
 func folder(dir string) string { return filepath.Join(dir, "eks") }
 
-// Folder is where the server's files are.
+// Folder is the directory of the server's files.
 func (s Server) Folder() string { return filepath.Join(folder(s.Dir), s.Name) }
 
 // Log is the server's log.
 func (s Server) Log() string { return s.file("kube-apiserver.log") }
 
-// Endpoint is the URL of the cluster, or empty when there is none.
+// Endpoint is the URL of the cluster. It is empty if the cluster does not exist.
 func (s Server) Endpoint() string { return s.read("endpoint") }
 
 // Version is the minor version the server was started with.
@@ -66,7 +66,7 @@ func (s Server) read(name string) string {
 
 func (s Server) etcdPrefix() string { return "/eks/" + s.Name }
 
-// port returns the port the server had before, because an endpoint never changes, or a free one.
+// port returns the former port of the server, because an endpoint never changes, or a free one.
 func (s Server) port() (int, error) {
 	if text := s.read("port"); text != "" {
 		return strconv.Atoi(text)
@@ -74,7 +74,7 @@ func (s Server) port() (int, error) {
 	return process.FreePort()
 }
 
-// Process returns the identity of the server's process; the zero ID, which is not alive, when none is recorded.
+// Process returns the ID of the server's process. Without a record it is the zero ID, which is not alive.
 func (s Server) Process() (process.ID, error) {
 	data, err := os.ReadFile(s.file("pid"))
 	if errors.Is(err, fs.ErrNotExist) {

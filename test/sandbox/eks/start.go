@@ -19,17 +19,17 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// stopGrace is how long a server may take to end by itself. Open watches would hold it for a minute.
+// stopGrace is how long a server may take to end before it is killed. Open watches would delay it for a minute.
 const stopGrace = 3 * time.Second
 
-// attempts is how often a server is started when somebody else was faster to take its port.
+// attempts limits how often a server is started when another process takes its port.
 const attempts = 5
 
-// Start makes sure that the cluster runs with the given minor version: it does nothing if it already does, and
-// restarts it on the same port and with the same authority if the version differs.
+// Start ensures that the cluster runs with the given minor version. If the version differs, it restarts the server on the same
+// port with the same certificate authority.
 //
-// The version is emulated: the server has the APIs and feature gates of that version, and its /version says so in
-// emulationMajor and emulationMinor. The version of the binary stays in gitVersion, major and minor.
+// The version is emulated: the server has the APIs and feature gates of that version, and /version reports it in
+// emulationMajor and emulationMinor. The version of the binary is in gitVersion, major and minor.
 func (s Server) Start(ctx context.Context, version string) error {
 	sandbox, wanted, err := s.check(ctx, version)
 	if err != nil {
@@ -53,11 +53,11 @@ func (s Server) Start(ctx context.Context, version string) error {
 	return s.launch(ctx, sandbox, wanted)
 }
 
-// launch runs the server, on another port if somebody else was faster to take the first.
+// launch runs the server, on another port if another process uses the first one.
 func (s Server) launch(ctx context.Context, sandbox *state.State, version string) error {
 	for attempt := 1; ; attempt++ {
 		err := s.run(ctx, sandbox, version)
-		// Once there is an endpoint, it is somebody's, and a server on another port would be no use to them.
+		// Once an endpoint was published, clients use it, so the port must not change.
 		if err == nil || attempt == attempts || !process.PortTaken(err) || s.Endpoint() != "" {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s Server) launch(ctx context.Context, sandbox *state.State, version string
 	}
 }
 
-// check finds the sandbox and says what can not work, before anything is touched.
+// check loads the sandbox and validates the version before anything is changed.
 func (s Server) check(ctx context.Context, version string) (sandbox *state.State, wanted string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, "", err
@@ -78,12 +78,12 @@ func (s Server) check(ctx context.Context, version string) (sandbox *state.State
 	}
 	sandbox, err = state.Load(s.Dir)
 	if err != nil {
-		return nil, "", fmt.Errorf("no sandbox in %s: %w", s.Dir, err)
+		return nil, "", fmt.Errorf("found no sandbox in %s: %w", s.Dir, err)
 	}
 	return sandbox, minor.String(), supported(ctx, sandbox.Binaries[binaries.KubeAPIServer], minor)
 }
 
-// run starts the server and returns when it is ready. The endpoint is written last: it says that there is a cluster.
+// run starts the server and returns when it is ready. The endpoint is written last: its file means that the cluster exists.
 func (s Server) run(ctx context.Context, sandbox *state.State, version string) error {
 	authority, err := pki.LoadOrNewAuthority(s.Folder(), "eks-"+s.Name)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s Server) run(ctx context.Context, sandbox *state.State, version string) e
 		state.WriteFile(s.file("endpoint"), []byte(config.URL())))
 }
 
-// writeFiles writes certificates and kubeconfig once: a restarted server must be trusted by those who trusted it before.
+// writeFiles writes certificates and kubeconfig once: existing clients must trust a restarted server.
 func (s Server) writeFiles(authority *pki.Authority, config apiserver.Config) error {
 	if err := state.WriteFile(s.file("port"), []byte(strconv.Itoa(config.Port))); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s Server) writeFiles(authority *pki.Authority, config apiserver.Config) er
 	return state.WriteFile(s.file("kubeconfig"), kubeconfig)
 }
 
-// lock keeps two commands for one cluster apart. The kernel lets go of it when the holder ends, however it ends.
+// lock serializes commands for one cluster. The kernel releases it when the process ends, however it ends.
 func (s Server) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Folder(), 0o700); err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// Stop stops the cluster and removes everything it had: its process, its keys in etcd, its folder. A cluster that is
-// not there is not an error, so that a destroy can be repeated. One that has Fargate profiles is not stopped.
+// Stop stops the cluster and removes its process, its keys in etcd and its directory. A missing cluster is not an error, so
+// that a destroy can be repeated. A cluster with Fargate profiles is not stopped.
 func (s Server) Stop(ctx context.Context) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s Server) Stop(ctx context.Context) error {
 	}
 	sandbox, err := state.Load(s.Dir)
 	if err != nil {
-		return fmt.Errorf("no sandbox in %s: %w", s.Dir, err)
+		return fmt.Errorf("found no sandbox in %s: %w", s.Dir, err)
 	}
 	if err := deletePrefix(ctx, sandbox.EtcdEndpoint, s.etcdPrefix()+"/"); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (s Server) Stop(ctx context.Context) error {
 	return os.RemoveAll(s.Folder())
 }
 
-// StopAll kills the servers of a sandbox that is going away as a whole, and leaves etcd and folders to it.
+// StopAll kills all servers of a sandbox that is being removed, without removing their data.
 func StopAll(dir string) error {
 	servers, err := List(dir)
 	if err != nil {
@@ -71,9 +71,9 @@ func StopAll(dir string) error {
 	return errors.Join(failed...)
 }
 
-// deletePrefix deletes the keys that begin with a prefix through etcd's JSON gateway, which spares a client library.
+// deletePrefix deletes all keys with a prefix through etcd's JSON gateway, which needs no client library.
 func deletePrefix(ctx context.Context, endpoint, prefix string) error {
-	// The range ends before the first key that no longer has the prefix: the prefix with its last byte raised by one.
+	// The end of the range is exclusive: the prefix with its last byte incremented.
 	end := []byte(prefix)
 	end[len(end)-1]++
 	body, err := json.Marshal(map[string][]byte{"key": []byte(prefix), "range_end": end})

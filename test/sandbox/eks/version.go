@@ -12,36 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// A kube-apiserver can behave as one of the three minor versions before its own, but none before 1.31, with which
-// emulation came.
+// A kube-apiserver can emulate the three minor versions before its own, but none before 1.31, which introduced
+// emulation.
 const (
 	emulatedMinors  = 3
 	firstEmulatable = 31
 )
 
-// minorVersion turns any of the spellings 1.35, v1.35, 1.35.2 and v1.35.2 into 1.35.
+// minorVersion returns 1.35 for 1.35, v1.35, 1.35.2 and v1.35.2.
 func minorVersion(text string) (*version.Version, error) {
 	parsed, err := version.ParseGeneric(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a Kubernetes version: want one like 1.35", text)
+		return nil, fmt.Errorf("%q is not a Kubernetes version: use one such as 1.35", text)
 	}
 	return version.MajorMinor(parsed.Major(), parsed.Minor()), nil
 }
 
-// supported refuses a version that the binary can not behave as, before anything is started.
+// supported rejects a version that the binary cannot emulate, before anything is started.
 func supported(ctx context.Context, binary string, wanted *version.Version) error {
 	output, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if err != nil {
-		return fmt.Errorf("asking %s for its version: %w", binary, err)
+		return fmt.Errorf("reading the version of %s: %w", binary, err)
 	}
 	own, err := version.ParseGeneric(strings.TrimPrefix(strings.TrimSpace(string(output)), "Kubernetes "))
 	if err != nil {
-		return fmt.Errorf("asking %s for its version: %w", binary, err)
+		return fmt.Errorf("reading the version of %s: %w", binary, err)
 	}
 	newest := version.MajorMinor(own.Major(), own.Minor())
 	oldest := version.MajorMinor(own.Major(), oldestMinor(own.Minor()))
 	if wanted.LessThan(oldest) || newest.LessThan(wanted) {
-		return fmt.Errorf("the sandbox runs kube-apiserver %s, which can be Kubernetes %s to %s, but not %s",
+		return fmt.Errorf("kube-apiserver %s of the sandbox can run as Kubernetes %s to %s, but not %s",
 			own, oldest, newest, wanted)
 	}
 	return nil

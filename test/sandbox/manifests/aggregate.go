@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Aggregate gives every aggregated ClusterRole among the objects the rules of those it selects. In a cluster that is
-// the work of a controller which the sandbox does not run.
+// Aggregate adds to every aggregated ClusterRole the rules of the ClusterRoles that it selects. In a cluster, a controller
+// does this that the sandbox does not run.
 func Aggregate(objects []*unstructured.Unstructured) {
 	for _, role := range objects {
 		selectors, found, _ := unstructured.NestedSlice(role.Object, "aggregationRule", "clusterRoleSelectors")

@@ -15,19 +15,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FieldManager owns what the sandbox installs.
+// FieldManager is the field manager of everything that the sandbox installs.
 const FieldManager = "sandbox"
 
-// parallel is how many objects are applied at once. More only queue up in the API server.
+// parallel is the number of objects that are applied concurrently. More would only be queued in the API server.
 const parallel = 8
 
-// Apply applies the objects with server-side apply, several at once.
+// Apply applies the objects with server-side apply, several in parallel.
 func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, object := range objects {
 		group.Go(func() error {
-			// A copy, because the answer is written into what is given.
+			// A copy, because the response overwrites the argument.
 			configuration := client.ApplyConfigurationFromUnstructured(object.DeepCopy())
 			if err := c.Apply(ctx, configuration, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
 				return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
@@ -38,7 +38,7 @@ func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 	return group.Wait()
 }
 
-// WaitEstablished returns when the API server serves all the definitions.
+// WaitEstablished returns when the API server serves all CRDs.
 func WaitEstablished(ctx context.Context, c client.Client, definitions []*unstructured.Unstructured) error {
 	for _, definition := range definitions {
 		name := definition.GetName()

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// stage is when a kind can be installed: namespaces before what lies in them, definitions before objects of their
-// kind. The last stage waits until the webhook servers answer, because a failing webhook rejects what it guards.
+// stage is the order of installation: namespaces before the objects in them, and CRDs before objects of their kind.
+// Admission is last: until its webhook server responds, a webhook rejects all requests for its objects.
 type stage int
 
 const (
@@ -19,7 +19,7 @@ const (
 	stageDefinitions
 	stageAccess
 	stageAdmission
-	// stageNever is for what only a cluster with nodes and cert-manager can run.
+	// stageNever is for objects that need nodes or cert-manager.
 	stageNever
 )
 
@@ -35,7 +35,7 @@ func stageOf(object *unstructured.Unstructured) stage {
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
 		return stageAdmission
-	// The sandbox runs processes in place of Pods, reaches them on loopback, and signs their certificates itself.
+	// The sandbox runs processes instead of Pods, on loopback, and signs their certificates itself.
 	case "Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Issuer", "Certificate":
 		return stageNever
 	default:
@@ -43,7 +43,7 @@ func stageOf(object *unstructured.Unstructured) stage {
 	}
 }
 
-// Set is a component's manifests, sorted by when they can be installed.
+// Set has the manifests of a component in the order of their installation.
 type Set struct {
 	Namespaces  []*unstructured.Unstructured
 	Definitions []*unstructured.Unstructured
@@ -51,8 +51,8 @@ type Set struct {
 	Admission   []*unstructured.Unstructured
 }
 
-// Sort puts the objects that the sandbox can use into a Set and leaves out what only a cluster can run. An unknown kind is
-// an error: a test must not pass because something was not installed.
+// Sort returns the objects that the sandbox can use and drops those that need a cluster. An unknown kind is an error: a test
+// must not pass because something was not installed.
 func Sort(objects []*unstructured.Unstructured) (Set, error) {
 	var set Set
 	for _, object := range objects {
@@ -67,7 +67,7 @@ func Sort(objects []*unstructured.Unstructured) (Set, error) {
 			set.Admission = append(set.Admission, object)
 		case stageNever:
 		case stageUnknown:
-			return Set{}, fmt.Errorf("%s %s: whether the sandbox can use this kind is not known to package manifests",
+			return Set{}, fmt.Errorf("%s %s: add this kind to stageOf of package manifests",
 				object.GetKind(), object.GetName())
 		}
 	}

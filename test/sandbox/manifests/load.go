@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests reads Kubernetes manifests, makes them fit a control plane without a cluster network, and
-// installs them.
+// Package manifests reads Kubernetes manifests, adapts them to a control plane without a cluster network, and installs
+// them.
 package manifests
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// Load reads what a path holds: a file, a folder with a kustomization, or a folder of YAML files.
+// Load reads a file, a directory with a kustomization, or a directory of YAML files.
 func Load(path string) ([]*unstructured.Unstructured, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func Load(path string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// build runs kustomize on a folder.
+// build runs kustomize in a directory.
 func build(dir string) ([]*unstructured.Unstructured, error) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func loadFile(path string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// Decode reads a stream of YAML documents and leaves empty ones out.
+// Decode reads a stream of YAML documents and skips empty ones.
 func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var objects []*unstructured.Unstructured

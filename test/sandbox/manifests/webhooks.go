@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// WebhookServer is where a component of the sandbox serves its webhooks.
+// WebhookServer is the address of a component's webhooks.
 type WebhookServer struct {
 	// Address is host and port on loopback.
 	Address string
@@ -18,8 +18,8 @@ type WebhookServer struct {
 	Bundle []byte
 }
 
-// Point makes conversion, defaulting and validation call the server directly. The manifests name a Service, which a
-// control plane without nodes can not reach. Objects of other kinds are left alone.
+// Point makes the API server call webhooks directly. The manifests name a Service, which a control plane without nodes cannot
+// reach. Objects of other kinds are not changed.
 func (s WebhookServer) Point(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if err := s.point(object); err != nil {
@@ -69,9 +69,8 @@ func (s WebhookServer) rewrite(config map[string]any) {
 	config["caBundle"] = base64.StdEncoding.EncodeToString(s.Bundle)
 }
 
-// WithoutConversion makes definitions with a conversion webhook serve the stored version alone. It is for a sandbox
-// without the component that converts. Without the webhook, the API server would only change apiVersion, and an object
-// read in another version would have lost most of its fields.
+// WithoutConversion makes CRDs with a conversion webhook serve only the stored version. It is for a sandbox without that
+// webhook: the API server would only change apiVersion, and an object in another version would lack most of its fields.
 func WithoutConversion(definitions []*unstructured.Unstructured) error {
 	for _, object := range definitions {
 		strategy, _, err := unstructured.NestedString(object.Object, "spec", "conversion", "strategy")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics reads what a process tells of itself in the format of Prometheus.
+// Package metrics reads metrics in the Prometheus text format.
 package metrics
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Families are the metrics of a process, by their names.
+// Families are the metrics of a process by name.
 type Families map[string]*dto.MetricFamily
 
-// Read asks for the metrics at an address.
+// Read gets the metrics from a URL.
 func Read(ctx context.Context, url string) (Families, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func Read(ctx context.Context, url string) (Families, error) {
 	return parser.TextToMetricFamilies(response.Body)
 }
 
-// By is the value of a metric, counter or gauge, in the sum for each value of a label.
+// By returns the sum of a counter or gauge for each value of a label.
 func (f Families) By(name, label string) map[string]float64 {
 	sums := map[string]float64{}
 	for _, metric := range f[name].GetMetric() {
@@ -40,7 +40,7 @@ func (f Families) By(name, label string) map[string]float64 {
 	return sums
 }
 
-// Sum is the value of metrics in the sum over their labels.
+// Sum returns the sum of metrics over all labels.
 func (f Families) Sum(names ...string) (sum float64) {
 	for _, name := range names {
 		for _, value := range f.By(name, "") {
@@ -50,7 +50,7 @@ func (f Families) Sum(names ...string) (sum float64) {
 	return sum
 }
 
-// Histogram is the one that has a value of a label; nil when there is none.
+// Histogram returns the histogram with a value of a label, or nil.
 func (f Families) Histogram(name, label, value string) *dto.Histogram {
 	for _, metric := range f[name].GetMetric() {
 		if valueOf(metric, label) == value {

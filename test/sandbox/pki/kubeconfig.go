@@ -10,7 +10,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig renders a kubeconfig that embeds everything it needs, so that it can be copied elsewhere.
+// Kubeconfig renders a kubeconfig with embedded certificates, so that it can be copied elsewhere.
 func Kubeconfig(cluster, server string, bundle []byte, user string, client Pair) ([]byte, error) {
 	context := user + "@" + cluster
 	config := clientcmdapi.Config{

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pki makes the certificates of one sandbox: a certificate authority, serving certificates for loopback and
-// client certificates that say who a component is.
+// Package pki creates the certificates of one sandbox: a certificate authority, serving certificates for loopback, and
+// client certificates for the users of the components.
 package pki
 
 import (
@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/certs"
 )
 
-// Authority is a certificate authority. Keys are elliptic: making an RSA key for each component would take longer
-// than starting the component.
+// Authority is a certificate authority. It uses elliptic-curve keys: generating an RSA key for each component would take
+// longer than starting the component.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -34,7 +34,7 @@ type Pair struct {
 	Key  []byte
 }
 
-// NewAuthority makes a certificate authority.
+// NewAuthority creates a certificate authority.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
@@ -42,12 +42,12 @@ func NewAuthority(name string) (*Authority, error) {
 	}
 	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, key)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("creating the certificate authority %s: %w", name, err)
 	}
 	return &Authority{cert: cert, key: key}, nil
 }
 
-// LoadOrNewAuthority reads a certificate authority from ca.crt and ca.key in dir, or makes one and writes it there.
+// LoadOrNewAuthority reads a certificate authority from ca.crt and ca.key in dir, or creates one there.
 func LoadOrNewAuthority(dir, name string) (*Authority, error) {
 	if cert, err := certutil.CertsFromFile(filepath.Join(dir, "ca.crt")); err == nil {
 		key, err := keyutil.PrivateKeyFromFile(filepath.Join(dir, "ca.key"))
@@ -56,7 +56,7 @@ func LoadOrNewAuthority(dir, name string) (*Authority, error) {
 		}
 		signer, ok := key.(crypto.Signer)
 		if !ok {
-			return nil, fmt.Errorf("the key of the certificate authority %s can not sign", name)
+			return nil, fmt.Errorf("the key of the certificate authority %s cannot sign", name)
 		}
 		return &Authority{cert: cert[0], key: signer}, nil
 	}
@@ -75,8 +75,8 @@ func LoadOrNewAuthority(dir, name string) (*Authority, error) {
 // Bundle is the authority's own certificate in PEM.
 func (a *Authority) Bundle() []byte { return certs.EncodeCertPEM(a.cert) }
 
-// Client makes a client certificate. The API server takes the common name as the user and the organizations as the
-// groups, so a component can be given the very name its ServiceAccount would have in a cluster.
+// Client creates a client certificate. The API server uses the common name as the user and the organizations as the groups,
+// so a component can have the user name of its ServiceAccount in a cluster.
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	return a.sign(&certs.Config{
 		CommonName:   user,
@@ -85,7 +85,7 @@ func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	})
 }
 
-// Server makes a serving certificate for loopback.
+// Server creates a serving certificate for loopback.
 func (a *Authority) Server(name string) (Pair, error) {
 	return a.sign(&certs.Config{
 		CommonName: name,
@@ -113,7 +113,7 @@ func (a *Authority) sign(config *certs.Config) (Pair, error) {
 	return Pair{Cert: certs.EncodeCertPEM(cert), Key: encoded}, nil
 }
 
-// Write writes the pair as name.crt and name.key, readable by the owner only.
+// Write writes the pair to name.crt and name.key, which only the owner can read.
 func (p Pair) Write(dir, name string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (p Pair) Write(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o600)
 }
 
-// NewSigningKey makes a key pair for signing service account tokens: private and public key in PEM.
+// NewSigningKey creates a key pair for service account tokens, in PEM.
 func NewSigningKey() (private, public []byte, err error) {
 	key, err := newKey()
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process starts, watches and stops the programs of a sandbox, and knows them again later: a process is
-// always addressed by its number together with the moment it started, never by a name and never by a number alone.
+// Package process starts, monitors and stops the programs of a sandbox, and identifies them later. A process is always
+// identified by its process ID together with its start time, never by a name or the process ID alone.
 package process
 
 import (
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// ID tells one process from every other that had or will have the same number.
+// ID identifies a process even after its process ID is reused.
 type ID struct {
 	PID int `json:"pid"`
-	// Started is when the process started, in whatever form the system gives it: it is only compared.
+	// Started is the start time in a system-specific format. It is only compared.
 	Started string `json:"started"`
 }
 
@@ -34,8 +34,8 @@ func Identify(pid int) (ID, error) {
 	return ID{PID: pid, Started: started}, nil
 }
 
-// Alive says whether this very process still runs. A zombie does not: it is only waiting for its parent to look,
-// and where the first process of a container does not look, it stays one for ever.
+// Alive reports whether this process still runs. A zombie does not: in a container whose first process does not wait for
+// its children, it would remain forever.
 func (id ID) Alive() bool {
 	if id.PID <= 1 || id.Started == "" {
 		return false
@@ -44,8 +44,8 @@ func (id ID) Alive() bool {
 	return err == nil && !zombie && started == id.Started
 }
 
-// Signal sends a signal to the process and its group. Every process of the sandbox leads a group of its own, so this
-// reaches what it started too (an apply of the provider, for one). A process that is gone is not an error.
+// Signal sends a signal to the process and its children: every process of the sandbox leads its own process group. A process
+// that has ended is not an error.
 func (id ID) Signal(signal syscall.Signal) error {
 	target := id.PID
 	switch {
@@ -64,7 +64,7 @@ func (id ID) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end and, when it has not ended after the grace, kills it. It returns when it is gone.
+// Stop terminates the process, and kills it after the grace period. It returns when the process has ended.
 func (id ID) Stop(grace time.Duration) error {
 	if err := id.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -75,14 +75,14 @@ func (id ID) Stop(grace time.Duration) error {
 	if err := id.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if !id.gone(killPatience) {
-		return fmt.Errorf("process %d is still there %s after it was killed", id.PID, killPatience)
+	if !id.gone(killTimeout) {
+		return fmt.Errorf("process %d still exists %s after it was killed", id.PID, killTimeout)
 	}
 	return nil
 }
 
-// killPatience is how long a killed process may take to disappear: the kernel has memory and files to give back.
-const killPatience = 10 * time.Second
+// killTimeout is how long a killed process may take to end: the kernel must release its memory and files.
+const killTimeout = 10 * time.Second
 
 func (id ID) gone(patience time.Duration) bool {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -95,7 +95,7 @@ func (id ID) gone(patience time.Duration) bool {
 	}
 }
 
-// inspect returns when a process started, and whether it is a zombie.
+// inspect returns the start time of a process, and whether it is a zombie.
 func inspect(pid int) (started string, zombie bool, err error) {
 	if runtime.GOOS == "linux" {
 		own, err := readStat(pid)
@@ -109,7 +109,7 @@ func inspect(pid int) (started string, zombie bool, err error) {
 	return strings.TrimSpace(started), strings.HasPrefix(state, "Z"), nil
 }
 
-// stat is the part of /proc/PID/stat that tells processes apart.
+// stat is the part of /proc/PID/stat that identifies a process.
 type stat struct {
 	zombie         bool
 	group, session int

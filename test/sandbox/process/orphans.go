@@ -10,10 +10,10 @@ import (
 	"strconv"
 )
 
-// orphans says whether the process is gone but something it had started still runs: an apply, when the provider was
-// killed and nobody was there to end its group. As long as a group has members, its number is not given to another
-// process, so members of a group that carries the number, in the session of that number, are ours; unless a process
-// has the number, which then is a new one. Only Linux tells; elsewhere orphans end by themselves.
+// orphans reports whether the process has ended but its children still run, for example an apply of a killed provider. As
+// long as a process group has members, its ID is not reused. So the members of the group and session with this ID are
+// children of this process, unless a new process has the ID. Only Linux provides this information; elsewhere, orphans are
+// left to end.
 func (id ID) orphans() bool {
 	born, err := strconv.ParseUint(id.Started, 10, 64)
 	if runtime.GOOS != "linux" || id.PID <= 1 || err != nil {
@@ -32,7 +32,7 @@ func (id ID) orphans() bool {
 	})
 }
 
-// left says whether a process is one that the process of this identity, born at that tick, has left behind.
+// left reports whether a process is an orphan of the process with this ID, which was started at that tick.
 func (id ID) left(pid int, born uint64) bool {
 	member, err := readStat(pid)
 	if err != nil || member.zombie || member.group != id.PID || member.session != id.PID {

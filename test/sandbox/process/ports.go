@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// The ports of a sandbox lie below the ranges from which Linux and macOS take the local ports of outgoing
-// connections. A component that is killed and started again therefore finds its port free, and two sandboxes rarely
-// draw the same one; when they do, the loser is started again on another (PortTaken).
+// The ports of a sandbox are below the ranges that Linux and macOS use for outgoing connections, so a component that is
+// restarted finds its port free. If two sandboxes choose the same port, one of them starts its component again on another
+// one (PortTaken).
 const (
 	firstPort = 20000
 	lastPort  = 31999
@@ -25,7 +25,7 @@ var (
 	handedOut     = map[int]bool{}
 )
 
-// FreePort returns a loopback port that nobody listens on and that was not handed out by this process before.
+// FreePort returns a free loopback port that this process has not returned before.
 func FreePort() (int, error) {
 	handedOutLock.Lock()
 	defer handedOutLock.Unlock()
@@ -50,7 +50,7 @@ func FreePort() (int, error) {
 // Loopback is the address of a port on loopback.
 func Loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// PortTaken says whether a process ended because somebody else had its port.
+// PortTaken reports whether a process ended because another process used its port.
 func PortTaken(err error) bool {
 	if err == nil {
 		return false

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Spec says what to run.
+// Spec describes a program to run.
 type Spec struct {
 	Name string
 	Path string
@@ -24,12 +24,11 @@ type Spec struct {
 	Env []string
 	// Dir is the working directory.
 	Dir string
-	// Log is the file that gets what the process prints. A file and not a pipe, so that a detached process can go on
-	// writing when we are gone. It is appended to.
+	// Log is the file that the output is appended to. It is not a pipe, because a detached process outlives this one.
 	Log string
 }
 
-// Process is a child of ours.
+// Process is a child process.
 type Process struct {
 	spec     Spec
 	id       ID
@@ -39,8 +38,8 @@ type Process struct {
 	expected atomic.Bool
 }
 
-// Start starts a process in a session of its own: Ctrl-C in the terminal reaches only the one who must decide what
-// to stop in which order, and a detached process outlives the terminal.
+// Start starts a process in its own session. So Ctrl-C reaches only this process, which stops its children in order, and a
+// detached process outlives the terminal.
 func Start(spec Spec) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(spec.Log), 0o700); err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
 	}
 	p := &Process{spec: spec, cmd: cmd, done: make(chan struct{})}
-	// Nobody has waited for it yet, so even if it has ended already its number can not belong to another.
+	// Without a wait, its process ID is not reused, even if it has already ended.
 	if p.id, err = Identify(cmd.Process.Pid); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -70,18 +69,18 @@ func Start(spec Spec) (*Process, error) {
 
 func (p *Process) wait() {
 	err := p.cmd.Wait()
-	// What it started dies with it, as the processes of a container do. The group can not have a new owner yet:
-	// process numbers are handed out in turn.
+	// Its children are killed as well, as in a container. The group ID cannot have been reused yet: process IDs are assigned
+	// in ascending order.
 	_ = syscall.Kill(-p.id.PID, syscall.SIGKILL)
 	status := "exit status 0"
 	if err != nil {
 		status = err.Error()
 	}
-	p.err = fmt.Errorf("%s ended (%s); the end of its log:\n%s", p.spec.Name, status, indent(Tail(p.spec.Log, 20)))
+	p.err = fmt.Errorf("%s ended (%s); last lines of its log:\n%s", p.spec.Name, status, indent(Tail(p.spec.Log, 20)))
 	close(p.done)
 }
 
-// ID is the identity to record.
+// ID identifies the process.
 func (p *Process) ID() ID { return p.id }
 
 // Name is the name given in the spec.
@@ -90,7 +89,7 @@ func (p *Process) Name() string { return p.spec.Name }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended says whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -100,17 +99,16 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Err says how the process ended, with its name, its exit status and the end of its log. It may be called once Done
-// is closed.
+// Err returns the name, the exit status and the last log lines of the process. It waits until the process has ended.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err
 }
 
-// Expected says whether the end of the process was asked for by us. Otherwise it was a crash.
+// Expected reports whether Stop or Kill was called. Otherwise the process crashed.
 func (p *Process) Expected() bool { return p.expected.Load() }
 
-// Stop asks the process to end and kills it after the grace, or as soon as the context is done.
+// Stop terminates the process, and kills it after the grace period or when the context is done.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) {
 	p.expected.Store(true)
 	_ = p.id.Signal(syscall.SIGTERM)
@@ -125,7 +123,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) {
 	p.Kill()
 }
 
-// Kill kills the process with its group and returns when it is gone.
+// Kill kills the process and its children and returns when the process has ended.
 func (p *Process) Kill() {
 	p.expected.Store(true)
 	_ = p.id.Signal(syscall.SIGKILL)

@@ -24,7 +24,7 @@ const (
 	tick = 20 * time.Millisecond
 )
 
-// shell starts a shell script as a process of the sandbox. Its output is in the log.
+// shell starts a shell script as a process of the sandbox. The log has its output.
 func shell(t *testing.T, script string) (*process.Process, string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
@@ -34,7 +34,7 @@ func shell(t *testing.T, script string) (*process.Process, string) {
 	return p, log
 }
 
-// childOf waits until the script has printed the number of a process it started.
+// childOf waits until the script has printed the process ID of its child.
 func childOf(t *testing.T, log string) process.ID {
 	t.Helper()
 	pid := 0
@@ -49,13 +49,13 @@ func childOf(t *testing.T, log string) process.ID {
 	return id
 }
 
-func TestNumberGivenToAnotherProcessIsNotSignalled(t *testing.T) {
+func TestReusedProcessIDIsNotSignalled(t *testing.T) {
 	p, _ := shell(t, "sleep 60")
 	other := process.ID{PID: p.ID().PID, Started: "1"}
 
 	require.False(t, other.Alive())
 	require.NoError(t, other.Stop(time.Second))
-	require.True(t, p.ID().Alive(), "another's process was stopped")
+	require.True(t, p.ID().Alive(), "another process was stopped")
 }
 
 func TestZombieIsNotAlive(t *testing.T) {
@@ -70,11 +70,11 @@ func TestZombieIsNotAlive(t *testing.T) {
 func TestEndIsReportedWithStatusAndLog(t *testing.T) {
 	p, _ := shell(t, "echo what went wrong; exit 7")
 	<-p.Done()
-	require.EqualError(t, p.Err(), "script ended (exit status 7); the end of its log:\n    what went wrong")
+	require.EqualError(t, p.Err(), "script ended (exit status 7); last lines of its log:\n    what went wrong")
 	require.False(t, p.Expected())
 }
 
-func TestProcessThatDoesNotListenIsKilledAfterTheGrace(t *testing.T) {
+func TestProcessThatIgnoresTerminationIsKilledAfterTheGracePeriod(t *testing.T) {
 	p, log := shell(t, "trap '' TERM; echo $$; while true; do sleep 1; done")
 	childOf(t, log)
 	p.Stop(t.Context(), 50*time.Millisecond)
@@ -82,7 +82,7 @@ func TestProcessThatDoesNotListenIsKilledAfterTheGrace(t *testing.T) {
 	require.True(t, p.Expected())
 }
 
-func TestWhatAProcessStartedDiesWithIt(t *testing.T) {
+func TestChildrenAreKilledWithTheirProcess(t *testing.T) {
 	p, log := shell(t, "sleep 60 & echo $!; wait")
 	child := childOf(t, log)
 	require.NoError(t, syscall.Kill(p.ID().PID, syscall.SIGKILL))
@@ -90,8 +90,8 @@ func TestWhatAProcessStartedDiesWithIt(t *testing.T) {
 	require.Eventually(t, func() bool { return !child.Alive() }, wait, tick)
 }
 
-func TestWhatADeadProcessLeftIsStoppedByItsRecord(t *testing.T) {
-	// The shell between is what keeps us from noticing the end of the leader, as a detached sandbox has nobody to.
+func TestOrphansOfARecordedProcessAreStopped(t *testing.T) {
+	// The shell in between prevents this process from noticing the end of the leader, as with a detached sandbox.
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := `setsid sh -c 'sleep 60 & echo $$ $! >` + pids + `.part; mv ` + pids + `.part ` + pids + `; read line' </dev/zero & wait`
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
@@ -117,7 +117,7 @@ func TestWhatADeadProcessLeftIsStoppedByItsRecord(t *testing.T) {
 
 	require.NoError(t, leader.Stop(time.Second))
 
-	require.False(t, orphan.Alive(), "an orphan was left behind")
+	require.False(t, orphan.Alive(), "an orphan still runs")
 }
 
 func TestFreePortIsFree(t *testing.T) {

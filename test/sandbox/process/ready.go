@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// pollInterval is how often readiness is asked for. Starting a sandbox asks several components one after the other, so
-// a long interval would be felt; a shorter one would fill their logs with failed health checks.
+// pollInterval is the interval of health checks. Components start one after the other, so a longer interval would be
+// noticeable; a shorter one would fill their logs with failed checks.
 const pollInterval = 100 * time.Millisecond
 
-// WaitReady returns when a GET of the URL answers 200. A process that ends while it is waited for is reported at once,
-// with its log, and not as a timeout.
+// WaitReady returns when a GET of the URL returns 200. If the process ends meanwhile, it returns that error with the last log
+// lines, without waiting for the timeout.
 func WaitReady(ctx context.Context, client *http.Client, url string, p *Process) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -32,14 +32,14 @@ func WaitReady(ctx context.Context, client *http.Client, url string, p *Process)
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return fmt.Errorf("waiting for %s: %w", p.Name(), context.Cause(ctx))
 			}
-			return fmt.Errorf("%s did not become ready: %w (%w); the end of its log:\n%s", p.Name(), last, context.Cause(ctx),
+			return fmt.Errorf("%s did not become ready: %w (%w); last lines of its log:\n%s", p.Name(), last, context.Cause(ctx),
 				indent(Tail(p.spec.Log, 20)))
 		case <-ticker.C:
 		}
 	}
 }
 
-// Probe asks once.
+// Probe checks the health once.
 func Probe(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func Probe(ctx context.Context, client *http.Client, url string) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", url, response.Status)
+		return fmt.Errorf("%s returned %s", url, response.Status)
 	}
 	return nil
 }

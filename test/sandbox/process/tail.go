@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// tailWindow bounds how much of a log is read to find its last lines.
+// tailWindow limits how much of a log is read to find its last lines.
 const tailWindow = 256 << 10
 
-// Tail returns the last lines of a log file, or a remark if there is none: it is used in messages about failures,
-// where a second failure would hide the first.
+// Tail returns the last lines of a log file. It returns no error, because it is used in error messages.
 func Tail(path string, lines int) string {
 	file, err := os.Open(path)
 	if err != nil {

@@ -35,7 +35,7 @@ func condition(kind, status, reason, message string) map[string]any {
 
 func conditions(list ...any) []any { return list }
 
-func TestTablePrintsStatesAndOnlyWhatChanged(t *testing.T) {
+func TestTablePrintsOnlyChanges(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, kind := range progress.Kinds {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
@@ -84,7 +84,7 @@ func TestTablePrintsStatesAndOnlyWhatChanged(t *testing.T) {
 	}, lines)
 }
 
-func TestTableSaysWhyItStopped(t *testing.T) {
+func TestTableReturnsTheCauseOfACancellation(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(context.DeadlineExceeded)
 	err := progress.NewTable(fake.NewFakeClient(), &strings.Builder{}).Until(ctx, func([]unstructured.Unstructured) bool { return false })

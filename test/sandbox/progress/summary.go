@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress shows people how the objects of a cluster move from state to state.
+// Package progress prints how the objects of a cluster change their state.
 package progress
 
 import (
@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Condition is the part of a condition that people read.
+// Condition is the part of a condition that is printed.
 type Condition struct {
 	Type, Status, Reason, Message string
 }
 
-// Conditions reads status.conditions of an object of any kind.
+// Conditions returns status.conditions of an object of any kind.
 func Conditions(object *unstructured.Unstructured) []Condition {
 	items, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	var conditions []Condition
@@ -35,12 +35,12 @@ func Conditions(object *unstructured.Unstructured) []Condition {
 	return conditions
 }
 
-// IsTrue says whether an object has a condition with status True.
+// IsTrue reports whether an object has a condition with status True.
 func IsTrue(object *unstructured.Unstructured, kind string) bool {
 	return find(Conditions(object), kind).Status == "True"
 }
 
-// find returns the condition of a type, or none at all.
+// find returns the condition of a type, or an empty one.
 func find(conditions []Condition, kind string) Condition {
 	for _, condition := range conditions {
 		if condition.Type == kind {
@@ -50,7 +50,7 @@ func find(conditions []Condition, kind string) Condition {
 	return Condition{}
 }
 
-// summary is an object's state in one line: what it says it is doing, and why it is not ready if it is not.
+// summary is the state of an object in one line, and why it is not ready.
 func summary(object *unstructured.Unstructured) string {
 	state := stateOf(object)
 	conditions := Conditions(object)
@@ -72,7 +72,7 @@ func summary(object *unstructured.Unstructured) string {
 	}
 }
 
-// stateOf is what an object of any kind calls its own state, if its kind has one.
+// stateOf returns status.state or status.phase of an object.
 func stateOf(object *unstructured.Unstructured) string {
 	if object.GetDeletionTimestamp() != nil {
 		return "Deleting"
@@ -85,8 +85,7 @@ func stateOf(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// mainCondition is the one that sums the object up: Cluster API calls it Available on what serves requests, and Ready
-// elsewhere.
+// mainCondition is the condition that summarizes the object: Available for objects that serve requests, otherwise Ready.
 func mainCondition(conditions []Condition) (Condition, bool) {
 	for _, kind := range []string{"Available", "Ready"} {
 		if condition := find(conditions, kind); condition.Type != "" {
@@ -96,8 +95,7 @@ func mainCondition(conditions []Condition) (Condition, bool) {
 	return Condition{}, false
 }
 
-// unhealthy names further conditions that say something is wrong, of those where False always means that, unless the
-// main condition has named them already.
+// unhealthy describes further conditions whose status False is always an error, unless the main condition names them.
 func unhealthy(conditions []Condition, main Condition) string {
 	var text strings.Builder
 	for _, condition := range conditions {
@@ -111,7 +109,7 @@ func unhealthy(conditions []Condition, main Condition) string {
 	return text.String()
 }
 
-// messageWidth keeps a line a line.
+// messageWidth limits the length of a line.
 const messageWidth = 110
 
 func why(condition Condition) string {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kinds are what a cluster consists of, from the user's side down to Terraform's.
+// Kinds are the kinds that a cluster consists of, from the Cluster down to the Workspaces.
 var Kinds = []schema.GroupVersionKind{
 	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"},
 	{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Kind: "CAPTCluster"},
@@ -27,7 +27,7 @@ var Kinds = []schema.GroupVersionKind{
 	{Group: "tf.upbound.io", Version: "v1beta1", Kind: "Workspace"},
 }
 
-// Table prints a line for every object whose state has changed since it was printed last.
+// Table prints one line per object when its state changes.
 type Table struct {
 	client  client.Client
 	out     io.Writer
@@ -35,15 +35,15 @@ type Table struct {
 	printed map[string]string
 }
 
-// NewTable makes a table that counts time from now.
+// NewTable returns a table whose clock starts now.
 func NewTable(c client.Client, out io.Writer) *Table {
 	return &Table{client: c, out: out, started: time.Now(), printed: map[string]string{}}
 }
 
-// interval is how often the objects are looked at. States that last shorter are of no interest to people.
+// interval is the polling interval. Shorter states are not printed.
 const interval = 300 * time.Millisecond
 
-// Until prints changes until the objects satisfy the condition.
+// Until prints changes until the objects satisfy a condition.
 func (t *Table) Until(ctx context.Context, satisfied func(objects []unstructured.Unstructured) bool) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -64,7 +64,7 @@ func (t *Table) Until(ctx context.Context, satisfied func(objects []unstructured
 	}
 }
 
-// List returns all objects of Kinds. A kind that is not installed has none.
+// List returns all objects of Kinds. Kinds that are not installed are skipped.
 func List(ctx context.Context, c client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, kind := range Kinds {
@@ -110,7 +110,7 @@ func (t *Table) line(name, text string) {
 	fmt.Fprintf(t.out, "%5.1fs  %-58s %s\n", time.Since(t.started).Seconds(), name, text)
 }
 
-// Explain prints every condition of every object: what a person needs to see when something did not become ready.
+// Explain prints all conditions of all objects.
 func Explain(out io.Writer, objects []unstructured.Unstructured) {
 	for i := range objects {
 		fmt.Fprintf(out, "%s/%s\n", objects[i].GetKind(), objects[i].GetName())

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reaper cleans up after a sandbox whose owner is gone. The owner, a test or a command, starts it as a small
-// process of its own and holds a pipe to it. However the owner ends, the kernel closes the pipe; then the reaper stops
-// what the sandbox has recorded and removes its folder.
+// Package reaper cleans up after a sandbox whose owner has ended. The owner, a test or a command, starts the reaper as a
+// separate process and holds a pipe to it. When the owner ends, for whatever reason, the kernel closes the pipe. The reaper
+// then stops the processes that the sandbox has recorded and removes its directory.
 package reaper
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
-// Verb is the hidden verb of the sandbox command that runs the reaper.
+// Verb is the hidden subcommand of the sandbox program that runs the reaper.
 const Verb = "reap"
 
-// released is what the owner writes when the reaper is no longer needed.
+// released is the message of an owner that no longer needs the reaper.
 const released = "released"
 
 // Guard is the owner's end of the pipe.
@@ -32,10 +32,10 @@ type Guard struct {
 	cmd  *exec.Cmd
 }
 
-// Start starts a reaper for the sandbox in dir. With remove, it removes the whole folder in the end.
+// Start starts a reaper for the sandbox in dir. With remove, it also removes the directory.
 func Start(binary, dir string, remove bool) (*Guard, error) {
 	cmd := exec.Command(binary, Verb, "--dir", dir, "--remove="+strconv.FormatBool(remove))
-	// Its own session, so that Ctrl-C ends the owner but not the one who cleans up after it.
+	// In its own session, Ctrl-C does not end it together with the owner.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -44,7 +44,7 @@ func Start(binary, dir string, remove bool) (*Guard, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o700); err != nil {
 		return nil, err
 	}
-	// Not our output: go test waits until everyone who holds it has ended.
+	// It must not inherit the owner's output: go test waits until all processes have closed it.
 	log, err := os.OpenFile(filepath.Join(dir, "logs", "reaper.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -57,13 +57,14 @@ func Start(binary, dir string, remove bool) (*Guard, error) {
 	return &Guard{pipe: pipe, cmd: cmd}, nil
 }
 
-// Release sends the reaper home: everything is stopped, or shall go on without us. It returns when the reaper is gone.
+// Release ends the reaper without a cleanup, because everything is stopped or must continue. It returns when the reaper has
+// ended.
 func (g *Guard) Release() error {
 	_, err := io.WriteString(g.pipe, released)
 	return errors.Join(err, g.pipe.Close(), g.cmd.Wait())
 }
 
-// Run is the reaper: it waits for the pipe to be closed and cleans up, unless it was released.
+// Run waits until the pipe is closed and cleans up, unless the reaper was released.
 func Run(pipe io.Reader, out io.Writer, dir string, remove bool) error {
 	said, err := io.ReadAll(pipe)
 	if err != nil {
@@ -72,7 +73,7 @@ func Run(pipe io.Reader, out io.Writer, dir string, remove bool) error {
 	if string(said) == released {
 		return nil
 	}
-	fmt.Fprintf(out, "%s the owner of the sandbox is gone: cleaning up\n", time.Now().Format(time.RFC3339))
+	fmt.Fprintf(out, "%s the owner of the sandbox has ended: cleaning up\n", time.Now().Format(time.RFC3339))
 	if remove {
 		return teardown.Remove(dir, out)
 	}

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state is what a sandbox writes down about itself in its folder: which processes it started, where the API
-// server and etcd listen, and where the programs are. Whoever comes later reads it there: the sandbox command in
-// another process, the reaper after a crash, and a Terraform module that starts a sandbox "EKS".
+// Package state is the record that a sandbox keeps in its directory: which processes it started, where the API server and
+// etcd listen, and where the programs are. Other processes read it: later runs of the sandbox command, the reaper after
+// a crash, and the Terraform modules that start simulated EKS clusters.
 package state
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/process"
 )
 
-// FileName is the name of the file in the sandbox's folder.
+// FileName is the name of the file in the sandbox's directory.
 const FileName = "sandbox.json"
 
 // State is the content of the file.
@@ -29,7 +29,7 @@ type State struct {
 	EtcdEndpoint string `json:"etcdEndpoint,omitempty"`
 	// Binaries maps the name of a program to its path.
 	Binaries map[string]string `json:"binaries,omitempty"`
-	// Processes lists what was started and not yet stopped, in the order of starting.
+	// Processes lists what was started, in the order of the first start.
 	Processes []Process `json:"processes,omitempty"`
 }
 
@@ -38,11 +38,15 @@ type Process struct {
 	process.ID
 	Name string `json:"name"`
 	Log  string `json:"log"`
-	// Health is the URL that answers 200 when the process is ready, where it can be asked without a certificate.
+	// Path, Args and Env are what it was started with, so that it can be restarted.
+	Path string   `json:"path,omitempty"`
+	Args []string `json:"args,omitempty"`
+	Env  []string `json:"env,omitempty"`
+	// Health is the URL that returns 200 when the process is ready. It needs no client certificate.
 	Health string `json:"health,omitempty"`
 }
 
-// Load reads the state from a sandbox's folder. The error is fs.ErrNotExist when there is no sandbox.
+// Load reads the state from a sandbox's directory. Without a sandbox, the error is fs.ErrNotExist.
 func Load(dir string) (*State, error) {
 	data, err := os.ReadFile(filepath.Join(dir, FileName))
 	if err != nil {
@@ -55,7 +59,7 @@ func Load(dir string) (*State, error) {
 	return state, nil
 }
 
-// Save replaces the file in one step: the reaper may read it at any moment.
+// Save replaces the file atomically: the reaper may read it at any time.
 func (s *State) Save(dir string) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -64,7 +68,7 @@ func (s *State) Save(dir string) error {
 	return WriteFile(filepath.Join(dir, FileName), data)
 }
 
-// WriteFile writes a file readable by the owner only, in one step.
+// WriteFile atomically writes a file that only the owner can read.
 func WriteFile(path string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -91,7 +95,7 @@ func (s *State) Forget(name string) {
 	s.Processes = kept
 }
 
-// Remember records a process, in place of an earlier one of the same name.
+// Remember records a process. It replaces an earlier process with the same name.
 func (s *State) Remember(p Process) {
 	for i := range s.Processes {
 		if s.Processes[i].Name == p.Name {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package teardown stops what a sandbox wrote down that it started, and nothing else. It is used by those who did not
-// start it themselves: the down command, and the reaper after a crash.
+// Package teardown stops the processes that a sandbox has recorded, and no others. It is for processes that did not start
+// the sandbox themselves: the down command, and the reaper after a crash.
 package teardown
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// Names of the two processes that must be stopped last and in this order: without etcd an API server hangs, and
-// without the API server everything else logs errors.
+// Names of the two processes that must be stopped last and in this order: an API server hangs without etcd, and all other
+// components log errors without the API server.
 const (
 	apiServer = "kube-apiserver"
 	etcd      = "etcd"
 )
 
-// grace is how long a client of the API server may take to end by itself. The servers get none: nobody is left to be
-// polite to, and what they hold is about to be removed.
+// grace is how long a client of the API server may take to end. The servers are killed at once: they have no clients any
+// more, and their data is about to be removed.
 const grace = 3 * time.Second
 
-// Recorded stops every process recorded in the folder that is still the one recorded, then every sandbox "EKS".
-// It goes on after a failure and reports all of them. A folder without a sandbox is not an error.
+// Recorded stops every recorded process and every simulated EKS cluster. It continues after an error and returns all errors.
+// A directory without a sandbox is not an error.
 func Recorded(dir string, out io.Writer) error {
 	recorded, err := state.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,8 +59,8 @@ func Recorded(dir string, out io.Writer) error {
 	return errors.Join(failed...)
 }
 
-// Remove does what Recorded does and then removes the folder. The folder stays if something could not be stopped,
-// because it holds the only record of it.
+// Remove calls Recorded and then removes the directory. If a process could not be stopped, the directory is kept, because it
+// has the only record of that process.
 func Remove(dir string, out io.Writer) error {
 	if err := Recorded(dir, out); err != nil {
 		return err

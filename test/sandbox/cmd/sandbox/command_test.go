@@ -9,16 +9,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// run runs the command as from a shell and returns what it printed.
+// run runs the command and returns what it printed.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	streams, _, out, _ := genericiooptions.NewTestIOStreams()
@@ -28,8 +28,8 @@ func run(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// The manager and the provider have tests of their own, so this sandbox does without their processes.
-func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
+// The manager and the provider have their own tests, so this sandbox does not run them.
+func TestSandboxIsStartedRestartedAndRemoved(t *testing.T) {
 	t.Setenv("SANDBOX_MANAGER", "none")
 	t.Setenv("SANDBOX_PROVIDER", "none")
 	dir := filepath.Join(t.TempDir(), "sandbox")
@@ -45,7 +45,7 @@ func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, recorded.Processes, 4)
 
-	// Up again changes nothing.
+	// Starting a running sandbox changes nothing.
 	_, err = run(t, "up", "--dir", dir)
 	require.NoError(t, err)
 	again, err := state.Load(dir)
@@ -64,47 +64,52 @@ func TestSandboxGoesUpIsLookedAtAndGoesDown(t *testing.T) {
 	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
 	require.Regexp(t, `cluster mine +process \d+ +running`, output)
 
-	// A dead part is shown with its log, and what is left can still be taken down.
-	server, err := eks.Server{Dir: dir, Name: "mine"}.Process()
-	require.NoError(t, err)
+	// A component that died is reported with its log and with the command that starts it again.
 	kill(t, recorded, sandbox.ClusterAPI)
+	restart := "restart --dir " + dir
 	output, err = run(t, "status", "--dir", dir)
-	require.ErrorIs(t, err, errReported)
-	require.Regexp(t, `cluster-api +dead; the end of .*cluster-api.log:\n    `, output)
+	require.ErrorIs(t, err, cli.ErrReported)
+	require.Regexp(t, `cluster-api +not running; last lines of .*cluster-api.log:\n    `, output)
+	require.Contains(t, output, restart)
 	_, err = run(t, "up", "--dir", dir)
-	require.ErrorContains(t, err, "does not run any more")
+	require.ErrorContains(t, err, "cluster-api of the sandbox in "+dir+" is not running")
+	require.ErrorContains(t, err, restart)
+	output, err = run(t, "restart", "--dir", dir)
+	require.NoError(t, err)
+	require.Regexp(t, `^started cluster-api\nAll components .* are running`, output)
 
+	// So are all components at once, as after a reboot, with the data they had.
+	server := eks.Server{Dir: dir, Name: "mine"}
+	for _, name := range []string{sandbox.Etcd, sandbox.APIServer, sandbox.KubeControllerManager, sandbox.ClusterAPI} {
+		recorded, err := state.Load(dir)
+		require.NoError(t, err)
+		kill(t, recorded, name)
+	}
+	id, err := server.Process()
+	require.NoError(t, err)
+	require.NoError(t, id.Stop(0))
+	_, err = run(t, "restart", "--dir", dir)
+	require.NoError(t, err)
+	output, err = run(t, "status", "--dir", dir)
+	require.NoError(t, err, output)
+	require.Regexp(t, `kube-apiserver +process \d+ +ready`, output)
+	_, err = run(t, "up", "--dir", dir)
+	require.NoError(t, err)
+	id, err = server.Process()
+	require.NoError(t, err)
+	require.True(t, id.Alive())
+	recorded, err = state.Load(dir)
+	require.NoError(t, err)
+
+	// A sandbox of which only a part runs can be removed.
+	kill(t, recorded, sandbox.ClusterAPI)
 	output, err = run(t, "quickstart-down", "--dir", dir)
 	require.NoError(t, err)
-	require.Contains(t, output, "is gone")
+	require.Contains(t, output, "Removed the sandbox in")
 	require.NoDirExists(t, dir)
-	require.False(t, server.Alive())
+	require.False(t, id.Alive())
 	for _, p := range recorded.Processes {
 		require.False(t, p.Alive(), "%s still runs", p.Name)
-	}
-}
-
-func TestTheQuickstartWaitsForTheClusterAndForItsControlPlane(t *testing.T) {
-	object := func(kind, name string, conditions ...any) unstructured.Unstructured {
-		o := unstructured.Unstructured{Object: map[string]any{"kind": kind, "status": map[string]any{"conditions": conditions}}}
-		o.SetName(name)
-		return o
-	}
-	is := func(condition, status string) any { return map[string]any{"type": condition, "status": status} }
-	reached := object("Cluster", demo, is("Available", "True"), is("RemoteConnectionProbe", "True"))
-	ready := object("CAPTControlPlane", demo, is("Available", "True"), is("Ready", "True"))
-	for name, row := range map[string]struct {
-		objects []unstructured.Unstructured
-		want    bool
-	}{
-		"both":                         {[]unstructured.Unstructured{reached, ready}, true},
-		"no control plane":             {[]unstructured.Unstructured{reached}, false},
-		"no Cluster":                   {[]unstructured.Unstructured{ready}, false},
-		"a Fargate profile is missing": {[]unstructured.Unstructured{reached, object("CAPTControlPlane", demo, is("Available", "True"), is("Ready", "False"))}, false},
-		"nobody has reached it":        {[]unstructured.Unstructured{object("Cluster", demo, is("Available", "True")), ready}, false},
-		"another one is ready":         {[]unstructured.Unstructured{reached, object("CAPTControlPlane", "other", is("Ready", "True"))}, false},
-	} {
-		require.Equal(t, row.want, demoIsReady(row.objects), name)
 	}
 }
 
@@ -119,25 +124,25 @@ func kill(t *testing.T, recorded *state.State, name string) {
 	t.Fatalf("no %s", name)
 }
 
-func TestDownTouchesNothingThatIsNotASandbox(t *testing.T) {
+func TestDownKeepsADirectoryThatIsNotASandbox(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "precious")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, verb := range []string{"down", "quickstart-down"} {
 		output, err := run(t, verb, "--dir", dir)
 		require.NoError(t, err)
-		require.Contains(t, output, "There is no sandbox in")
+		require.Contains(t, output, "Found no sandbox in")
 		require.FileExists(t, file)
 	}
 	_, err := run(t, "status", "--dir", dir)
-	require.ErrorContains(t, err, "there is no sandbox in")
+	require.ErrorContains(t, err, "found no sandbox in")
 	_, err = run(t, "up", "--dir", dir)
 	require.ErrorContains(t, err, "is not empty")
 	require.FileExists(t, file)
 }
 
-// A record of another time may name a process that is somebody else's by now.
-func TestDownStopsOnlyTheProcessesThatAreRecorded(t *testing.T) {
+// The process ID in an old record may belong to another program.
+func TestDownStopsOnlyRecordedProcesses(t *testing.T) {
 	dir := t.TempDir()
 	other, err := process.Start(process.Spec{Name: "other", Path: "/bin/sleep", Args: []string{"60"},
 		Log: filepath.Join(t.TempDir(), "log")})
@@ -152,10 +157,10 @@ func TestDownStopsOnlyTheProcessesThatAreRecorded(t *testing.T) {
 
 	require.NoError(t, err)
 	require.NoDirExists(t, dir)
-	require.True(t, other.ID().Alive(), "somebody else's process was stopped")
+	require.True(t, other.ID().Alive(), "a process of another program was stopped")
 }
 
-func TestNamesInEKSCanNotBePaths(t *testing.T) {
+func TestEKSNamesCannotBePaths(t *testing.T) {
 	for _, name := range []string{"", "../etcd", "a/b", "-a"} {
 		_, err := run(t, "eks", "stop", "--dir", t.TempDir(), "--name="+name)
 		require.ErrorContains(t, err, "is not a cluster name")
@@ -168,7 +173,7 @@ func TestNamesInEKSCanNotBePaths(t *testing.T) {
 	}
 }
 
-func TestWhatFargateProfilesAreMadeOfIsJSON(t *testing.T) {
+func TestFargateFlagsMustBeJSON(t *testing.T) {
 	for _, flag := range []string{"--selectors", "--subnets"} {
 		_, err := run(t, "eks", "create-fargate-profile", "--dir", t.TempDir(), "--name=demo", "--profile=default", flag, "[}")
 		require.ErrorContains(t, err, flag+": invalid character")

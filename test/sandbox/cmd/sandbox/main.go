@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sandbox runs a management cluster's control plane on this machine, without containers.
+// Command sandbox runs the control plane of a management cluster on this machine, without containers.
 package main
 
 import (
@@ -13,9 +13,15 @@ import (
 	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 )
 
 func main() {
+	// Without a logger, controller-runtime prints a stack trace after 30 seconds.
+	ctrllog.SetLogger(klog.Background())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := newCommand(streams).ExecuteContext(ctx)
@@ -24,7 +30,7 @@ func main() {
 	switch {
 	case err == nil:
 		return
-	case errors.Is(err, errReported):
+	case errors.Is(err, cli.ErrReported):
 	case interrupted:
 		fmt.Fprintf(os.Stderr, "Interrupted (%v).\n", err)
 	default:

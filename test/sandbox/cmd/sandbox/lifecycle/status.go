@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lifecycle
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,12 +16,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// tailLines is how much of its log a dead part shows.
+// tailLines is the number of log lines printed for a component that is not running.
 const tailLines = 10
 
 // statusOptions are the options of status.
@@ -35,20 +35,20 @@ func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &statusOptions{IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show which parts of the sandbox run, and the end of the log of those that do not",
+		Short: "Show the components of the sandbox, and the last log lines of those that are not running",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.dir, "dir", defaultDir, "folder of the sandbox")
+	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
 	return cmd
 }
 
-// Complete makes the folder absolute.
+// Complete makes the directory absolute.
 func (o *statusOptions) Complete([]string) (err error) {
 	o.dir, err = filepath.Abs(o.dir)
 	return err
@@ -57,18 +57,18 @@ func (o *statusOptions) Complete([]string) (err error) {
 // Validate has nothing to check.
 func (o *statusOptions) Validate() error { return nil }
 
-// Run prints a line for each part. It fails if one of them is dead.
+// Run prints one line per component. It fails if a component is not running or not ready.
 func (o *statusOptions) Run(ctx context.Context) error {
 	recorded, err := state.Load(o.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no sandbox in %s", relative(o.dir))
+		return fmt.Errorf("found no sandbox in %s", cli.Relative(o.dir))
 	}
 	if err != nil {
 		return err
 	}
-	client := http.DefaultClient
-	if bundle, err := os.ReadFile(filepath.Join(o.dir, "pki", "ca.crt")); err == nil {
-		client = apiserver.Client(bundle)
+	client, err := apiserver.ClientIn(o.dir)
+	if err != nil {
+		return err
 	}
 	healthy := true
 	for _, p := range recorded.Processes {
@@ -89,7 +89,8 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		}
 	}
 	if !healthy {
-		return errReported
+		fmt.Fprintf(o.Out, "\nStart the components that are not running with: %s\n", cli.Command("restart", o.dir))
+		return cli.ErrReported
 	}
 	return nil
 }
@@ -103,10 +104,10 @@ func (o *statusOptions) profiles(server eks.Server) error {
 	return err
 }
 
-// part prints one part and says whether it is well. Without a client, its health is not asked for.
+// part prints one component and reports whether it is healthy. Without a client, only the process is checked.
 func (o *statusOptions) part(ctx context.Context, client *http.Client, name string, id process.ID, url, log string) bool {
 	if !id.Alive() {
-		fmt.Fprintf(o.Out, "%-26s dead; the end of %s:\n    %s\n", name, relative(log),
+		fmt.Fprintf(o.Out, "%-26s not running; last lines of %s:\n    %s\n", name, cli.Relative(log),
 			strings.ReplaceAll(process.Tail(log, tailLines), "\n", "\n    "))
 		return false
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package quickstart
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +21,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
-// tools runs kubectl and clusterctl for the user and shows what was run.
+// tools runs kubectl and clusterctl and prints the command lines.
 type tools struct {
 	genericiooptions.IOStreams
 	dir   string
@@ -35,17 +36,18 @@ func newTools(streams genericiooptions.IOStreams, dir string) (*tools, error) {
 	return &tools{IOStreams: streams, dir: dir, state: recorded}, nil
 }
 
-// client talks to the sandbox's API server as its administrator.
+// client returns a client of the sandbox's API server with administrator rights.
 func (t *tools) client() (client.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", t.state.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
+	config.WarningHandler = rest.NewWarningWriter(t.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	return client.New(config, client.Options{})
 }
 
-// show prints a command line and what the command prints.
+// show prints a command line and runs it.
 func (t *tools) show(ctx context.Context, name string, args ...string) error {
 	fmt.Fprintf(t.Out, "\n$ %s %s\n", name, strings.Join(args, " "))
 	cmd := t.command(ctx, name, args...)
@@ -56,7 +58,7 @@ func (t *tools) show(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// output returns what the command prints.
+// output returns the standard output of a command.
 func (t *tools) output(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := t.command(ctx, name, args...)
 	var errors bytes.Buffer
@@ -72,12 +74,12 @@ func (t *tools) command(ctx context.Context, name string, args ...string) *exec.
 	cmd := exec.CommandContext(ctx, t.state.Binaries[name], args...)
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+t.state.Kubeconfig,
-		// It would look for a newer release on the internet.
+		// Otherwise clusterctl looks for a newer release on the internet.
 		"CLUSTERCTL_DISABLE_VERSIONCHECK=true")
 	return cmd
 }
 
-// saveKubeconfig writes the kubeconfig of a cluster as clusterctl gives it, and returns the path.
+// saveKubeconfig writes the kubeconfig that clusterctl returns for a cluster and returns its path.
 func (t *tools) saveKubeconfig(ctx context.Context, cluster string) (string, error) {
 	kubeconfig, err := t.output(ctx, binaries.Clusterctl, "get", "kubeconfig", cluster)
 	if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package quickstart has the commands that create a cluster in a sandbox and destroy it again.
+package quickstart
 
 import (
 	"context"
@@ -11,18 +12,30 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/binaries"
-	"github.com/capt-provider/capt/test/sandbox/manifests"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/lifecycle"
 	"github.com/capt-provider/capt/test/sandbox/process"
 	"github.com/capt-provider/capt/test/sandbox/progress"
 )
 
 // demo is the cluster in the samples.
 const demo = "demo"
+
+// tailLines is the number of log lines printed when the cluster does not become ready.
+const tailLines = 10
+
+// NewCommands returns the commands of this package.
+func NewCommands(streams genericiooptions.IOStreams) []*cobra.Command {
+	return []*cobra.Command{newQuickstartCommand(streams), newQuickstartDownCommand(streams)}
+}
 
 // quickstartOptions are the options of quickstart.
 type quickstartOptions struct {
@@ -36,17 +49,17 @@ func newQuickstartCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &quickstartOptions{IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "quickstart",
-		Short: "Start the sandbox and make a cluster in it",
+		Short: "Start the sandbox and create a cluster in it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.dir, "dir", defaultDir, "folder of the sandbox")
-	cmd.Flags().StringVar(&o.samples, "samples", "", "what to apply (default: config/samples/sandbox of the repository)")
+	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
+	cmd.Flags().StringVar(&o.samples, "samples", "", "manifests to apply (default: config/samples/sandbox of the repository)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long to wait for the cluster")
 	return cmd
 }
@@ -64,7 +77,7 @@ func (o *quickstartOptions) Complete([]string) (err error) {
 	return err
 }
 
-// Validate checks what was given.
+// Validate checks the flags.
 func (o *quickstartOptions) Validate() error {
 	if o.timeout <= 0 {
 		return errors.New("--timeout must be positive")
@@ -72,29 +85,29 @@ func (o *quickstartOptions) Validate() error {
 	return nil
 }
 
-// Run starts the sandbox, or uses the one that runs, and makes the cluster. A sandbox started here is stopped again if
-// anything fails; one that ran before is left as it is.
+// Run starts the sandbox, or uses the running one, and creates the cluster. If anything fails, a sandbox that was started
+// here is removed, and one that ran before is left as it is.
 func (o *quickstartOptions) Run(ctx context.Context) error {
-	running, err := isRunning(o.dir)
+	running, err := lifecycle.Running(o.dir)
 	if err != nil {
 		return err
 	}
 	if running {
-		fmt.Fprintf(o.Out, "Using the sandbox that runs in %s.\n", relative(o.dir))
+		fmt.Fprintf(o.Out, "Using the sandbox that is running in %s.\n", cli.Relative(o.dir))
 		return o.demonstrate(ctx)
 	}
-	s, err := startAll(ctx, o.Out, o.dir, false)
+	s, err := lifecycle.Start(ctx, o.Out, o.dir, false)
 	if err != nil {
 		return err
 	}
 	if err := o.supervised(ctx, s); err != nil {
-		fmt.Fprintln(o.ErrOut, "Stopping the sandbox and removing its folder (SANDBOX_KEEP=1 keeps it).")
+		fmt.Fprintln(o.ErrOut, "Stopping the sandbox and removing its directory (SANDBOX_KEEP=1 keeps the directory).")
 		return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return s.Detach()
 }
 
-// supervised makes the cluster and gives up as soon as a part of the sandbox dies: waiting would be in vain.
+// supervised creates the cluster and fails as soon as a component of the sandbox ends.
 func (o *quickstartOptions) supervised(ctx context.Context, s *sandbox.Sandbox) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -113,24 +126,20 @@ func (o *quickstartOptions) demonstrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.makeCluster(ctx, t); err != nil {
+	if err := o.createCluster(ctx, t); err != nil {
 		return err
 	}
 	return o.present(ctx, t)
 }
 
-// makeCluster applies the samples and shows how the objects move until the cluster answers and has its Fargate profiles.
-func (o *quickstartOptions) makeCluster(ctx context.Context, t *tools) error {
+// createCluster applies the samples and shows how the objects change until the cluster is reachable and its Fargate
+// profiles exist. It applies with kubectl, so that users can apply changed samples later without a warning.
+func (o *quickstartOptions) createCluster(ctx context.Context, t *tools) error {
 	c, err := t.client()
 	if err != nil {
 		return err
 	}
-	objects, err := manifests.Load(o.samples)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(o.Out, "\n$ kubectl apply -f %s\n", relative(o.samples))
-	if err := manifests.Apply(ctx, c, objects...); err != nil {
+	if err := o.apply(ctx, t, c); err != nil {
 		return err
 	}
 	fmt.Fprintln(o.Out)
@@ -143,8 +152,23 @@ func (o *quickstartOptions) makeCluster(ctx context.Context, t *tools) error {
 	return nil
 }
 
-// demoIsReady waits for what a user of the cluster wants: it serves requests, Cluster API has reached it, and its control
-// plane has all that was asked for.
+// apply applies the samples unless the cluster exists: it may have been upgraded, and EKS cannot downgrade.
+func (o *quickstartOptions) apply(ctx context.Context, t *tools, c client.Client) error {
+	cluster := &unstructured.Unstructured{}
+	cluster.SetGroupVersionKind(progress.Kinds[0])
+	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: demo}, cluster)
+	if err == nil {
+		fmt.Fprintf(o.Out, "\nCluster %s exists already; the samples are not applied again.\n", demo)
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return t.show(ctx, binaries.Kubectl, "apply", "-f", cli.Relative(o.samples))
+}
+
+// demoIsReady reports whether Cluster API has reached the cluster and the control plane has everything that its spec
+// asks for.
 func demoIsReady(objects []unstructured.Unstructured) bool {
 	reached, ready := false, false
 	for i := range objects {
@@ -159,12 +183,12 @@ func demoIsReady(objects []unstructured.Unstructured) bool {
 	return reached && ready
 }
 
-// explain prints what can be known about a cluster that did not become ready, while it is still there.
+// explain prints the conditions and logs of a cluster that did not become ready, while they still exist.
 func (o *quickstartOptions) explain(t *tools, failure error) {
 	if errors.Is(failure, context.Canceled) {
 		return
 	}
-	fmt.Fprintf(o.ErrOut, "\n%v. The conditions of its objects:\n\n", failure)
+	fmt.Fprintf(o.ErrOut, "\n%v. Conditions of its objects:\n\n", failure)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if c, err := t.client(); err == nil {
@@ -172,16 +196,16 @@ func (o *quickstartOptions) explain(t *tools, failure error) {
 			progress.Explain(o.ErrOut, objects)
 		}
 	}
-	for _, part := range t.state.Processes {
-		if part.Name == sandbox.Manager || part.Name == sandbox.Provider {
-			fmt.Fprintf(o.ErrOut, "\nThe end of %s:\n%s\n", relative(part.Log), process.Tail(part.Log, tailLines))
+	for _, component := range t.state.Processes {
+		if component.Name == sandbox.Manager || component.Name == sandbox.Provider {
+			fmt.Fprintf(o.ErrOut, "\nLast lines of %s:\n%s\n", cli.Relative(component.Log), process.Tail(component.Log, tailLines))
 		}
 	}
-	fmt.Fprint(o.ErrOut, "\nThe first condition that is not as it should be, from the bottom up, is usually the cause.\n"+
-		"On a slow machine, try --timeout 20m.\n\n")
+	fmt.Fprint(o.ErrOut, "\nRead the conditions from the bottom up: the first unexpected one is usually the cause.\n"+
+		"On a slow machine, use --timeout 20m.\n\n")
 }
 
-// present shows the cluster as its users will look at it.
+// present shows the cluster with the commands that its users have.
 func (o *quickstartOptions) present(ctx context.Context, t *tools) error {
 	kinds := "clusters,captclusters,captcontrolplanes,workspacetemplateapplies,workspaces.tf.m.upbound.io"
 	if err := t.show(ctx, binaries.Kubectl, "get", kinds); err != nil {
@@ -198,15 +222,16 @@ func (o *quickstartOptions) present(ctx context.Context, t *tools) error {
 	if err != nil {
 		return err
 	}
-	if err := t.show(ctx, binaries.Kubectl, "--kubeconfig", relative(kubeconfig), "get", "namespaces"); err != nil {
+	if err := t.show(ctx, binaries.Kubectl, "--kubeconfig", cli.Relative(kubeconfig), "get", "namespaces"); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, `
-The cluster is ready. What you may want next:
+The cluster is ready. Next steps (docs/quickstart.md explains them):
 
-  export KUBECONFIG=%s      # the management cluster, for kubectl and clusterctl (built into %s)
-  kubectl patch captcontrolplane %s --type merge -p '{"spec":{"version":"v1.36.0"}}'      # upgrade it
-  make quickstart-down      # destroy it through Terraform and remove everything
-`, relative(t.state.Kubeconfig), relative(filepath.Dir(t.state.Binaries[binaries.Kubectl])), demo)
+  source %s    # KUBECONFIG and PATH for kubectl and clusterctl
+  kubectl describe captcontrolplane %s    # conditions and events
+  kubectl patch captcontrolplane %s --type merge -p '{"spec":{"version":"v1.36.0"}}'    # upgrade from v1.35
+  %s    # destroy the cluster through Terraform and remove everything
+`, cli.Relative(sandbox.EnvFile(o.dir)), demo, demo, cli.Command("quickstart-down", o.dir))
 	return nil
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package quickstart
 
 import (
 	"context"
@@ -16,35 +16,44 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/lifecycle"
 	"github.com/capt-provider/capt/test/sandbox/progress"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // quickstartDownOptions are the options of quickstart-down.
 type quickstartDownOptions struct {
-	downOptions
+	genericiooptions.IOStreams
+	dir     string
 	timeout time.Duration
 }
 
 func newQuickstartDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &quickstartDownOptions{downOptions: downOptions{IOStreams: streams}}
+	o := &quickstartDownOptions{IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "quickstart-down",
-		Short: "Destroy the clusters through Terraform, then stop the sandbox and remove it",
+		Short: "Destroy all clusters through Terraform, then stop and remove the sandbox",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.dir, "dir", defaultDir, "folder of the sandbox")
+	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait for Terraform")
 	return cmd
 }
 
-// Validate checks what was given.
+// Complete makes the directory absolute.
+func (o *quickstartDownOptions) Complete([]string) (err error) {
+	o.dir, err = filepath.Abs(o.dir)
+	return err
+}
+
+// Validate checks the flags.
 func (o *quickstartDownOptions) Validate() error {
 	if o.timeout <= 0 {
 		return errors.New("--timeout must be positive")
@@ -52,24 +61,24 @@ func (o *quickstartDownOptions) Validate() error {
 	return nil
 }
 
-// Run destroys the clusters and removes the sandbox. A sandbox too broken to destroy anything is removed all the same:
-// nothing in it exists outside this machine, and every server is recorded in its folder.
+// Run destroys the clusters and removes the sandbox. If destroying fails, the sandbox is removed anyway: nothing in it
+// exists outside this machine, and its directory records every server.
 func (o *quickstartDownOptions) Run(ctx context.Context) error {
 	if _, err := state.Load(o.dir); errors.Is(err, fs.ErrNotExist) {
-		return o.downOptions.Run()
+		return lifecycle.Down(o.dir, o.IOStreams)
 	}
 	if err := o.destroy(ctx); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		fmt.Fprintf(o.ErrOut, "Not everything could be destroyed through Terraform: %v\nIt is removed without.\n", err)
+		fmt.Fprintf(o.ErrOut, "Terraform did not destroy everything: %v\nRemoving the sandbox anyway.\n", err)
 	}
-	return o.downOptions.Run()
+	return lifecycle.Down(o.dir, o.IOStreams)
 }
 
-// destroy deletes every Cluster and waits until all that hung on them is gone.
+// destroy deletes every Cluster and waits until all objects of the clusters are gone.
 func (o *quickstartDownOptions) destroy(ctx context.Context) error {
-	if _, err := isRunning(o.dir); err != nil {
+	if _, err := lifecycle.Running(o.dir); err != nil {
 		return err
 	}
 	t, err := newTools(o.IOStreams, o.dir)
@@ -92,7 +101,7 @@ func (o *quickstartDownOptions) destroy(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("clusters were still there after %s", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("clusters still exist after %s", o.timeout))
 	defer cancel()
 	last := []unstructured.Unstructured{}
 	err = progress.NewTable(c, o.Out).Until(ctx, func(objects []unstructured.Unstructured) bool {
@@ -103,6 +112,6 @@ func (o *quickstartDownOptions) destroy(ctx context.Context) error {
 		progress.Explain(o.ErrOut, last)
 		return err
 	}
-	fmt.Fprintf(o.Out, "\nEverything in %s was destroyed through Terraform.\n", filepath.Base(o.dir))
+	fmt.Fprintf(o.Out, "\nTerraform destroyed all clusters in %s.\n", cli.Relative(o.dir))
 	return nil
 }

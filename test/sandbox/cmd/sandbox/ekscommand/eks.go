@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package ekscommand has the commands that the sandbox's Terraform modules call in place of the EKS API.
+package ekscommand
 
 import (
 	"context"
@@ -13,11 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
-// eksPatience bounds how long a cluster may take to start or stop.
-const eksPatience = 2 * time.Minute
+// clusterTimeout limits how long a cluster may take to start or stop.
+const clusterTimeout = 2 * time.Minute
 
 // eksOptions are the options of eks start and eks stop.
 type eksOptions struct {
@@ -27,14 +29,15 @@ type eksOptions struct {
 	start   bool
 }
 
-func newEKSCommand(streams genericiooptions.IOStreams) *cobra.Command {
+// NewCommand returns the command eks.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eks",
-		Short: "Clusters that stand in for Amazon EKS; called by the sandbox's Terraform module",
+		Short: "Manage simulated EKS clusters; called by the sandbox's Terraform modules",
 	}
 	cmd.AddCommand(
-		newEKSVerb(streams, true, "start", "Start a cluster, or change its version"),
-		newEKSVerb(streams, false, "stop", "Stop a cluster and remove everything it had"),
+		newEKSVerb(streams, true, "start", "Start a cluster or change its version"),
+		newEKSVerb(streams, false, "stop", "Stop a cluster and remove its data"),
 		newFargateVerb(streams, true, "create-fargate-profile", "Create a Fargate profile of a cluster"),
 		newFargateVerb(streams, false, "delete-fargate-profile", "Delete a Fargate profile of a cluster"),
 	)
@@ -48,13 +51,13 @@ func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short stri
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.server.Dir, "dir", defaultDir, "folder of the sandbox")
+	cmd.Flags().StringVar(&o.server.Dir, "dir", cli.DefaultDir, "directory of the sandbox")
 	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
 	if start {
 		cmd.Flags().StringVar(&o.version, "version", "", "Kubernetes version, for example 1.35")
@@ -62,13 +65,13 @@ func newEKSVerb(streams genericiooptions.IOStreams, start bool, verb, short stri
 	return cmd
 }
 
-// Complete makes the folder absolute: the server outlives the working directory.
+// Complete makes the directory absolute: the server outlives the working directory.
 func (o *eksOptions) Complete([]string) (err error) {
 	o.server.Dir, err = filepath.Abs(o.server.Dir)
 	return err
 }
 
-// Validate checks what was given.
+// Validate checks the flags.
 func (o *eksOptions) Validate() error {
 	if o.start && o.version == "" {
 		return errors.New("--version is required")
@@ -78,13 +81,13 @@ func (o *eksOptions) Validate() error {
 
 // Run starts or stops the cluster.
 func (o *eksOptions) Run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, eksPatience)
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	if !o.start {
 		if err := o.server.Stop(ctx); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "cluster %s is gone\n", o.server.Name)
+		fmt.Fprintf(o.Out, "stopped cluster %s\n", o.server.Name)
 		return nil
 	}
 	if err := o.server.Start(ctx, o.version); err != nil {

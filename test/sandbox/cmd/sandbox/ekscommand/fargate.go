@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package ekscommand
 
 import (
 	"context"
@@ -13,11 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
-// fargateTakes is how long a profile takes to come or to go. EKS needs minutes; without any time, two could never meet.
-const fargateTakes = time.Second
+// profileDuration is how long creating or deleting a Fargate profile takes. It takes minutes in EKS. It must not be zero
+// here: otherwise two operations would never overlap.
+const profileDuration = time.Second
 
 // fargateOptions are the options of eks create-fargate-profile and eks delete-fargate-profile.
 type fargateOptions struct {
@@ -37,24 +39,24 @@ func newFargateVerb(streams genericiooptions.IOStreams, create bool, verb, short
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.server.Dir, "dir", defaultDir, "folder of the sandbox")
+	cmd.Flags().StringVar(&o.server.Dir, "dir", cli.DefaultDir, "directory of the sandbox")
 	cmd.Flags().StringVar(&o.server.Name, "name", "", "name of the cluster")
 	cmd.Flags().StringVar(&o.profile.Name, "profile", "", "name of the Fargate profile")
-	cmd.Flags().DurationVar(&o.takes, "takes", fargateTakes, "how long it takes")
+	cmd.Flags().DurationVar(&o.takes, "takes", profileDuration, "duration of the operation")
 	if create {
-		cmd.Flags().StringVar(&o.selectors, "selectors", "[]", "JSON: objects with namespace, and perhaps labels")
-		cmd.Flags().StringVar(&o.subnets, "subnets", "[]", "JSON: ids of private subnets")
+		cmd.Flags().StringVar(&o.selectors, "selectors", "[]", "JSON list of objects with a namespace and optional labels")
+		cmd.Flags().StringVar(&o.subnets, "subnets", "[]", "JSON list of private subnet IDs")
 	}
 	return cmd
 }
 
-// Complete makes the folder absolute and reads what is given in JSON.
+// Complete makes the directory absolute and parses the JSON flags.
 func (o *fargateOptions) Complete([]string) (err error) {
 	if o.server.Dir, err = filepath.Abs(o.server.Dir); err != nil || !o.create {
 		return err

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lifecycle
 
 import (
 	"github.com/spf13/cobra"
@@ -14,7 +14,7 @@ import (
 func newBuildCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:       "build [binary...]",
-		Short:     "Build what the sandbox runs, as far as it is missing",
+		Short:     "Build the programs of the sandbox that are missing",
 		ValidArgs: binaries.Names(),
 		Args:      cobra.OnlyValidArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lifecycle
 
 import (
 	"errors"
@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/reaper"
 )
 
-// reapOptions are the options of the hidden verb reap (see package reaper).
+// reapOptions are the options of the hidden command reap (see package reaper).
 type reapOptions struct {
 	genericiooptions.IOStreams
 	dir    string
@@ -29,14 +30,14 @@ func newReapCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
 			return o.Run()
 		},
 	}
-	cmd.Flags().StringVar(&o.dir, "dir", "", "folder of the sandbox")
-	cmd.Flags().BoolVar(&o.remove, "remove", false, "remove the folder in the end")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "directory of the sandbox")
+	cmd.Flags().BoolVar(&o.remove, "remove", false, "remove the directory at the end")
 	return cmd
 }
 
@@ -51,7 +52,7 @@ func (o *reapOptions) Validate() error {
 	return nil
 }
 
-// Run waits and cleans up. The signals that end its owner must not end it too.
+// Run waits and cleans up. Signals that end its owner must not end it.
 func (o *reapOptions) Run() error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	return reaper.Run(o.In, o.Out, o.dir, o.remove)

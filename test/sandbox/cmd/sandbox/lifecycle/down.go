@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lifecycle
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/capt-provider/capt/test/sandbox/cmd/sandbox/cli"
 	"github.com/capt-provider/capt/test/sandbox/state"
 	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
@@ -26,20 +27,20 @@ func newDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &downOptions{IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Stop the sandbox and remove its folder, and nothing else",
+		Short: "Stop the sandbox and remove its directory, without destroying clusters through Terraform",
 		Args:  cobra.NoArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := prepare(o, args); err != nil {
+			if err := cli.Prepare(o, args); err != nil {
 				return err
 			}
-			return o.Run()
+			return Down(o.dir, o.IOStreams)
 		},
 	}
-	cmd.Flags().StringVar(&o.dir, "dir", defaultDir, "folder of the sandbox")
+	cmd.Flags().StringVar(&o.dir, "dir", cli.DefaultDir, "directory of the sandbox")
 	return cmd
 }
 
-// Complete makes the folder absolute.
+// Complete makes the directory absolute.
 func (o *downOptions) Complete([]string) (err error) {
 	o.dir, err = filepath.Abs(o.dir)
 	return err
@@ -48,15 +49,16 @@ func (o *downOptions) Complete([]string) (err error) {
 // Validate has nothing to check.
 func (o *downOptions) Validate() error { return nil }
 
-// Run stops what is recorded. A folder without a record is not a sandbox, and is not touched.
-func (o *downOptions) Run() error {
-	if _, err := state.Load(o.dir); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(o.Out, "There is no sandbox in %s.\n", relative(o.dir))
+// Down stops the processes that the sandbox in a directory has recorded, and removes the directory. A directory without
+// a record is not a sandbox and is not touched.
+func Down(dir string, streams genericiooptions.IOStreams) error {
+	if _, err := state.Load(dir); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(streams.Out, "Found no sandbox in %s.\n", cli.Relative(dir))
 		return nil
 	}
-	if err := teardown.Remove(o.dir, o.Out); err != nil {
+	if err := teardown.Remove(dir, streams.Out); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "The sandbox in %s is gone.\n", relative(o.dir))
+	fmt.Fprintf(streams.Out, "Removed the sandbox in %s.\n", cli.Relative(dir))
 	return nil
 }
