@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -207,15 +206,12 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 
 // sameCluster rejects a plan of another management cluster.
 func (r *run) sameCluster(ctx context.Context) error {
-	var system corev1.Namespace
-	if err := r.reads.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-		return fmt.Errorf("reading namespace %s, which identifies the management cluster: %w", metav1.NamespaceSystem, err)
+	uid, err := migrate.ClusterUID(ctx, r.reads)
+	if err != nil || uid == r.plan.ClusterUID {
+		return err
 	}
-	if system.UID != r.plan.ClusterUID {
-		return fmt.Errorf("plan %s was made for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
-			r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, system.UID)
-	}
-	return nil
+	return fmt.Errorf("plan %s was made for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
+		r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, uid)
 }
 
 // readJournals reads the journals of this plan and of others.

@@ -12,7 +12,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,17 +33,7 @@ func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.Custo
 	for _, kind := range migrate.Kinds() {
 		names = append(names, kind.Definition())
 	}
-	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, name := range names {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		err := l.client.Get(ctx, client.ObjectKey{Name: name}, definition)
-		if err == nil {
-			found[name] = definition
-		} else if !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-	}
-	return found, nil
+	return migrate.Definitions(ctx, l.client, names...)
 }
 
 // definitions reports whether this version's are installed and can be used.

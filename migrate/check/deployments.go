@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -123,9 +124,9 @@ func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *C
 // recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
 func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
-		err := migrate.EachMetadata(ctx, l.client, kind.GroupKind().WithVersion(l.version), func(object *metav1.PartialObjectMetadata) error {
+		err := migrate.Each(ctx, l.client, kind.GroupKind().WithVersion(l.version), "", func(object *unstructured.Unstructured) error {
 			for _, write := range migrate.LegacyWrites(object, l.now.Add(-l.options.Quiet)) {
-				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.Namespace, object.Name, write))
+				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.GetNamespace(), object.GetName(), write))
 			}
 			return nil
 		})

@@ -109,13 +109,11 @@ func creates(steps []plan.Step, of *plan.Step) bool {
 
 // content of an object of a snapshot; nil if it does not exist.
 func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
-	lists := map[string]func() []client.Object{
-		kindCAPTCluster:  func() []client.Object { return objectsOf(s.CAPTClusters) },
-		kindControlPlane: func() []client.Object { return objectsOf(s.ControlPlanes) },
-		kindApply:        func() []client.Object { return objectsOf(s.Applies) },
-		kindTemplate:     func() []client.Object { return objectsOf(s.Templates) },
+	objects := map[string][]client.Object{
+		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),
+		kindApply: migrate.Objects(s.Applies), kindTemplate: migrate.Objects(s.Templates),
 	}
-	for _, object := range lists[ref.Kind]() {
+	for _, object := range objects[ref.Kind] {
 		if object.GetNamespace() == ref.Namespace && object.GetName() == ref.Name {
 			return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 		}

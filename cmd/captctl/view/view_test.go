@@ -25,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/status"
@@ -274,7 +275,7 @@ func TestStatus(t *testing.T) {
 			ID: "0123456789ab", Started: metav1.NewTime(now.Add(-time.Hour)), Updated: metav1.NewTime(now.Add(-2 * time.Second)), Run: "laptop-1", Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz"},
 			Units: map[apply.Phase]int{apply.PhaseApplied: 1, apply.PhaseApplying: 1, apply.PhaseRolledBack: 1},
 		}},
-		Lock: &status.Lock{Holder: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
+		Lock: &lock.Holder{Identity: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
 	}
 	for _, kind := range migrate.Kinds() {
 		definition := status.Definition{Name: kind.Definition(), StoredVersions: []string{migrate.Version}}
