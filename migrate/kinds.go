@@ -19,8 +19,7 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// OlderTemplateKind is how CAPT v0.3 spelled CAPTControlPlaneTemplate, and OlderTemplateDefinition the definition of both. The kind of a
-// definition cannot be changed.
+// OlderTemplateKind is how CAPT v0.3 spelled CAPTControlPlaneTemplate, and OlderTemplateDefinition the definition of both.
 const (
 	OlderTemplateKind       = "CaptControlPlaneTemplate"
 	OlderTemplateDefinition = "captcontrolplanetemplates.controlplane.cluster.x-k8s.io"

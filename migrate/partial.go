@@ -29,8 +29,7 @@ func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, fmt.Errorf("%s of group %q is not a kind that a migration reads or writes", r, r.Group)
 }
 
-// ReadObjects takes a snapshot of some objects only, with the templates and namespaces of their WorkspaceTemplateApplies and the CAPTCluster of
-// their Clusters. What does not exist is left out.
+// ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.
 func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, now time.Time) (*Snapshot, error) {
 	p := partial{reader: retry.Reader(reader), seen: map[ObjectRef]bool{}, Snapshot: &Snapshot{Taken: now}}
 	named := func() []ObjectRef { return refs }

@@ -28,8 +28,7 @@ import (
 type Snapshot struct {
 	// ClusterUID is the UID of the namespace kube-system.
 	ClusterUID types.UID
-	// Namespace is the only one to plan; empty for all. Objects are read from all namespaces in any case, since a cluster-wide
-	// Workspace may be claimed from anywhere.
+	// Namespace is the only one to plan; empty for all. All are read, since a cluster-wide Workspace may be claimed from anywhere.
 	Namespace string
 	Taken     time.Time
 
@@ -139,8 +138,7 @@ func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// LegacyWrites are the writes of the status of an object in an older version since a time, as managedFields record them with the API server's
-// clock. Only CAPT v0.3 writes them.
+// LegacyWrites are the writes of the status of an object by CAPT v0.3 since a time, as managedFields record them.
 func LegacyWrites(object metav1.Object, since time.Time) (writes []string) {
 	for _, entry := range object.GetManagedFields() {
 		if IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(since) {

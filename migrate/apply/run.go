@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package apply applies plans and rolls them back, one unit after the other, while the manager runs. It decides nothing: the plan says which
+// fields to write, and each live field says whether it is written already. A run that was killed is resumed by running it again, from any host.
 package apply
 
 import (
@@ -86,22 +88,6 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	return r.do(ctx, "Rolling back", units, r.wasApplied, r.rollBack)
 }
 
-// Validate fails if a run would fail before its first write, whatever the user confirms.
-func Validate(ctx context.Context, p *plan.Plan, o Options) error {
-	r, err := newRun(p, o)
-	if err != nil {
-		return err
-	}
-	return r.validate(ctx)
-}
-
-func (r *run) validate(ctx context.Context) error {
-	if err := r.sameCluster(ctx); err != nil {
-		return err
-	}
-	return r.Check(ctx)
-}
-
 func newRun(p *plan.Plan, o Options) (*run, error) {
 	if err := o.complete(p); err != nil {
 		return nil, err
@@ -113,14 +99,7 @@ func newRun(p *plan.Plan, o Options) (*run, error) {
 
 // selected returns the units to work on, in the order of the plan.
 func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
-	missing := slices.Clone(o.Units)
-	for i := range p.Units {
-		unit := &p.Units[i]
-		if len(o.Units) == 0 || slices.Contains(o.Units, unit.Name()) {
-			units = append(units, unit)
-		}
-		missing = slices.DeleteFunc(missing, func(name string) bool { return name == unit.Name() })
-	}
+	units, missing := p.Select(o.Units)
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("plan %s does not contain %s: name Clusters as NAMESPACE/NAME; \"captctl migrate show\" lists them", p.ID, strings.Join(missing, ", "))
 	}
@@ -165,7 +144,10 @@ func undecided(left []UnitResult) error {
 
 // do takes the lock and works on units. begin comes right before the journal is written; in a dry run it writes nothing.
 func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin func(context.Context) error, work work) (*Result, error) {
-	if err := r.validate(ctx); err != nil {
+	if err := r.sameCluster(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.Check(ctx); err != nil {
 		return nil, err
 	}
 	if len(units) == 0 {

@@ -83,8 +83,12 @@ func (w *world) apply(p *plan.Plan, units ...string) UnitResult {
 
 func (w *world) live() *unstructured.Unstructured {
 	w.Helper()
-	live, err := empty(w.plane)
+	kind, err := w.plane.GroupVersionKind()
 	require.NoError(w, err)
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(kind)
+	live.SetNamespace(w.plane.Namespace)
+	live.SetName(w.plane.Name)
 	require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(live), live))
 	return live
 }

@@ -69,8 +69,7 @@ type About struct {
 // DefaultFile is the name of the archive of a plan.
 func DefaultFile(planID string) string { return "capt-migrate-" + planID + ".tar.gz" }
 
-// Writer returns what apply.Options.Backup needs: a function that writes the backup of a plan, or verifies the one that an earlier run wrote.
-// It never replaces a file.
+// Writer returns what apply.Options.Backup needs. It never replaces a file.
 func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveClock) func(context.Context, *apply.Backup) (*apply.Backup, error) {
 	return func(ctx context.Context, previous *apply.Backup) (*apply.Backup, error) {
 		file, err := filepath.Abs(file)

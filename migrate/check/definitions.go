@@ -56,8 +56,7 @@ func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool
 	return definition != nil && definition.Spec.Names.Kind == migrate.OlderTemplateKind
 }
 
-// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, also where the policies of
-// this version protect it.
+// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, which policies may protect.
 func replaceTemplates() []string {
 	const name = migrate.OlderTemplateDefinition
 	return []string{
@@ -180,8 +179,7 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 	return found.orOK("objects can be read in both versions"), nil
 }
 
-// admission patches one object of each kind with nothing, as a dry run: conversion, defaulting and validation take place, and nothing is
-// stored.
+// admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.
 func (l *look) admission(ctx context.Context) (Check, error) {
 	refused := Check{Status: Failed, Message: "a write that changes nothing is refused (dry run). Check that the manager runs, and that the API server reaches its webhooks"}
 	untried := Check{Status: Warning, Message: "not tried: the right to patch is missing"}

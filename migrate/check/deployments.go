@@ -65,8 +65,7 @@ func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool
 	return slices.DeleteFunc(list.Items, func(deployment appsv1.Deployment) bool { return !is(&deployment) }), nil
 }
 
-// legacy reports whether CAPT v0.3 runs. While it does, it reverts what is adopted, and may create a second cluster where a reference is
-// empty.
+// legacy reports whether CAPT v0.3 runs. It would revert what is adopted, and may create a second cluster where a reference is empty.
 func (l *look) legacy(ctx context.Context) (Check, error) {
 	found := Check{Status: l.blocks()}
 	deployments, err := l.deployments(ctx, isLegacy)
@@ -189,8 +188,7 @@ func installerOf(object metav1.Object) installer {
 	return installer{}
 }
 
-// installers reports tools that would delete the definitions, and with them every object and all that Terraform created, when CAPT v0.3 is
-// uninstalled.
+// installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
 func (l *look) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these. Uninstalling what it installed can delete the definitions, every object of CAPT, and what " +
 		"Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}

@@ -158,8 +158,7 @@ func (l *Lock) stop(why error) error {
 	return l.lost
 }
 
-// Release ends the work and gives the lock back, so that the next run need not wait. If that fails, or is not done when ctx ends,
-// the lease runs out.
+// Release ends the work and gives the lock back, so that the next run need not wait. If that fails, the lease runs out.
 func (l *Lock) Release(ctx context.Context) {
 	l.endWork(nil)
 	l.resign()

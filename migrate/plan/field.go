@@ -19,8 +19,7 @@ import (
 type Field struct {
 	// Path is a JSON pointer (RFC 6901) through objects, for example /spec/workspaceName.
 	Path string `json:"path"`
-	// Element says that the path is a list, and that before and after are an element of it. Key is the field that identifies an element;
-	// empty for a list of strings.
+	// Element says that before and after are an element of the list at the path. Key identifies it; empty for a list of strings.
 	Element bool   `json:"element,omitempty"`
 	Key     string `json:"key,omitempty"`
 	// Before is empty if the field or element did not exist.

@@ -19,8 +19,7 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or whose WorkspaceTemplateApplies
-// refer to the same Workspace. Others stay as they are.
+// conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
 func conflicts(findings []migrate.Finding) []migrate.Finding {
 	group := make([]int, len(findings)) // For each finding the first one of its conflict.
 	root := func(i int) int {
@@ -133,8 +132,7 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 		definition, definition)}}
 }
 
-// pending compares every adopted Workspace with what the manager would write: the gate of an adoption does not cover what is edited
-// afterwards.
+// pending compares every adopted Workspace with what the manager would write: it may have been edited since the gate of its adoption.
 func (f *fleet) pending() (findings []migrate.Finding) {
 	ofOwner := map[types.UID]bool{}
 	for _, o := range f.sorted() {
@@ -163,8 +161,7 @@ func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
 	return &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
 }
 
-// pendingOf compares one Workspace with what is rendered for it. The manager writes what the WorkspaceTemplateApply renders also when its
-// owner cannot write it.
+// pendingOf compares one Workspace with what is rendered for it, also when its owner cannot write the WorkspaceTemplateApply.
 func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 	looks, unwritten := f.looks(o)
 	for _, look := range looks {
