@@ -106,7 +106,7 @@ func (s *State) Encode() (map[string][]byte, error) {
 	return map[string][]byte{stateKey: data}, err
 }
 
-func stateName(planID string) string       { return "capt-migrate-" + planID }
+func stateName(planID string) string       { return lock.JournalPrefix + planID }
 func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", stateName(planID), i) }
 
 // States returns the journals of all plans, the latest last.

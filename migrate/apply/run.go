@@ -85,6 +85,7 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.FixClusterEndpoints = true // What was written of Clusters is reverted.
 	return r.do(ctx, "Rolling back", units, r.wasApplied, r.rollBack)
 }
 
@@ -155,7 +156,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	}
 	identity := lock.Identity()
 	if r.DryRun {
-		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
+		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil }, r.FixClusterEndpoints)
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
 			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
@@ -168,7 +169,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 			defer cancel()
 			held.Release(release)
 		}()
-		ctx, r.writes = working, lock.Fence(r.Client, held.Check)
+		ctx, r.writes = working, lock.Fence(r.Client, held.Check, r.FixClusterEndpoints)
 		r.journal.writes = r.writes
 	}
 	if err := r.readJournals(ctx); err != nil {

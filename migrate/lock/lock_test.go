@@ -269,12 +269,12 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 			<-resume // Its requests come nowhere.
 			return errors.New("no route to host")
 		}, nil)
-		fenced := lock.Fence(b.client, held.Check)
+		fenced := lock.Fence(b.client, held.Check, false)
 		time.Sleep(duration)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))
-		require.ErrorContains(b, fenced.Create(b.Context(), configMap("late")), "the lock is lost")
-		require.ErrorContains(b, fenced.Patch(b.Context(), configMap("late"), "", patch), "the lock is lost")
-		require.ErrorContains(b, fenced.Patch(b.Context(), configMap("late"), "status", patch), "the lock is lost")
+		require.ErrorContains(b, fenced.Create(b.Context(), configMap(lock.JournalPrefix+"late")), "the lock is lost")
+		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "", patch), "the lock is lost")
+		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "status", patch), "the lock is lost")
 		require.Error(b, ctx.Err(), "the first write that is refused ends the work")
 		close(resume)
 		synctest.Wait()
@@ -285,8 +285,8 @@ func TestAFenceLetsWritesPassInTime(t *testing.T) {
 	inTime(t, func(b *bench) {
 		held, _, err := b.acquire("first")
 		require.NoError(b, err)
-		fenced := lock.Fence(b.client, held.Check)
-		require.NoError(b, fenced.Create(b.Context(), configMap("in-time")))
+		fenced := lock.Fence(b.client, held.Check, false)
+		require.NoError(b, fenced.Create(b.Context(), configMap(lock.JournalPrefix+"in-time")))
 		held.Release(b.Context())
 	})
 }
@@ -352,5 +352,8 @@ func TestWhatKeepsALockFromBeingTakenIsReported(t *testing.T) {
 }
 
 func configMap(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
 }
