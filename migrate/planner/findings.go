@@ -13,7 +13,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -98,19 +97,14 @@ func hasControlPlane(cluster *clusterv1.Cluster) bool {
 func (f *fleet) endpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
-		stored := cluster.Spec.ControlPlaneEndpoint
-		if !f.inScope(cluster) || !strings.Contains(stored.Host, "://") || !hasControlPlane(cluster) {
+		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasControlPlane(cluster) {
 			continue
 		}
-		repaired := validation.Endpoint(stored)
-		patch := fmt.Sprintf("\"host\":%q", repaired.Host)
-		if repaired.Port != stored.Port {
-			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
-		}
 		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref, Message: fmt.Sprintf(
-			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Apply the plan with --fix-cluster-endpoints, or remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
-			stored.Host, cluster.Namespace, cluster.Name, patch)})
+		findings = append(findings, migrate.Finding{
+			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref,
+			Message: "spec.controlPlaneEndpoint.host is a URL, so that clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
+		})
 	}
 	return findings
 }

@@ -89,8 +89,15 @@ func findings() []migrate.Finding {
 			Workspace: &shared, Message: "2 WorkspaceTemplateApplies refer to Workspace x",
 			Candidates: []migrate.Candidate{{Object: ref("WorkspaceTemplateApply", "team-e", "x", "apply-7")}, {Object: ref("WorkspaceTemplateApply", "team-f", "x", "apply-8")}},
 		},
+		endpoint("demo"), endpoint("shop"),
 		{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: skipped, Message: "it stays as it is, as decided"},
 		{Severity: migrate.Warning, Reason: planner.ReasonTemplateKindRenamed, Object: ref("CaptControlPlaneTemplate", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
+	}
+}
+
+func endpoint(cluster string) migrate.Finding {
+	return migrate.Finding{
+		Severity: migrate.Warning, Reason: planner.ReasonInvalidClusterEndpoint, Object: ref("Cluster", "team-a", cluster, types.UID(cluster)), Message: "its endpoint is a URL",
 	}
 }
 
