@@ -174,6 +174,22 @@ func TestPlan(t *testing.T) {
 	})
 }
 
+func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
+	p := fleet()
+	p.Findings = nil
+	p.Units[0].Members[0].State, p.Units[0].Members[1].State = migrate.Adoptable, migrate.Adoptable
+	p.Units[4].Members[0].State = migrate.OwnerSkipped
+	p.Decisions = &migrate.Decisions{
+		Owners: []migrate.OwnerDecision{
+			{UID: demo.UID, Take: demoApply.UID, Pin: true, Reason: "its Workspace reports the endpoint"},
+			{UID: skipped.UID, Skip: true},
+			{UID: "gone", Take: "also-gone"},
+		},
+		Workspaces: []migrate.WorkspaceDecision{{UID: vpcLive.UID, BelongsTo: vpcApply.UID, Reason: "team-b has no such cluster"}},
+	}
+	golden(t, "plan-decided", output.Table, func(to *output.Printer) { view.Plan(to, p) })
+}
+
 // What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
 func TestDecisionsToPasteCanBeRead(t *testing.T) {
 	// A second finding about the same owner must not be a second entry.
