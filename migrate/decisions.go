@@ -26,8 +26,7 @@ type OwnerDecision struct {
 	Take types.UID `json:"take,omitempty"`
 	// Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
 	Skip bool `json:"skip,omitempty"`
-	// Pin keeps a Workspace that differs from what template and spec render: the plan creates a WorkspaceTemplate that reproduces it, for
-	// this owner alone.
+	// Pin keeps a Workspace that differs from what is rendered: the plan creates a WorkspaceTemplate that reproduces it, for this owner alone.
 	Pin bool `json:"pin,omitempty"`
 	// Reason documents the decision.
 	Reason string `json:"reason,omitempty"`

@@ -82,8 +82,7 @@ type BaselineItem struct {
 	Hash string `json:"hash"`
 }
 
-// WorkspaceHash is a hash of what a migration must not change in a Workspace: spec, labels, annotations and finalizers; 16
-// hexadecimal digits.
+// WorkspaceHash is a hash of what a migration must not change in a Workspace: spec, labels, annotations and finalizers.
 func WorkspaceHash(workspace *unstructured.Unstructured) (string, error) {
 	data, err := json.Marshal(struct {
 		Spec                any

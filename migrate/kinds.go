@@ -4,19 +4,31 @@
 package migrate
 
 import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
-// OlderTemplateKind is how CAPT v0.3 spelled CAPTControlPlaneTemplate, and OlderTemplateDefinition the definition of both. The kind of a
-// definition cannot be changed.
+// OlderTemplateKind is how CAPT v0.3 spelled CAPTControlPlaneTemplate, and OlderTemplateDefinition the definition of both.
 const (
 	OlderTemplateKind       = "CaptControlPlaneTemplate"
 	OlderTemplateDefinition = "captcontrolplanetemplates.controlplane.cluster.x-k8s.io"
 )
+
+// OlderTemplates is the kind that CAPT v0.3 spelled differently.
+func OlderTemplates() schema.GroupVersionKind {
+	return controlplanev1.GroupVersion.WithKind(OlderTemplateKind).GroupKind().WithVersion(LegacyVersion)
+}
 
 // FieldManager is under which captctl writes. Admission permits it to revert what an adoption wrote.
 const FieldManager = naming.MigrationFieldManager
@@ -52,4 +64,31 @@ func Kinds() []Kind {
 		{infrav1.GroupVersion.WithKind("CAPTCluster"), "captclusters"},
 		{controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), "captcontrolplanes"},
 	}
+}
+
+// ReadOrWritten are the kinds that a migration reads or writes: Clusters, those of CAPT, and Workspaces.
+func ReadOrWritten() []schema.GroupVersionKind {
+	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
+	for _, kind := range Kinds() {
+		kinds = append(kinds, kind.GroupVersionKind)
+	}
+	for _, scope := range terraform.Scopes() {
+		kinds = append(kinds, scope.GroupVersionKind())
+	}
+	return kinds
+}
+
+// Definitions are those CustomResourceDefinitions of some names that exist, by their names.
+func Definitions(ctx context.Context, reader client.Reader, names ...string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, name := range names {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, definition)
+		if err == nil {
+			found[name] = definition
+		} else if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
+		}
+	}
+	return found, nil
 }

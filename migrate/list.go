@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,32 +23,26 @@ const pageSize = 250
 
 // Each calls take for each object of a kind, a page at a time. An empty namespace means all of them.
 func Each(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
-	list := func() client.ObjectList { return &unstructured.UnstructuredList{} }
-	return each(ctx, reader, kind, list, take, client.InNamespace(namespace))
-}
-
-// EachMetadata calls take with the metadata of each object of a kind, a page at a time.
-func EachMetadata(
-	ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, take func(*metav1.PartialObjectMetadata) error, options ...client.ListOption,
-) error {
-	list := func() client.ObjectList { return &metav1.PartialObjectMetadataList{} }
-	return each(ctx, reader, kind, list, take, options...)
-}
-
-func each[T runtime.Object](
-	ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, list func() client.ObjectList, take func(T) error, options ...client.ListOption,
-) error {
 	pages := pager.New(continued(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
-		found := list()
-		found.GetObjectKind().SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := reader.List(ctx, found, append([]client.ListOption{client.Limit(page.Limit), client.Continue(page.Continue)}, options...)...)
+		found := &unstructured.UnstructuredList{}
+		found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := reader.List(ctx, found, client.InNamespace(namespace), client.Limit(page.Limit), client.Continue(page.Continue))
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
 		}
 		return found, nil
 	}))
 	pages.PageSize, pages.PageBufferSize = pageSize, 0
-	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(T)) })
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error { return take(object.(*unstructured.Unstructured)) })
+}
+
+// eachInstalled is Each; a kind that is not installed has no objects.
+func eachInstalled(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, namespace string, take func(*unstructured.Unstructured) error) error {
+	err := Each(ctx, reader, kind, namespace, take)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
 }
 
 // continued goes on with a list that took so long that the API server no longer has the state at which it began (410): with the

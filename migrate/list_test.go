@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,14 +42,10 @@ func (p *pages) List(_ context.Context, list client.ObjectList, options ...clien
 	}
 	first := map[string]int{"": 0, "2": 2, "again": 2, "4": 4}[asked.Continue]
 	for i := first; i < min(first+2, 5); i++ {
-		switch list := list.(type) {
-		case *unstructured.UnstructuredList:
-			object := unstructured.Unstructured{}
-			object.SetName(fmt.Sprint(i))
-			list.Items = append(list.Items, object)
-		case *metav1.PartialObjectMetadataList:
-			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}})
-		}
+		object := unstructured.Unstructured{}
+		object.SetName(fmt.Sprint(i))
+		items := list.(*unstructured.UnstructuredList)
+		items.Items = append(items.Items, object)
 	}
 	if first < 4 {
 		list.SetContinue(fmt.Sprint(first + 2))
@@ -84,16 +79,6 @@ func TestEveryObjectIsReadOnceAlsoWhenAListExpires(t *testing.T) {
 			assert.Equal(t, row.asked, server.asked)
 		})
 	}
-}
-
-func TestMetadataIsReadInPages(t *testing.T) {
-	server := &pages{answers: map[string]error{"2": expired("again")}}
-	var names []string
-	require.NoError(t, migrate.EachMetadata(t.Context(), server, workspaceTemplate, func(object *metav1.PartialObjectMetadata) error {
-		names = append(names, object.Name)
-		return nil
-	}, client.InNamespace("team-a")))
-	assert.Equal(t, []string{"0", "1", "2", "3", "4"}, names)
 }
 
 func TestWhatEndsAListIsReported(t *testing.T) {

@@ -13,24 +13,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // GroupVersionKind returns the kind of an object in the version that captctl reads and writes.
 func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
-	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
-	for _, kind := range Kinds() {
-		kinds = append(kinds, kind.GroupVersionKind)
-	}
-	for _, scope := range terraform.Scopes() {
-		kinds = append(kinds, scope.GroupVersionKind())
-	}
-	for _, kind := range kinds {
+	for _, kind := range ReadOrWritten() {
 		if kind.Group == r.Group && kind.Kind == r.Kind {
 			return kind, nil
 		}
@@ -38,19 +29,11 @@ func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, fmt.Errorf("%s of group %q is not a kind that a migration reads or writes", r, r.Group)
 }
 
-// ReadObjects takes a snapshot of some objects only, with the templates and namespaces of their WorkspaceTemplateApplies and the CAPTCluster of
-// their Clusters. What does not exist is left out.
+// ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.
 func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, now time.Time) (*Snapshot, error) {
-	p := partial{
-		reader: reader, seen: map[ObjectRef]bool{}, namespaces: map[string]bool{},
-		Snapshot: &Snapshot{Taken: now},
-	}
-	for _, ref := range refs {
-		if err := p.read(ctx, ref); err != nil {
-			return nil, err
-		}
-	}
-	for _, related := range []func() []ObjectRef{p.networks, p.applies, p.surroundings} {
+	p := partial{reader: retry.Reader(reader), seen: map[ObjectRef]bool{}, Snapshot: &Snapshot{Taken: now}}
+	named := func() []ObjectRef { return refs }
+	for _, related := range []func() []ObjectRef{named, p.networks, p.applies, p.surroundings} {
 		for _, ref := range related() {
 			if err := p.read(ctx, ref); err != nil {
 				return nil, err
@@ -62,9 +45,8 @@ func ReadObjects(ctx context.Context, reader client.Reader, refs []ObjectRef, no
 
 type partial struct {
 	*Snapshot
-	reader     client.Reader
-	seen       map[ObjectRef]bool
-	namespaces map[string]bool
+	reader client.Reader
+	seen   map[ObjectRef]bool
 }
 
 // networks are the CAPTClusters of Clusters.
@@ -120,6 +102,7 @@ func infrastructure(kind, namespace, name string) ObjectRef {
 	return ObjectRef{Group: infrav1.GroupVersion.Group, Kind: kind, Namespace: namespace, Name: name}
 }
 
+// read adds an object and its namespace, each once.
 func (p *partial) read(ctx context.Context, ref ObjectRef) error {
 	ref.UID = ""
 	if p.seen[ref] {
@@ -127,47 +110,23 @@ func (p *partial) read(ctx context.Context, ref ObjectRef) error {
 	}
 	p.seen[ref] = true
 	kind, err := ref.GroupVersionKind()
+	if ref.Kind == "Namespace" {
+		kind, err = corev1.SchemeGroupVersion.WithKind(ref.Kind), nil
+	}
 	if err != nil {
 		return err
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
-	err = p.get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	err = p.reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", ref, err)
 	}
-	if err := p.namespace(ctx, ref.Namespace); err != nil {
+	if err := p.add(object); err != nil || ref.Namespace == "" {
 		return err
 	}
-	switch {
-	case kind.Kind == "Cluster":
-		return appendTyped(&p.Clusters, object)
-	case kind == terraform.ScopeCluster.GroupVersionKind():
-		p.ClusterWideWorkspaces = append(p.ClusterWideWorkspaces, *object)
-		return nil
-	case kind == terraform.ScopeNamespaced.GroupVersionKind():
-		p.NamespacedWorkspaces = append(p.NamespacedWorkspaces, *object)
-		return nil
-	}
-	return p.add(object)
-}
-
-func (p *partial) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
-	return retry.Do(ctx, func(ctx context.Context) error { return p.reader.Get(ctx, key, object) })
-}
-
-func (p *partial) namespace(ctx context.Context, name string) error {
-	if name == "" || p.namespaces[name] {
-		return nil
-	}
-	p.namespaces[name] = true
-	namespace := corev1.Namespace{}
-	if err := p.get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
-		return fmt.Errorf("reading namespace %s: %w", name, err)
-	}
-	p.Namespaces = append(p.Namespaces, namespace)
-	return nil
+	return p.read(ctx, ObjectRef{Kind: "Namespace", Name: ref.Namespace})
 }

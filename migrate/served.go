@@ -5,10 +5,7 @@ package migrate
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API before v1.11 serves nothing else.
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,8 +22,7 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// hubReader reads objects of CAPT and Cluster API in v1beta2. If the API server serves v1beta1 only, objects are converted here, to what it
-// will serve when v1beta2 is installed.
+// hubReader reads objects of CAPT and Cluster API in v1beta2. They are converted here if the API server serves v1beta1 only.
 type hubReader struct {
 	client.Reader
 	// converters are those of the webhook. Building them takes a moment, so that this is done when the first one is needed.
@@ -50,7 +45,8 @@ func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, names
 	}
 	older := kind.GroupKind().WithVersion(LegacyVersion)
 	olderErr := Each(ctx, r, older, namespace, func(object *unstructured.Unstructured) error {
-		hub, err := convert(object)
+		object.SetManagedFields(nil) // A snapshot does not have them, and they are more than half of many objects.
+		hub, err := convert(ctx, object)
 		if err != nil {
 			return fmt.Errorf("converting %s %s/%s to %s: %w", kind.Kind, object.GetNamespace(), object.GetName(), kind.Version, err)
 		}
@@ -64,9 +60,9 @@ func (r hubReader) each(ctx context.Context, kind schema.GroupVersionKind, names
 
 // toHub converts an object of CAPT as the API server does with the webhook: what the webhook answers, with labels and annotations, but
 // no other metadata. Neither applies defaults of v1beta2 to a stored object.
-func (r hubReader) toHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r hubReader) toHub(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	scheme, registry := r.converters()
-	converted, err := Convert(scheme, registry, withoutManagedFields(object), Version)
+	converted, err := captconversion.Convert(ctx, scheme, registry, object, Version)
 	if err != nil {
 		return nil, err
 	}
@@ -77,57 +73,11 @@ func (r hubReader) toHub(object *unstructured.Unstructured) (*unstructured.Unstr
 	return converted, nil
 }
 
-// Convert converts an object of CAPT to a version as the webhook does.
-func Convert(scheme *runtime.Scheme, registry conversion.Registry, object *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
-	before := object.GroupVersionKind()
-	after := before.GroupKind().WithVersion(version)
-	converter, found := registry.GetConverter(before.GroupKind())
-	if !found {
-		return nil, fmt.Errorf("%s has no other version", before.Kind)
-	}
-	from, fromErr := scheme.New(before)
-	to, toErr := scheme.New(after)
-	if err := errors.Join(fromErr, toErr); err != nil {
-		return nil, err
-	}
-	if err := transcode(object, from); err != nil {
-		return nil, err
-	}
-	to.GetObjectKind().SetGroupVersionKind(after)
-	if err := converter.ConvertObject(context.Background(), from, to); err != nil {
-		return nil, err
-	}
-	converted := &unstructured.Unstructured{}
-	return converted, transcode(to, converted)
-}
-
-// withoutManagedFields is all that a conversion reads. Managed fields are more than half of many objects.
-func withoutManagedFields(object *unstructured.Unstructured) *unstructured.Unstructured {
-	content := maps.Clone(object.Object)
-	metadata, _ := content["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	delete(metadata, "managedFields")
-	content["metadata"] = metadata
-	return &unstructured.Unstructured{Object: content}
-}
-
-// transcode converts through JSON, as a webhook does, so that all fields are treated alike.
-func transcode(from, to runtime.Object) error {
-	data, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	if object, ok := to.(*unstructured.Unstructured); ok {
-		return object.UnmarshalJSON(data)
-	}
-	return utiljson.Unmarshal(data, to)
-}
-
 // clusterToHub converts a Cluster with Cluster API's functions. The rest of its webhook's conversion can only be imported together
 // with a test framework: the references, and status fields that no one reads here.
-func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func clusterToHub(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	older, hub := &clusterv1beta1.Cluster{}, &clusterv1.Cluster{}
-	if err := transcode(withoutManagedFields(object), older); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, older); err != nil {
 		return nil, err
 	}
 	if err := clusterv1beta1.Convert_v1beta1_Cluster_To_v1beta2_Cluster(older, hub, nil); err != nil {
@@ -143,6 +93,6 @@ func clusterToHub(object *unstructured.Unstructured) (*unstructured.Unstructured
 	clusterv1.Convert_bool_To_Pointer_bool(older.Spec.Paused, false, nil, &hub.Spec.Paused)
 	hub.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(object.GetKind()))
 	delete(hub.Annotations, carry.Annotation)
-	converted := &unstructured.Unstructured{}
-	return converted, transcode(hub, converted)
+	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hub)
+	return &unstructured.Unstructured{Object: converted}, err
 }

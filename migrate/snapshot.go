@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,8 +28,7 @@ import (
 type Snapshot struct {
 	// ClusterUID is the UID of the namespace kube-system.
 	ClusterUID types.UID
-	// Namespace is the only one to plan; empty for all. Objects are read from all namespaces in any case, since a cluster-wide
-	// Workspace may be claimed from anywhere.
+	// Namespace is the only one to plan; empty for all. All are read, since a cluster-wide Workspace may be claimed from anywhere.
 	Namespace string
 	Taken     time.Time
 
@@ -50,23 +48,23 @@ type Snapshot struct {
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Snapshot, error) {
 	s := &Snapshot{Namespace: namespace, Taken: now}
 	hub := newHubReader(reader)
-	reads := []func(context.Context, client.Reader) error{
-		s.readIdentity, s.readOlderTemplates, s.readNamespaces,
-		func(ctx context.Context, _ client.Reader) error { return s.readClusters(ctx, hub) },
+	reads := []func() error{
+		func() (err error) { s.ClusterUID, err = ClusterUID(ctx, reader); return err },
+		func() error { return eachInstalled(ctx, reader, OlderTemplates(), namespace, s.add) },
+		func() error { return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", s.add) },
+		func() error { return hub.each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), namespace, s.add) },
 	}
 	for _, kind := range Kinds() {
 		if kind.InLegacy() {
-			reads = append(reads, func(ctx context.Context, _ client.Reader) error {
-				return hub.each(ctx, kind.GroupVersionKind, "", s.add)
-			})
+			reads = append(reads, func() error { return hub.each(ctx, kind.GroupVersionKind, "", s.add) })
 		}
 	}
 	for _, scope := range terraform.Scopes() {
-		reads = append(reads, func(ctx context.Context, reader client.Reader) error { return s.readWorkspaces(ctx, reader, scope) })
+		reads = append(reads, func() error { return eachInstalled(ctx, reader, scope.GroupVersionKind(), "", s.add) })
 	}
 	var missing []error // Every right that is missing is reported at once.
 	for _, read := range reads {
-		switch err := read(ctx, reader); {
+		switch err := read(); {
 		case apierrors.IsForbidden(err):
 			missing = append(missing, err)
 		case err != nil:
@@ -79,19 +77,23 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 	return s, nil
 }
 
-func (s *Snapshot) readIdentity(ctx context.Context, reader client.Reader) error {
+// ClusterUID identifies a management cluster: it is the UID of the namespace kube-system.
+func ClusterUID(ctx context.Context, reader client.Reader) (types.UID, error) {
 	var system corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-		return fmt.Errorf("reading namespace %s, which identifies the management cluster: %w", metav1.NamespaceSystem, err)
+		return "", fmt.Errorf("reading namespace %s, which identifies the management cluster: %w", metav1.NamespaceSystem, err)
 	}
-	s.ClusterUID = system.UID
-	return nil
+	return system.UID, nil
 }
 
-// add adds an object of one of CAPT's kinds.
+// add adds an object of one of the kinds that a snapshot has.
 func (s *Snapshot) add(object *unstructured.Unstructured) error {
 	object.SetManagedFields(nil)
 	switch object.GetKind() {
+	case "Namespace":
+		return appendTyped(&s.Namespaces, object)
+	case "Cluster":
+		return appendTyped(&s.Clusters, object)
 	case "WorkspaceTemplate":
 		return appendTyped(&s.Templates, object)
 	case "WorkspaceTemplateApply":
@@ -100,51 +102,31 @@ func (s *Snapshot) add(object *unstructured.Unstructured) error {
 		return appendTyped(&s.CAPTClusters, object)
 	case "CAPTControlPlane":
 		return appendTyped(&s.ControlPlanes, object)
-	}
-	return fmt.Errorf("%s is none of the kinds that CAPT v0.3 had", object.GetKind())
-}
-
-// readOlderTemplates reads what only the definitions of CAPT v0.3 have.
-func (s *Snapshot) readOlderTemplates(ctx context.Context, reader client.Reader) error {
-	kind := schema.GroupVersionKind{Group: controlplanev1.GroupVersion.Group, Version: LegacyVersion, Kind: OlderTemplateKind}
-	err := Each(ctx, reader, kind, s.Namespace, func(object *unstructured.Unstructured) error {
-		object.SetManagedFields(nil)
+	case OlderTemplateKind:
 		s.OlderTemplates = append(s.OlderTemplates, *object)
 		return nil
-	})
-	if meta.IsNoMatchError(err) { // The kind is not installed.
-		return nil
 	}
-	return err
+	switch object.GroupVersionKind() {
+	case terraform.ScopeCluster.GroupVersionKind():
+		s.ClusterWideWorkspaces = append(s.ClusterWideWorkspaces, *object)
+	case terraform.ScopeNamespaced.GroupVersionKind():
+		s.NamespacedWorkspaces = append(s.NamespacedWorkspaces, *object)
+	default:
+		return fmt.Errorf("%s is none of the kinds that CAPT v0.3 had", object.GetKind())
+	}
+	return nil
 }
 
-func (s *Snapshot) readClusters(ctx context.Context, hub hubReader) error {
-	return hub.each(ctx, clusterv1.GroupVersion.WithKind("Cluster"), s.Namespace, func(object *unstructured.Unstructured) error {
-		object.SetManagedFields(nil)
-		return appendTyped(&s.Clusters, object)
-	})
-}
-
-func (s *Snapshot) readNamespaces(ctx context.Context, reader client.Reader) error {
-	return Each(ctx, reader, corev1.SchemeGroupVersion.WithKind("Namespace"), "", func(object *unstructured.Unstructured) error {
-		return appendTyped(&s.Namespaces, object)
-	})
-}
-
-func (s *Snapshot) readWorkspaces(ctx context.Context, reader client.Reader, scope terraform.Scope) error {
-	into := &s.NamespacedWorkspaces
-	if scope == terraform.ScopeCluster {
-		into = &s.ClusterWideWorkspaces
+// Objects are the elements of a list of a snapshot.
+func Objects[T any, P interface {
+	*T
+	client.Object
+}](list []T) []client.Object {
+	found := make([]client.Object, len(list))
+	for i := range list {
+		found[i] = P(&list[i])
 	}
-	err := Each(ctx, reader, scope.GroupVersionKind(), "", func(object *unstructured.Unstructured) error {
-		object.SetManagedFields(nil)
-		*into = append(*into, *object)
-		return nil
-	})
-	if meta.IsNoMatchError(err) { // A kind that is not installed has no objects.
-		return nil
-	}
-	return err
+	return found
 }
 
 func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {
@@ -156,8 +138,7 @@ func appendTyped[T any](list *[]T, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// LegacyWrites are the writes of the status of an object in an older version since a time, as managedFields record them with the API server's
-// clock. Only CAPT v0.3 writes them.
+// LegacyWrites are the writes of the status of an object by CAPT v0.3 since a time, as managedFields record them.
 func LegacyWrites(object metav1.Object, since time.Time) (writes []string) {
 	for _, entry := range object.GetManagedFields() {
 		if IsOlder(entry.APIVersion) && entry.Subresource == "status" && entry.Time != nil && entry.Time.After(since) {

@@ -29,8 +29,7 @@ const pollInterval = time.Second
 // errUnreported says that the manager has not reported a unit in time.
 var errUnreported = errors.New("the manager has not reported it")
 
-// await waits until the manager has reported every object of a unit as it is now, and every Workspace as rendered. What the user paused is not
-// waited for, and returned. adopted is false after a rollback.
+// await waits until the manager has reported every object and Workspace of a unit; what the user paused is returned. adopted is false after a rollback.
 func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused []string, err error) {
 	var last string
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, r.Wait, true, func(ctx context.Context) (bool, error) {
@@ -107,8 +106,7 @@ type reported struct {
 	} `json:"status"`
 }
 
-// unreported says why the manager has not yet reported an object as it is now; empty if it has. Of an object that is not adopted the manager
-// reports the conditions Paused and AdoptionRequired only.
+// unreported says why the manager has not reported an object yet. Of one that is not adopted it reports only Paused and AdoptionRequired.
 func unreported(live *unstructured.Unstructured, adopted bool) (string, error) {
 	if live == nil {
 		if adopted {

@@ -14,7 +14,6 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
-	"github.com/capt-provider/capt/migrate/retry"
 )
 
 // guarded reads objects unless CAPT v0.3 has written them since a time.
@@ -37,7 +36,7 @@ func (g guarded) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 // Gate returns the render gate for Options.Gate: it reads the objects of a unit and plans the unit again. It fails if CAPT v0.3 has written one of
 // them since Gate was called: a run can take hours, and v0.3 can be started meanwhile.
 func Gate(reader client.Reader, p *plan.Plan, now clock.PassiveClock) func(context.Context, *plan.Unit) error {
-	reader = guarded{retry.Reader(reader), now.Now()}
+	reader = guarded{reader, now.Now()}
 	return func(ctx context.Context, unit *plan.Unit) error {
 		snapshot, err := migrate.ReadObjects(ctx, reader, unit.Objects(), now.Now())
 		if err != nil {

@@ -106,7 +106,7 @@ func (s *State) Encode() (map[string][]byte, error) {
 	return map[string][]byte{stateKey: data}, err
 }
 
-func stateName(planID string) string       { return "capt-migrate-" + planID }
+func stateName(planID string) string       { return lock.JournalPrefix + planID }
 func partName(planID string, i int) string { return fmt.Sprintf("%s-plan-%d", stateName(planID), i) }
 
 // States returns the journals of all plans, the latest last.
@@ -291,8 +291,7 @@ func (j *journal) configMap(name, part string) *corev1.ConfigMap {
 	}
 }
 
-// put creates a ConfigMap, or replaces it unless another run has written it meanwhile: a request that was on its way when its run lost the Lease
-// must not replace what the next run records.
+// put creates or replaces a ConfigMap, unless another run has written it meanwhile: this one may have lost the Lease.
 func (j *journal) put(ctx context.Context, wanted *corev1.ConfigMap) error {
 	err := retry.Do(ctx, func(ctx context.Context) error {
 		sent, send := wanted.DeepCopy(), j.writes.Update

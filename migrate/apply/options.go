@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -26,8 +27,7 @@ type Options struct {
 	Reader client.Reader
 	// Namespace of the Lease and the journal.
 	Namespace string
-	// Units are the names (NAMESPACE/NAME) of the units to work on; all of the plan if it is empty. Apply rejects one that the plan does not
-	// adopt, and leaves such units out if none is named.
+	// Units are the names of the units to work on; all of the plan if it is empty. Apply rejects one that the plan does not adopt.
 	Units []string
 	// Concurrency is how many units are in progress at the same time.
 	Concurrency int
@@ -55,18 +55,10 @@ func (o *Options) complete(p *plan.Plan) error {
 	if o.Client == nil || o.Reader == nil || o.Namespace == "" || o.Check == nil || o.Gate == nil {
 		return errors.New("a client, a reader, a namespace, and functions for check and gate are required")
 	}
-	if o.Concurrency < 1 {
-		o.Concurrency = 1
-	}
-	if o.Wait == 0 {
-		o.Wait = DefaultWait
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Progress == nil {
-		o.Progress = migrate.Silent{}
-	}
+	o.Concurrency = max(o.Concurrency, 1)
+	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	o.Progress = cmp.Or[migrate.Progress](o.Progress, migrate.Silent{})
 	_, err := o.selected(p)
 	return err
 }

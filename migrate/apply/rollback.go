@@ -23,8 +23,7 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// rollBack reverts a unit in the reverse order. What cannot be reverted, because it was changed since, is not a failure: running the rollback
-// again would not change that.
+// rollBack reverts a unit in the reverse order. What was changed since is left, which is not a failure: another rollback would not change it.
 func (r *run) rollBack(ctx context.Context, unit *plan.Unit, result *UnitResult) error {
 	result.Outcome = Unchanged
 	recorded := r.journal.unit(unit.Name())
@@ -157,8 +156,7 @@ func written(unit *plan.Unit, recorded UnitState) []plan.Step {
 	return steps
 }
 
-// backwards returns steps in reverse order of their objects. The status of an object still comes after its spec: the manager derives it from
-// there.
+// backwards returns steps in reverse order of their objects. Status still comes after spec: the manager derives it from there.
 func backwards(steps []plan.Step) (reverse []*plan.Step) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i].Subresource != "" && i > 0 && steps[i-1].Object == steps[i].Object {
@@ -179,8 +177,7 @@ func namespaceOf(step *plan.Step) (namespace string) {
 	return namespace
 }
 
-// permissionUser returns a WorkspaceTemplateApply outside a unit that depends on the permission of a step: one that the manager renders, and
-// that this run does not roll back at the same time.
+// permissionUser returns a WorkspaceTemplateApply that needs the permission of a step after this run: one that the manager renders.
 func (r *run) permissionUser(ctx context.Context, unit *plan.Unit, step *plan.Step) (user string, err error) {
 	namespace := namespaceOf(step)
 	if namespace == "" {

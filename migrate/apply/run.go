@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package apply applies plans and rolls them back, one unit after the other, while the manager runs. It decides nothing: the plan says which
+// fields to write, and each live field says whether it is written already. A run that was killed is resumed by running it again, from any host.
 package apply
 
 import (
@@ -15,7 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,23 +85,8 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.FixClusterEndpoints = true // What was written of Clusters is reverted.
 	return r.do(ctx, "Rolling back", units, r.wasApplied, r.rollBack)
-}
-
-// Validate fails if a run would fail before its first write, whatever the user confirms.
-func Validate(ctx context.Context, p *plan.Plan, o Options) error {
-	r, err := newRun(p, o)
-	if err != nil {
-		return err
-	}
-	return r.validate(ctx)
-}
-
-func (r *run) validate(ctx context.Context) error {
-	if err := r.sameCluster(ctx); err != nil {
-		return err
-	}
-	return r.Check(ctx)
 }
 
 func newRun(p *plan.Plan, o Options) (*run, error) {
@@ -114,14 +100,7 @@ func newRun(p *plan.Plan, o Options) (*run, error) {
 
 // selected returns the units to work on, in the order of the plan.
 func (o *Options) selected(p *plan.Plan) (units []*plan.Unit, err error) {
-	missing := slices.Clone(o.Units)
-	for i := range p.Units {
-		unit := &p.Units[i]
-		if len(o.Units) == 0 || slices.Contains(o.Units, unit.Name()) {
-			units = append(units, unit)
-		}
-		missing = slices.DeleteFunc(missing, func(name string) bool { return name == unit.Name() })
-	}
+	units, missing := p.Select(o.Units)
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("plan %s does not contain %s: name Clusters as NAMESPACE/NAME; \"captctl migrate show\" lists them", p.ID, strings.Join(missing, ", "))
 	}
@@ -166,7 +145,10 @@ func undecided(left []UnitResult) error {
 
 // do takes the lock and works on units. begin comes right before the journal is written; in a dry run it writes nothing.
 func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin func(context.Context) error, work work) (*Result, error) {
-	if err := r.validate(ctx); err != nil {
+	if err := r.sameCluster(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.Check(ctx); err != nil {
 		return nil, err
 	}
 	if len(units) == 0 {
@@ -174,7 +156,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	}
 	identity := lock.Identity()
 	if r.DryRun {
-		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil })
+		r.writes = lock.Fence(client.NewDryRunClient(r.Client), func() error { return nil }, r.FixClusterEndpoints)
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
 			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
@@ -187,7 +169,7 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 			defer cancel()
 			held.Release(release)
 		}()
-		ctx, r.writes = working, lock.Fence(r.Client, held.Check)
+		ctx, r.writes = working, lock.Fence(r.Client, held.Check, r.FixClusterEndpoints)
 		r.journal.writes = r.writes
 	}
 	if err := r.readJournals(ctx); err != nil {
@@ -207,15 +189,12 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 
 // sameCluster rejects a plan of another management cluster.
 func (r *run) sameCluster(ctx context.Context) error {
-	var system corev1.Namespace
-	if err := r.reads.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-		return fmt.Errorf("reading namespace %s, which identifies the management cluster: %w", metav1.NamespaceSystem, err)
+	uid, err := migrate.ClusterUID(ctx, r.reads)
+	if err != nil || uid == r.plan.ClusterUID {
+		return err
 	}
-	if system.UID != r.plan.ClusterUID {
-		return fmt.Errorf("plan %s was made for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
-			r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, system.UID)
-	}
-	return nil
+	return fmt.Errorf("plan %s was made for another management cluster: the UID of its namespace %s is %s, here it is %s. Nothing was written; check --context",
+		r.plan.ID, metav1.NamespaceSystem, r.plan.ClusterUID, uid)
 }
 
 // readJournals reads the journals of this plan and of others.

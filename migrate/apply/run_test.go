@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/test/builder"
@@ -83,8 +85,12 @@ func (w *world) apply(p *plan.Plan, units ...string) UnitResult {
 
 func (w *world) live() *unstructured.Unstructured {
 	w.Helper()
-	live, err := empty(w.plane)
+	kind, err := w.plane.GroupVersionKind()
 	require.NoError(w, err)
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(kind)
+	live.SetNamespace(w.plane.Namespace)
+	live.SetName(w.plane.Name)
 	require.NoError(w, w.Get(w.Context(), client.ObjectKeyFromObject(live), live))
 	return live
 }
@@ -142,6 +148,44 @@ func TestAUnitThatWasRolledBackIsAdoptedAgainOnlyByName(t *testing.T) {
 	assert.Contains(t, left.Message, "name it with --cluster")
 	assert.Equal(t, Applied, w.apply(p, unitName).Outcome)
 	assert.True(t, begun.Before(new(w.recorded("plan").Begun)), "it begins again")
+}
+
+// A permission that the user added after the plan was made is not the plan's, whichever unit finds it. One that the plan wrote ends with the last unit.
+func TestARollbackLeavesThePermissionThatTheUserAdded(t *testing.T) {
+	for name, row := range map[string]struct{ before, after []string }{
+		"added by the user": {[]string{"team-b", "team-a"}, []string{"team-b", "team-a"}},
+		"added by the plan": {[]string{"team-b"}, []string{"team-b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, interceptor.Funcs{})
+			template := builder.WorkspaceTemplate("eks", builder.WithNamespace("shared"))
+			template.UID, template.Spec.AllowedNamespaces = "template", &infrav1.AllowedNamespaces{Names: row.before}
+			require.NoError(t, w.Create(t.Context(), template))
+			p := w.plan("plan", label("one"))
+			permission := plan.Step{Object: migrate.Ref(templateKind, template), Fields: []plan.Field{
+				{Path: "/spec/allowedNamespaces/names", Element: true, After: json.RawMessage(`"team-a"`)},
+			}}
+			p.Units[0].Steps = append([]plan.Step{permission}, p.Units[0].Steps...)
+			second := p.Units[0]
+			second.Object.Name, second.Object.UID = "shop", "shop"
+			second.Steps = []plan.Step{permission, {Object: w.plane, Fields: []plan.Field{label("two")}}}
+			p.Units = append(p.Units, second)
+			names := func() []string {
+				require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(template), template))
+				return template.Spec.AllowedNamespaces.Names
+			}
+			_, err := Apply(t.Context(), p, w.options())
+			require.NoError(t, err)
+			assert.Equal(t, []string{"team-b", "team-a"}, names())
+			state, err := Recorded(t.Context(), w, namespace, "plan")
+			require.NoError(t, err)
+			found := foundField(&permission, &permission.Fields[0])
+			assert.Equal(t, len(row.before) == 2, slices.Contains(state.Units["team-a/shop"].Found, found))
+			_, err = Rollback(t.Context(), p, w.options())
+			require.NoError(t, err)
+			assert.Equal(t, row.after, names())
+		})
+	}
 }
 
 func TestARollbackReportsWhatItKeeps(t *testing.T) {

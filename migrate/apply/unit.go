@@ -203,14 +203,14 @@ func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, er
 			is.pending, is.endpoint = true, is.endpoint || step.Object.Kind == clusterKind
 			is.differs = cmp.Or(is.differs, fmt.Errorf("%s is as it was before", step.Object))
 		}
-		is.found = append(is.found, foundFields(step, live)...)
+		is.found = append(is.found, r.foundFields(step, live)...)
 	}
 	return is, nil
 }
 
-// foundFields are the fields of a step that are as the step leaves them.
-func foundFields(step *plan.Step, live *unstructured.Unstructured) (found []string) {
-	if live == nil || namespaceOf(step) != "" { // Several units have the same permission, and the first one writes it.
+// foundFields are the fields of a step that are as the step leaves them, and that the plan did not write.
+func (r *run) foundFields(step *plan.Step, live *unstructured.Unstructured) (found []string) {
+	if live == nil || r.permittedByPlan(step) {
 		return nil
 	}
 	for i := range step.Fields {
@@ -219,6 +219,17 @@ func foundFields(step *plan.Step, live *unstructured.Unstructured) (found []stri
 		}
 	}
 	return found
+}
+
+// permittedByPlan reports whether the plan wrote the permission of a step: several units have the same one, and the first of them writes it.
+func (r *run) permittedByPlan(step *plan.Step) bool {
+	namespace := namespaceOf(step)
+	return namespace != "" && slices.ContainsFunc(r.plan.Units, func(unit plan.Unit) bool {
+		recorded := r.journal.unit(unit.Name())
+		return recorded.active() && slices.ContainsFunc(written(&unit, recorded), func(other plan.Step) bool {
+			return other.Object == step.Object && namespaceOf(&other) == namespace
+		})
+	})
 }
 
 // foundField names a field of a step in the journal.

@@ -180,13 +180,9 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 	if err != nil {
 		return err
 	}
-	object, err := empty(step.Object)
-	if err != nil {
-		return err
-	}
-	err = r.writes.Patch(ctx, object, step.Subresource, client.RawPatch(types.JSONPatchType, data))
+	err = r.writes.Patch(ctx, wanted, step.Subresource, client.RawPatch(types.JSONPatchType, data))
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, live):
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && r.changed(ctx, step, live):
 		return retry.Again(err)
 	case mayBeWritten(err):
 		result.Writes++
@@ -195,38 +191,25 @@ func (r *run) patch(ctx context.Context, step *plan.Step, live *unstructured.Uns
 }
 
 // changed reports whether an object changed since it was read: a failed test of a JSON patch has the same status as an invalid object.
-func (r *run) changed(ctx context.Context, live *unstructured.Unstructured) bool {
-	now := &unstructured.Unstructured{}
-	now.SetGroupVersionKind(live.GroupVersionKind())
-	err := r.reads.Get(ctx, client.ObjectKeyFromObject(live), now)
-	return err == nil && now.GetResourceVersion() != live.GetResourceVersion()
+func (r *run) changed(ctx context.Context, step *plan.Step, live *unstructured.Unstructured) bool {
+	now, err := r.read(ctx, step.Object)
+	return err == nil && now != nil && now.GetResourceVersion() != live.GetResourceVersion()
 }
 
 // read returns an object; nil if it does not exist.
 func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
-	object, err := empty(ref)
+	kind, err := ref.GroupVersionKind()
 	if err != nil {
 		return nil, err
 	}
-	err = r.reads.Get(ctx, client.ObjectKeyFromObject(object), object)
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err = r.reads.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", ref, err)
 	}
-	return object, nil
-}
-
-// empty returns an object with only kind, namespace and name.
-func empty(ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	kind, err := ref.GroupVersionKind()
-	if err != nil {
-		return nil, err
-	}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(ref.Namespace)
-	object.SetName(ref.Name)
 	return object, nil
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// Verify reads a whole archive and compares each entry with its checksum. It returns what the archive is of and its SHA-256, in hexadecimal;
-// the SHA-256 also if the archive is damaged.
+// Verify compares each entry of an archive with its checksum. It returns the SHA-256 of the archive also if it is damaged.
 func Verify(file string) (about *About, sum string, err error) {
 	archive, err := os.Open(file) // #nosec G304 -- The user names the file.
 	if err != nil {
@@ -51,17 +50,15 @@ func entries(from io.Reader) (*About, error) {
 		if err != nil {
 			return nil, err
 		}
-		hash := sha256.New()
-		content := io.TeeReader(reader, hash)
-		if header.Name == aboutEntry || header.Name == sumsEntry {
-			documents[header.Name], err = io.ReadAll(content)
-		} else {
-			_, err = io.Copy(io.Discard, content)
-		}
+		content, err := io.ReadAll(reader)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", header.Name, err)
 		}
-		sums[header.Name] = hex.EncodeToString(hash.Sum(nil))
+		if header.Name == aboutEntry || header.Name == sumsEntry {
+			documents[header.Name] = content
+		}
+		sum := sha256.Sum256(content)
+		sums[header.Name] = hex.EncodeToString(sum[:])
 	}
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
 		return nil, err

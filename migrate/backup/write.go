@@ -29,10 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -71,8 +69,7 @@ type About struct {
 // DefaultFile is the name of the archive of a plan.
 func DefaultFile(planID string) string { return "capt-migrate-" + planID + ".tar.gz" }
 
-// Writer returns what apply.Options.Backup needs: a function that writes the backup of a plan, or verifies the one that an earlier run wrote.
-// It never replaces a file.
+// Writer returns what apply.Options.Backup needs. It never replaces a file.
 func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveClock) func(context.Context, *apply.Backup) (*apply.Backup, error) {
 	return func(ctx context.Context, previous *apply.Backup) (*apply.Backup, error) {
 		file, err := filepath.Abs(file)
@@ -181,7 +178,7 @@ func (w *writer) write(ctx context.Context, p *plan.Plan) error {
 	if err := w.add(planEntry, document.Bytes()); err != nil {
 		return err
 	}
-	for _, kind := range kinds() {
+	for _, kind := range append(migrate.ReadOrWritten(), migrate.OlderTemplates()) {
 		if err := w.objects(ctx, kind); err != nil {
 			return err
 		}
@@ -199,19 +196,6 @@ func (w *writer) document(name string, content any) error {
 		return fmt.Errorf("encoding %s: %w", name, err)
 	}
 	return w.add(name, append(data, '\n'))
-}
-
-// kinds that a migration reads or writes, but for Namespaces.
-func kinds() []schema.GroupVersionKind {
-	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
-	for _, ours := range migrate.Kinds() {
-		kinds = append(kinds, ours.GroupVersionKind)
-	}
-	kinds = append(kinds, schema.GroupVersionKind{Group: controlplanev1.GroupVersion.Group, Version: migrate.LegacyVersion, Kind: migrate.OlderTemplateKind})
-	for _, scope := range terraform.Scopes() {
-		kinds = append(kinds, scope.GroupVersionKind())
-	}
-	return kinds
 }
 
 // objects writes all objects of a kind in the newest version that is served. A kind that is not installed has none.

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -102,22 +101,9 @@ type Report struct {
 	Checks []Check `json:"checks"`
 }
 
-// Err is nil unless a check failed.
-func (r *Report) Err() error {
-	var failed []string
-	for _, check := range r.Checks {
-		text := check.Name + ": " + check.Message
-		if len(check.Objects) > 0 {
-			text += " (" + strings.Join(check.Objects, ", ") + ")"
-		}
-		if check.Status == Failed {
-			failed = append(failed, text)
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	return migrate.Failed.Errorf("checks failed:\n%s", strings.Join(failed, "\n"))
+// Failed are the checks that failed.
+func (r *Report) Failed() []Check {
+	return slices.DeleteFunc(slices.Clone(r.Checks), func(check Check) bool { return check.Status != Failed })
 }
 
 // Options of Run.
@@ -131,7 +117,7 @@ type Options struct {
 	Before              Stage // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
-// Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Err.
+// Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Failed.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	options.JournalNamespace = cmp.Or(options.JournalNamespace, "capt-system")
 	options.Quiet = cmp.Or(options.Quiet, time.Minute)

@@ -12,7 +12,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,17 +33,7 @@ func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.Custo
 	for _, kind := range migrate.Kinds() {
 		names = append(names, kind.Definition())
 	}
-	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, name := range names {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		err := l.client.Get(ctx, client.ObjectKey{Name: name}, definition)
-		if err == nil {
-			found[name] = definition
-		} else if !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-	}
-	return found, nil
+	return migrate.Definitions(ctx, l.client, names...)
 }
 
 // definitions reports whether this version's are installed and can be used.
@@ -67,8 +56,7 @@ func isLegacyTemplate(definition *apiextensionsv1.CustomResourceDefinition) bool
 	return definition != nil && definition.Spec.Names.Kind == migrate.OlderTemplateKind
 }
 
-// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, also where the policies of
-// this version protect it.
+// replaceTemplates are commands that export the objects of CaptControlPlaneTemplate and delete their definition, which policies may protect.
 func replaceTemplates() []string {
 	const name = migrate.OlderTemplateDefinition
 	return []string{
@@ -191,8 +179,7 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 	return found.orOK("objects can be read in both versions"), nil
 }
 
-// admission patches one object of each kind with nothing, as a dry run: conversion, defaulting and validation take place, and nothing is
-// stored.
+// admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.
 func (l *look) admission(ctx context.Context) (Check, error) {
 	refused := Check{Status: Failed, Message: "a write that changes nothing is refused (dry run). Check that the manager runs, and that the API server reaches its webhooks"}
 	untried := Check{Status: Warning, Message: "not tried: the right to patch is missing"}

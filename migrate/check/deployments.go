@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,8 +65,7 @@ func (l *look) deployments(ctx context.Context, is func(*appsv1.Deployment) bool
 	return slices.DeleteFunc(list.Items, func(deployment appsv1.Deployment) bool { return !is(&deployment) }), nil
 }
 
-// legacy reports whether CAPT v0.3 runs. While it does, it reverts what is adopted, and may create a second cluster where a reference is
-// empty.
+// legacy reports whether CAPT v0.3 runs. It would revert what is adopted, and may create a second cluster where a reference is empty.
 func (l *look) legacy(ctx context.Context) (Check, error) {
 	found := Check{Status: l.blocks()}
 	deployments, err := l.deployments(ctx, isLegacy)
@@ -123,9 +123,9 @@ func (l *look) stop(ctx context.Context, deployment *appsv1.Deployment, found *C
 // recentWrites are those of CAPT v0.3, also if it runs outside of this cluster, or under a name that is not recognized.
 func (l *look) recentWrites(ctx context.Context) (recent []string, err error) {
 	for _, kind := range migrate.Kinds() {
-		err := migrate.EachMetadata(ctx, l.client, kind.GroupKind().WithVersion(l.version), func(object *metav1.PartialObjectMetadata) error {
+		err := migrate.Each(ctx, l.client, kind.GroupKind().WithVersion(l.version), "", func(object *unstructured.Unstructured) error {
 			for _, write := range migrate.LegacyWrites(object, l.now.Add(-l.options.Quiet)) {
-				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.Namespace, object.Name, write))
+				recent = append(recent, fmt.Sprintf("%s %s/%s: %s", kind.Kind, object.GetNamespace(), object.GetName(), write))
 			}
 			return nil
 		})
@@ -188,8 +188,7 @@ func installerOf(object metav1.Object) installer {
 	return installer{}
 }
 
-// installers reports tools that would delete the definitions, and with them every object and all that Terraform created, when CAPT v0.3 is
-// uninstalled.
+// installers reports tools that would delete the definitions, and with them all that Terraform created, when CAPT v0.3 is uninstalled.
 func (l *look) installers(ctx context.Context) (Check, error) {
 	found := Check{Status: Warning, Message: "a tool installed these. Uninstalling what it installed can delete the definitions, every object of CAPT, and what " +
 		"Terraform created. Remove CAPT v0.3 as docs/migration.md says, never with helm uninstall or by pruning"}

@@ -267,8 +267,7 @@ func (l *look) certManager(context.Context) (Check, error) {
 
 const providerName = "provider-terraform"
 
-// provider reports whether provider-terraform is healthy, so that the state of Workspaces can be relied on. The migration requests nothing
-// of it.
+// provider reports whether provider-terraform is healthy, so that the state of Workspaces can be relied on.
 func (l *look) provider(ctx context.Context) (Check, error) {
 	kind := terraform.ScopeCluster.GroupVersionKind()
 	if served, err := l.serves(kind); err != nil || !served {

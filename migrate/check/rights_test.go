@@ -33,7 +33,7 @@ func TestTheRolesGrantNoMoreThanTheCommandsWrite(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"patch captclusters" + infrastructure, "patch workspacetemplates" + infrastructure, "create workspacetemplates" + infrastructure,
 		"patch workspacetemplateapplies" + infrastructure, "patch workspacetemplateapplies/status" + infrastructure, "patch captcontrolplanes" + controlPlane,
-		"create leases.coordination.k8s.io in namespace capt-system", "update leases.coordination.k8s.io in namespace capt-system",
+		"list leases.coordination.k8s.io", "create leases.coordination.k8s.io in namespace capt-system", "update leases.coordination.k8s.io in namespace capt-system",
 		"create configmaps in namespace capt-system", "update configmaps in namespace capt-system",
 	}, list(check.RoleWriter, check.RoleJournal))
 	assert.Equal(t, []string{"patch clusters.cluster.x-k8s.io"}, list(check.RoleEndpoints))

@@ -97,8 +97,7 @@ const byteOrderMark = "\ufeff"
 
 var separator = regexp.MustCompile(`(?m)^` + byteOrderMark + `?(---|\.\.\.)[^\S\n]*(#.*)?$\n?`)
 
-// split separates the documents of a file from the lines between them. A document that begins on such a line is part of it,
-// and is not found; neither is it common.
+// split separates the documents of a file from the lines between them. One that begins on such a line is not found; that is not common.
 func split(data string) []string {
 	var parts []string
 	end := 0
@@ -253,8 +252,7 @@ func valueAt(node *yaml.Node, names ...string) *yaml.Node {
 	return node
 }
 
-// isLegacy reports whether a kind is one of CAPT's in v1beta1. The group alone does not say: other infrastructure providers have
-// the same one.
+// isLegacy reports whether a kind is one of CAPT's in v1beta1. Other infrastructure providers have the same group.
 func (d *document) isLegacy(apiVersion, kind string) bool {
 	converted := runtimeschema.FromAPIVersionAndKind(apiVersion, spelled(kind))
 	_, found := d.registry.GetConverter(converted.GroupKind())
@@ -308,8 +306,7 @@ func (d *document) isMention(node *yaml.Node) bool {
 		d.isLegacy(valueAt(node, "group").Value+"/"+valueAt(node, "version").Value, kind)
 }
 
-// mentioned is the first line of a text, but for comments, that names v1beta1 of a group in which the text has a kind of CAPT; 0 if
-// there is none.
+// mentioned is the first line of a text, but for comments, that names v1beta1 of CAPT, whose kind the text has; 0 if there is none.
 func (d *document) mentioned(text string) int {
 	for i, line := range strings.Split(text, "\n") {
 		isComment := strings.HasPrefix(strings.TrimSpace(line), "#")

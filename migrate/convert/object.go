@@ -23,6 +23,7 @@ import (
 
 	"github.com/capt-provider/capt/api/validation/schema"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/webhooks/conversion"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
@@ -169,7 +170,7 @@ type object struct {
 }
 
 func (o *object) convert(object map[string]any, version string) (map[string]any, error) {
-	converted, err := migrate.Convert(o.scheme, o.registry, &unstructured.Unstructured{Object: object}, version)
+	converted, err := conversion.Convert(context.Background(), o.scheme, o.registry, &unstructured.Unstructured{Object: object}, version)
 	if err != nil {
 		return nil, err
 	}

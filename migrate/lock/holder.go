@@ -17,9 +17,11 @@ import (
 
 // Holder is a run that has the lock.
 type Holder struct {
-	Identity string
-	// Since is when it took the lock, and Until when its lease runs out unless it is renewed, both by its own clock.
-	Since, Until time.Time
+	Identity string `json:"holder"`
+	// Since is when it took the lock, by its own clock.
+	Since metav1.Time `json:"since"`
+	// Until is when its lease runs out unless it is renewed, by its own clock.
+	Until metav1.Time `json:"until"`
 }
 
 func (h Holder) String() string {
@@ -37,7 +39,7 @@ func Held(ctx context.Context, reader client.Reader, namespace string, now time.
 		return nil, fmt.Errorf("reading Lease %s/%s: %w", namespace, Name, err)
 	}
 	holder := holderOf(lease)
-	if holder.Identity == "" || !now.Before(holder.Until) {
+	if holder.Identity == "" || !now.Before(holder.Until.Time) {
 		return nil, nil
 	}
 	return &holder, nil
@@ -45,9 +47,10 @@ func Held(ctx context.Context, reader client.Reader, namespace string, now time.
 
 func holderOf(lease *coordinationv1.Lease) Holder {
 	spec := lease.Spec
+	lasts := time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second
 	return Holder{
 		Identity: ptr.Deref(spec.HolderIdentity, ""),
-		Since:    ptr.Deref(spec.AcquireTime, metav1.MicroTime{}).Time,
-		Until:    ptr.Deref(spec.RenewTime, metav1.MicroTime{}).Add(time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second),
+		Since:    metav1.NewTime(ptr.Deref(spec.AcquireTime, metav1.MicroTime{}).Time),
+		Until:    metav1.NewTime(ptr.Deref(spec.RenewTime, metav1.MicroTime{}).Add(lasts)),
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/capt-provider/capt/migrate/retry"
 )
 
-// leases is how the elector reads and writes the Lease: with the client of the run, and only while the lock is not lost.
-// client-go's elector would acquire again what it lost, and release what another run has taken meanwhile.
+// leases reads and writes the Lease until it is lost: the elector would acquire it again, and release what another run has taken.
 type leases struct {
 	coordinationv1client.LeaseInterface // Only the methods below are called.
 	*Lock

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/tools/leaderelection"
@@ -22,10 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/retry"
 )
 
-// Name of the Lease.
+// Name of the Lease, and the value of its label.
 const Name = "captctl-migrate"
+
+const label = "capt.cluster.x-k8s.io/migration-lock"
 
 // DefaultDuration is how long a run that died keeps others waiting.
 const DefaultDuration = 15 * time.Second
@@ -82,6 +86,9 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	}
 	o.Duration = time.Duration(math.Ceil(o.Duration.Seconds())) * time.Second
 	l := &Lock{Options: o, acquired: make(chan struct{}), stopped: make(chan struct{})}
+	if err := l.alone(ctx); err != nil {
+		return nil, nil, err
+	}
 	working, endWork := context.WithCancelCause(ctx)
 	// The election goes on when ctx ends: a run that is interrupted still writes its journal. It logs; captctl reports errors.
 	electing, resign := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), klog.Logger{}))
@@ -93,6 +100,10 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	go elector.Run(electing)
 	select {
 	case <-l.acquired:
+		if err := l.alone(ctx); err != nil {
+			l.Release(ctx)
+			return nil, nil, err
+		}
 		return l, working, nil
 	case <-l.stopped:
 	case <-ctx.Done():
@@ -101,12 +112,29 @@ func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
 	return nil, nil, context.Cause(working)
 }
 
+// alone fails if a run has taken a Lease in another namespace, ever: a management cluster has one journal. A run looks again once it has its
+// Lease: of two that begin at the same time, at least the second one finds the Lease of the other.
+func (l *Lock) alone(ctx context.Context) error {
+	leases := &coordinationv1.LeaseList{}
+	if err := retry.Reader(l.Reader).List(ctx, leases, client.MatchingLabels{label: Name}); err != nil {
+		return fmt.Errorf("looking for journals in other namespaces: %w", err)
+	}
+	for i := range leases.Items {
+		if other := leases.Items[i].Namespace; other != l.Namespace {
+			return migrate.Failed.Errorf("the migration of this management cluster has its journal in namespace %s. Use --journal-namespace %s or, if all of it is rolled back, "+
+				"delete what keeps it there: kubectl -n %s delete lease %s", other, other, other, Name)
+		}
+	}
+	return nil
+}
+
 func (l *Lock) config() leaderelection.LeaderElectionConfig {
 	return leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: Name},
 			Client:     &leases{Lock: l},
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
+			Labels:     map[string]string{label: Name},
 		},
 		LeaseDuration: l.Duration, RenewDeadline: l.deadline(), RetryPeriod: max(l.Duration/15, leastPeriod), ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
@@ -158,8 +186,7 @@ func (l *Lock) stop(why error) error {
 	return l.lost
 }
 
-// Release ends the work and gives the lock back, so that the next run need not wait. If that fails, or is not done when ctx ends,
-// the lease runs out.
+// Release ends the work and gives the lock back, so that the next run need not wait. If that fails, the lease runs out.
 func (l *Lock) Release(ctx context.Context) {
 	l.endWork(nil)
 	l.resign()

@@ -38,6 +38,8 @@ const (
 type bench struct {
 	*testing.T
 	client client.WithWatch
+	// base answers always.
+	base client.WithWatch
 
 	mutex sync.Mutex
 	// refuse fails a request before it is carried out, and lose fails it afterwards.
@@ -49,8 +51,8 @@ func inTime(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t}
-		base := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
-		b.client = interceptor.NewClient(base, interceptor.Funcs{
+		b.base = fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
+		b.client = interceptor.NewClient(b.base, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 				return b.answer("get", func() error { return c.Get(ctx, key, object, options...) })
 			},
@@ -200,6 +202,41 @@ func TestOfTwoRunsOneGetsTheLock(t *testing.T) {
 	}
 }
 
+func TestOneManagementClusterHasOneLock(t *testing.T) {
+	inTime(t, func(b *bench) {
+		first, _, err := b.acquire("first")
+		require.NoError(b, err)
+		elsewhere := lock.Options{Client: b.client, Reader: b.client, Namespace: "elsewhere", Identity: "second", Duration: duration}
+		for _, running := range []bool{true, false} { // The journal stays where it is when the run has ended.
+			_, _, err = lock.Acquire(b.Context(), elsewhere)
+			require.ErrorContains(b, err, "Use --journal-namespace capt-system", running)
+			assert.Equal(b, migrate.Failed, migrate.OutcomeOf(err))
+			first.Release(b.Context())
+		}
+		again, _, err := b.acquire("first")
+		require.NoError(b, err)
+		again.Release(b.Context())
+	})
+}
+
+// Both have looked before one of them had its Lease.
+func TestOfTwoRunsThatBeginInTwoNamespacesOneGetsTheLockAtMost(t *testing.T) {
+	inTime(t, func(b *bench) {
+		b.failing(nil, func(verb string) error {
+			if verb == "create" {
+				lease := &coordinationv1.Lease{}
+				err := b.base.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: lock.Name}, lease)
+				lease.Namespace, lease.ResourceVersion = "elsewhere", ""
+				return errors.Join(err, b.base.Create(b.Context(), lease))
+			}
+			return nil
+		})
+		_, _, err := b.acquire("first")
+		require.ErrorContains(b, err, "kubectl -n elsewhere delete lease captctl-migrate")
+		assert.Empty(b, *b.lease().Spec.HolderIdentity, "it is released")
+	})
+}
+
 func TestALockThatCannotBeRenewedIsLost(t *testing.T) {
 	inTime(t, func(b *bench) {
 		held, ctx, err := b.acquire("first")
@@ -269,12 +306,12 @@ func TestARunThatWasSuspendedWritesNothing(t *testing.T) {
 			<-resume // Its requests come nowhere.
 			return errors.New("no route to host")
 		}, nil)
-		fenced := lock.Fence(b.client, held.Check)
+		fenced := lock.Fence(b.client, held.Check, false)
 		time.Sleep(duration)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{}`))
-		require.ErrorContains(b, fenced.Create(b.Context(), configMap("late")), "the lock is lost")
-		require.ErrorContains(b, fenced.Patch(b.Context(), configMap("late"), "", patch), "the lock is lost")
-		require.ErrorContains(b, fenced.Patch(b.Context(), configMap("late"), "status", patch), "the lock is lost")
+		require.ErrorContains(b, fenced.Create(b.Context(), configMap(lock.JournalPrefix+"late")), "the lock is lost")
+		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "", patch), "the lock is lost")
+		require.ErrorContains(b, fenced.Patch(b.Context(), controlPlane(), "status", patch), "the lock is lost")
 		require.Error(b, ctx.Err(), "the first write that is refused ends the work")
 		close(resume)
 		synctest.Wait()
@@ -285,8 +322,8 @@ func TestAFenceLetsWritesPassInTime(t *testing.T) {
 	inTime(t, func(b *bench) {
 		held, _, err := b.acquire("first")
 		require.NoError(b, err)
-		fenced := lock.Fence(b.client, held.Check)
-		require.NoError(b, fenced.Create(b.Context(), configMap("in-time")))
+		fenced := lock.Fence(b.client, held.Check, false)
+		require.NoError(b, fenced.Create(b.Context(), configMap(lock.JournalPrefix+"in-time")))
 		held.Release(b.Context())
 	})
 }
@@ -352,5 +389,8 @@ func TestWhatKeepsALockFromBeingTakenIsReported(t *testing.T) {
 }
 
 func configMap(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
 }

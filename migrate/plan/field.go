@@ -5,18 +5,21 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // Field is one field of an object before and after a step. A list to which the step adds one element is described by that element.
 type Field struct {
 	// Path is a JSON pointer (RFC 6901) through objects, for example /spec/workspaceName.
 	Path string `json:"path"`
-	// Element says that the path is a list, and that before and after are an element of it. Key is the field that identifies an element;
-	// empty for a list of strings.
+	// Element says that before and after are an element of the list at the path. Key identifies it; empty for a list of strings.
 	Element bool   `json:"element,omitempty"`
 	Key     string `json:"key,omitempty"`
 	// Before is empty if the field or element did not exist.
@@ -42,14 +45,18 @@ func (f *Field) State(object map[string]any) (FieldState, error) {
 	if err != nil {
 		return "", err
 	}
-	live, found := find(object, f.path())
+	live, found, _ := unstructured.NestedFieldNoCopy(object, f.path()...)
 	if f.Element {
-		live, found = f.element(live, after)
+		elements, _ := live.([]any)
+		i := f.index(elements, after)
+		if found = i >= 0; found {
+			live = elements[i]
+		}
 	}
 	switch {
 	case found && covers(after, live):
 		return Applied, nil
-	case found == (f.Before != nil) && (!found || reflect.DeepEqual(before, normal(live))):
+	case found == (f.Before != nil) && (!found || reflect.DeepEqual(before, live)):
 		return Pending, nil
 	}
 	return Changed, nil
@@ -76,14 +83,12 @@ func (f *Field) Revert(object map[string]any) error {
 func (f *Field) put(object map[string]any, value any, exists bool) error {
 	path := f.path()
 	if f.Element {
-		list, _ := find(object, path)
-		elements, _ := list.([]any)
+		elements, _, _ := unstructured.NestedSlice(object, path...)
 		_, after, err := f.values()
 		if err != nil {
 			return err
 		}
-		elements = slices.Clone(elements)
-		i := slices.IndexFunc(elements, func(element any) bool { return f.same(element, after) })
+		i := f.index(elements, after)
 		switch {
 		case exists && i >= 0:
 			elements[i] = value
@@ -94,18 +99,16 @@ func (f *Field) put(object map[string]any, value any, exists bool) error {
 		}
 		value, exists = elements, len(elements) > 0
 	}
-	return set(object, path, value, exists)
+	if !exists {
+		remove(object, path)
+		return nil
+	}
+	return unstructured.SetNestedField(object, value, path...)
 }
 
-// element of a list which has the same key as another element.
-func (f *Field) element(list, like any) (any, bool) {
-	elements, _ := list.([]any)
-	for _, element := range elements {
-		if f.same(element, like) {
-			return element, true
-		}
-	}
-	return nil, false
+// index of the element of a list which has the same key as another element.
+func (f *Field) index(elements []any, like any) int {
+	return slices.IndexFunc(elements, func(element any) bool { return f.same(element, like) })
 }
 
 func (f *Field) same(a, b any) bool {
@@ -117,16 +120,15 @@ func (f *Field) same(a, b any) bool {
 	return isObject && isToo && reflect.DeepEqual(one[f.Key], other[f.Key])
 }
 
+// values decodes before and after as the content of unstructured objects is decoded.
 func (f *Field) values() (before, after any, err error) {
 	if f.Before != nil {
-		if err := json.Unmarshal(f.Before, &before); err != nil {
-			return nil, nil, fmt.Errorf("field %s: reading before: %w", f.Path, err)
-		}
+		err = utiljson.Unmarshal(f.Before, &before)
 	}
-	if err := json.Unmarshal(f.After, &after); err != nil {
-		return nil, nil, fmt.Errorf("field %s: reading after: %w", f.Path, err)
+	if err := errors.Join(err, utiljson.Unmarshal(f.After, &after)); err != nil {
+		return nil, nil, fmt.Errorf("field %s: reading before and after: %w", f.Path, err)
 	}
-	return normal(before), normal(after), nil
+	return before, after, nil
 }
 
 func (f *Field) path() []string {
@@ -137,56 +139,23 @@ func (f *Field) path() []string {
 	return parts
 }
 
-func find(content any, path []string) (any, bool) {
-	for _, part := range path {
-		parent, isObject := content.(map[string]any)
-		if !isObject {
-			return nil, false
+// remove removes a field, and the parents that become empty by that, but for spec.
+func remove(object map[string]any, path []string) {
+	unstructured.RemoveNestedField(object, path...)
+	for parents := path[:len(path)-1]; len(parents) > 0 && !slices.Equal(parents, []string{"spec"}); parents = parents[:len(parents)-1] {
+		parent, found, err := unstructured.NestedMap(object, parents...)
+		if !found || err != nil || len(parent) > 0 {
+			return
 		}
-		child, found := parent[part]
-		if !found {
-			return nil, false
-		}
-		content = child
+		unstructured.RemoveNestedField(object, parents...)
 	}
-	return content, true
-}
-
-func set(object map[string]any, path []string, value any, exists bool) error {
-	if len(path) == 1 {
-		if exists {
-			object[path[0]] = value
-		} else {
-			delete(object, path[0])
-		}
-		return nil
-	}
-	child, found := object[path[0]]
-	if !found && !exists {
-		return nil
-	}
-	if !found {
-		child = map[string]any{}
-	}
-	parent, isObject := child.(map[string]any)
-	if !isObject {
-		return fmt.Errorf("%s is not an object", path[0])
-	}
-	if err := set(parent, path[1:], value, exists); err != nil {
-		return err
-	}
-	object[path[0]] = parent
-	if !exists && len(parent) == 0 && path[0] != "spec" {
-		delete(object, path[0])
-	}
-	return nil
 }
 
 // covers reports whether everything that is wanted exists; there may be more.
 func covers(want, live any) bool {
 	fields, isObject := want.(map[string]any)
 	if !isObject {
-		return reflect.DeepEqual(want, normal(live))
+		return reflect.DeepEqual(want, live)
 	}
 	object, isObject := live.(map[string]any)
 	for name, value := range fields {
@@ -195,27 +164,4 @@ func covers(want, live any) bool {
 		}
 	}
 	return isObject
-}
-
-// normal gives whole numbers the type that the decoder of unstructured objects gives them.
-func normal(value any) any {
-	switch value := value.(type) {
-	case float64:
-		if whole := int64(value); float64(whole) == value {
-			return whole
-		}
-	case map[string]any:
-		copied := make(map[string]any, len(value))
-		for name, field := range value {
-			copied[name] = normal(field)
-		}
-		return copied
-	case []any:
-		copied := make([]any, len(value))
-		for i := range value {
-			copied[i] = normal(value[i])
-		}
-		return copied
-	}
-	return value
 }

@@ -46,8 +46,7 @@ type Plan struct {
 	Findings []migrate.Finding `json:"findings,omitempty"`
 }
 
-// Unit is a Cluster with everything that belongs to it, or a WorkspaceTemplateApply without an owner. It is applied, fails and is rolled
-// back as a whole.
+// Unit is a Cluster with everything that belongs to it, or a WorkspaceTemplateApply without an owner. It is applied as a whole.
 type Unit struct {
 	// Object is the Cluster, or the WorkspaceTemplateApply. Its UID is empty if the Cluster does not exist.
 	Object migrate.ObjectRef `json:"object"`
@@ -133,6 +132,19 @@ type Step struct {
 	Fields []Field `json:"fields,omitempty"`
 	// Create is the object to create, if it does not exist. A rollback does not delete it.
 	Create map[string]any `json:"create,omitempty"`
+}
+
+// Select returns the units with some names, in the order of the plan; all if no name is given.
+func (p *Plan) Select(names []string) (units []*Unit, missing []string) {
+	missing = slices.Clone(names)
+	for i := range p.Units {
+		name := p.Units[i].Name()
+		if len(names) == 0 || slices.Contains(names, name) {
+			units = append(units, &p.Units[i])
+		}
+		missing = slices.DeleteFunc(missing, func(other string) bool { return other == name })
+	}
+	return units, missing
 }
 
 // Undecided are the findings that keep units from being adopted.

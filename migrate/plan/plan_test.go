@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -19,7 +20,7 @@ import (
 func object(t *testing.T, document string) map[string]any {
 	t.Helper()
 	decoded := map[string]any{}
-	require.NoError(t, json.Unmarshal([]byte(document), &decoded))
+	require.NoError(t, utiljson.Unmarshal([]byte(document), &decoded))
 	return decoded
 }
 
@@ -77,9 +78,9 @@ func TestFieldState(t *testing.T) {
 
 func TestFieldOfAnotherTypeIsNotWritten(t *testing.T) {
 	field := plan.Field{Path: "/status/ref", After: raw(`{}`)}
-	require.ErrorContains(t, field.Set(object(t, `{"status":"x"}`)), "status is not an object")
+	require.ErrorContains(t, field.Set(object(t, `{"status":"x"}`)), "status is not a map")
 	_, err := (&plan.Field{Path: "/a", After: raw(`{`)}).State(nil)
-	require.ErrorContains(t, err, "field /a: reading after")
+	require.ErrorContains(t, err, "field /a: reading before and after")
 }
 
 func TestAnEditedPlanIsRejected(t *testing.T) {

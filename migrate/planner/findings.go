@@ -13,14 +13,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or whose WorkspaceTemplateApplies
-// refer to the same Workspace. Others stay as they are.
+// conflicts merges findings about one conflict: owners that may have the same WorkspaceTemplateApply, or the same Workspace.
 func conflicts(findings []migrate.Finding) []migrate.Finding {
 	group := make([]int, len(findings)) // For each finding the first one of its conflict.
 	root := func(i int) int {
@@ -99,19 +97,14 @@ func hasControlPlane(cluster *clusterv1.Cluster) bool {
 func (f *fleet) endpoints() (findings []migrate.Finding) {
 	for i := range f.Clusters {
 		cluster := &f.Clusters[i]
-		stored := cluster.Spec.ControlPlaneEndpoint
-		if !f.inScope(cluster) || !strings.Contains(stored.Host, "://") || !hasControlPlane(cluster) {
+		if !f.inScope(cluster) || !strings.Contains(cluster.Spec.ControlPlaneEndpoint.Host, "://") || !hasControlPlane(cluster) {
 			continue
 		}
-		repaired := validation.Endpoint(stored)
-		patch := fmt.Sprintf("\"host\":%q", repaired.Host)
-		if repaired.Port != stored.Port {
-			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)
-		}
 		ref := migrate.ObjectRef{Group: clusterv1.GroupVersion.Group, Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}
-		findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref, Message: fmt.Sprintf(
-			"its spec.controlPlaneEndpoint.host is %s: clients cannot connect to a URL. Apply the plan with --fix-cluster-endpoints, or remove the scheme with kubectl -n %s patch cluster %s --type=merge -p '{\"spec\":{\"controlPlaneEndpoint\":{%s}}}'",
-			stored.Host, cluster.Namespace, cluster.Name, patch)})
+		findings = append(findings, migrate.Finding{
+			Severity: migrate.Warning, Reason: ReasonInvalidClusterEndpoint, Object: ref,
+			Message: "spec.controlPlaneEndpoint.host is a URL, so that clients cannot connect. Apply the plan with --fix-cluster-endpoints, or remove https:// from it",
+		})
 	}
 	return findings
 }
@@ -133,8 +126,7 @@ func (f *fleet) olderTemplates() []migrate.Finding {
 		definition, definition)}}
 }
 
-// pending compares every adopted Workspace with what the manager would write: the gate of an adoption does not cover what is edited
-// afterwards.
+// pending compares every adopted Workspace with what the manager would write: it may have been edited since the gate of its adoption.
 func (f *fleet) pending() (findings []migrate.Finding) {
 	ofOwner := map[types.UID]bool{}
 	for _, o := range f.sorted() {
@@ -163,8 +155,7 @@ func (f *fleet) alone(apply *infrav1.WorkspaceTemplateApply) *owner {
 	return &owner{typed: apply, apply: apply, live: live, Member: plan.Member{Object: migrate.Ref(kindApply, apply), Workspace: ptr.To(migrate.RefOf(live))}}
 }
 
-// pendingOf compares one Workspace with what is rendered for it. The manager writes what the WorkspaceTemplateApply renders also when its
-// owner cannot write it.
+// pendingOf compares one Workspace with what is rendered for it, also when its owner cannot write the WorkspaceTemplateApply.
 func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 	looks, unwritten := f.looks(o)
 	for _, look := range looks {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -170,9 +171,7 @@ func outputsOf(workspace *unstructured.Unstructured) map[string]string {
 
 // address of an API server, in which the URLs of CAPT v0.3 and the hosts of this version compare.
 func address(endpoint clusterv1.APIEndpoint) string {
-	if endpoint.Port == 0 {
-		endpoint.Port = httpsPort
-	}
+	endpoint.Port = cmp.Or(endpoint.Port, httpsPort)
 	return endpoint.String()
 }
 
@@ -216,8 +215,7 @@ func (f *fleet) findOwners() {
 	}
 }
 
-// settledFor is the WorkspaceTemplateApply that the spec of an owner refers to, if the manager uses it already; otherwise nil. Whatever else
-// there is evidence for, the manager creates no other one.
+// settledFor is the WorkspaceTemplateApply that an owner refers to, if the manager uses it already, and therefore creates no other one.
 func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTemplateApply {
 	ref := o.referenceInSpec()
 	if ref == nil {
@@ -246,7 +244,7 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	if o.plane != nil {
 		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
-		claimant.Reference = nameIn(o.plane.Spec.WorkspaceTemplateApplyRef)
+		claimant.Reference = ptr.Deref(o.plane.Spec.WorkspaceTemplateApplyRef, infrav1.WorkspaceTemplateApplyReference{}).Name
 		if endpoint := validation.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
 		}
@@ -254,18 +252,11 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	}
 	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
-	claimant.Reference = nameIn(o.network.Spec.WorkspaceTemplateApplyRef)
+	claimant.Reference = ptr.Deref(o.network.Spec.WorkspaceTemplateApplyRef, infrav1.WorkspaceTemplateApplyReference{}).Name
 	if id := o.network.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
 	}
 	return claimant, o.network.Spec.VPC.Template != nil
-}
-
-func nameIn(ref *infrav1.WorkspaceTemplateApplyReference) string {
-	if ref == nil {
-		return ""
-	}
-	return ref.Name
 }
 
 // inScope reports whether an object is in the namespace that was asked for.

@@ -24,8 +24,7 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// pin finds a WorkspaceTemplate for one owner that reproduces its live Workspace, and proves that with the render gate. What a
-// template cannot say is an obstacle.
+// pin finds a WorkspaceTemplate that reproduces the live Workspace of an owner, and proves that with the render gate.
 func (f *fleet) pin(o *owner) *obstacle {
 	looks, err := f.looks(o)
 	if err != nil {

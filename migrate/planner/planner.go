@@ -160,10 +160,8 @@ func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan
 // unknownDecisions refuses decisions about objects that do not exist.
 func (f *fleet) unknownDecisions() error {
 	exists := map[types.UID]bool{}
-	for _, list := range [][]client.Object{objectsOf(f.CAPTClusters), objectsOf(f.ControlPlanes), objectsOf(f.Applies)} {
-		for _, object := range list {
-			exists[object.GetUID()] = true
-		}
+	for _, object := range slices.Concat(migrate.Objects(f.CAPTClusters), migrate.Objects(f.ControlPlanes), migrate.Objects(f.Applies)) {
+		exists[object.GetUID()] = true
 	}
 	for _, workspace := range f.workspaces {
 		exists[workspace.GetUID()] = true
@@ -179,17 +177,6 @@ func (f *fleet) unknownDecisions() error {
 		}
 	}
 	return nil
-}
-
-func objectsOf[T any, P interface {
-	*T
-	client.Object
-}](list []T) []client.Object {
-	found := make([]client.Object, len(list))
-	for i := range list {
-		found[i] = P(&list[i])
-	}
-	return found
 }
 
 // change is the fields that a step writes.

@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -38,84 +37,79 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	for i := range now.Units {
 		steps = append(steps, now.Units[i].Steps...)
 	}
-	if err := planned(unit, steps); err != nil {
-		return err
+	for _, write := range writesOf(steps) {
+		if !slices.Contains(writesOf(unit.Steps), write) {
+			return write.differs("would now also")
+		}
 	}
 	for i := range unit.Steps {
-		if err := stillPlanned(s, steps, &unit.Steps[i]); err != nil {
+		if err := stillPlanned(s, writesOf(steps), &unit.Steps[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// planned fails if a step would write something that the unit does not say.
-func planned(unit *plan.Unit, steps []plan.Step) error {
+// write is what a step writes: a field, or an object that it creates.
+type write struct {
+	object            migrate.ObjectRef
+	create            bool
+	subresource, path string
+	after             string
+}
+
+func writeOf(step *plan.Step, field *plan.Field) write {
+	return write{object: step.Object, subresource: step.Subresource, path: field.Path, after: string(field.After)}
+}
+
+func writesOf(steps []plan.Step) (writes []write) {
 	for i := range steps {
-		for j := range steps[i].Fields {
-			if !writes(unit.Steps, &steps[i], &steps[i].Fields[j]) {
-				return differs(&steps[i], "would now also write "+steps[i].Fields[j].Path)
-			}
+		if steps[i].Create != nil {
+			writes = append(writes, write{object: steps[i].Object, create: true})
 		}
-		if steps[i].Create != nil && !creates(unit.Steps, &steps[i]) {
-			return differs(&steps[i], "would now create it")
+		for j := range steps[i].Fields {
+			writes = append(writes, writeOf(&steps[i], &steps[i].Fields[j]))
 		}
 	}
-	return nil
+	return writes
+}
+
+func (w write) differs(now string) error {
+	what := "write " + w.path
+	if w.create {
+		what = "create it"
+	}
+	return fmt.Errorf("%s changed since the plan was made: its adoption %s %s. Create a new plan", w.object, now, what)
 }
 
 // stillPlanned fails if a field of a step is not written yet, and would not be planned any more.
-func stillPlanned(s *migrate.Snapshot, now []plan.Step, step *plan.Step) error {
+func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 	live, err := content(s, step.Object)
 	if err != nil {
 		return err
 	}
-	if step.Create != nil {
-		if live == nil && !creates(now, step) {
-			return differs(step, "would no longer create it")
-		}
-		return nil
+	if created := (write{object: step.Object, create: true}); step.Create != nil && live == nil && !slices.Contains(now, created) {
+		return created.differs("would no longer")
 	}
 	for i := range step.Fields {
-		field := &step.Fields[i]
-		state, err := field.State(live)
+		state, err := step.Fields[i].State(live)
 		if err != nil {
 			return fmt.Errorf("%s: %w", step.Object, err)
 		}
-		if state != plan.Applied && !writes(now, step, field) {
-			return differs(step, "would no longer write "+field.Path)
+		if write := writeOf(step, &step.Fields[i]); state != plan.Applied && !slices.Contains(now, write) {
+			return write.differs("would no longer")
 		}
 	}
 	return nil
 }
 
-func differs(step *plan.Step, what string) error {
-	return fmt.Errorf("%s changed since the plan was made: its adoption %s. Create a new plan", step.Object, what)
-}
-
-// writes reports whether one of some steps writes a field of the object of another step.
-func writes(steps []plan.Step, of *plan.Step, field *plan.Field) bool {
-	return slices.ContainsFunc(steps, func(step plan.Step) bool {
-		return step.Object == of.Object && step.Subresource == of.Subresource && slices.ContainsFunc(step.Fields, func(known plan.Field) bool {
-			return known.Path == field.Path && bytes.Equal(known.After, field.After)
-		})
-	})
-}
-
-// creates reports whether one of some steps creates the object of another step.
-func creates(steps []plan.Step, of *plan.Step) bool {
-	return slices.ContainsFunc(steps, func(step plan.Step) bool { return step.Create != nil && step.Object == of.Object })
-}
-
 // content of an object of a snapshot; nil if it does not exist.
 func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
-	lists := map[string]func() []client.Object{
-		kindCAPTCluster:  func() []client.Object { return objectsOf(s.CAPTClusters) },
-		kindControlPlane: func() []client.Object { return objectsOf(s.ControlPlanes) },
-		kindApply:        func() []client.Object { return objectsOf(s.Applies) },
-		kindTemplate:     func() []client.Object { return objectsOf(s.Templates) },
+	objects := map[string][]client.Object{
+		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),
+		kindApply: migrate.Objects(s.Applies), kindTemplate: migrate.Objects(s.Templates),
 	}
-	for _, object := range lists[ref.Kind]() {
+	for _, object := range objects[ref.Kind] {
 		if object.GetNamespace() == ref.Namespace && object.GetName() == ref.Name {
 			return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 		}

@@ -4,7 +4,6 @@
 package planner_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -115,16 +114,10 @@ func takeLegacy(t *testing.T, fleet *migrate.Snapshot, object *unstructured.Unst
 		return
 	}
 	scheme, registry := captconversion.NewRegistry()
-	from, err := scheme.New(object.GroupVersionKind())
+	converted, err := captconversion.Convert(t.Context(), scheme, registry, object, migrate.Version)
 	require.NoError(t, err)
-	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, from))
-	gvk := object.GroupVersionKind()
-	gvk.Version = migrate.Version
-	to, err := scheme.New(gvk)
+	to, err := scheme.New(converted.GroupVersionKind())
 	require.NoError(t, err)
-	to.GetObjectKind().SetGroupVersionKind(gvk)
-	converter, found := registry.GetConverter(gvk.GroupKind())
-	require.True(t, found)
-	require.NoError(t, converter.ConvertObject(context.Background(), from, to))
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(converted.Object, to))
 	take(t, fleet, to.(client.Object))
 }

@@ -157,8 +157,7 @@ func (f *fleet) unclear(o *owner) bool {
 // finishDeletion is what to do about an object that is being deleted.
 const finishDeletion = "Let CAPT v0.3 finish the deletion or, if this version is installed, set what the condition AdoptionRequired of the object names so that the manager finishes it, and plan again"
 
-// perhapsBuilt looks for WorkspaceTemplateApplies that the manager would take for the owner's, and reports whether there are any: for an owner
-// with a candidate it creates nothing.
+// perhapsBuilt reports whether the manager would take some WorkspaceTemplateApplies for the owner's: then it creates nothing.
 func (f *fleet) perhapsBuilt(o *owner) bool {
 	taken := map[types.UID]bool{}
 	for _, other := range f.owners {

@@ -51,8 +51,7 @@ func evidenceFor(o *owner) (found []string) {
 	return found
 }
 
-// applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what it created where CAPT v0.3 recorded that
-// otherwise, or not at all.
+// applySteps record Workspace and owner in the WorkspaceTemplateApply, and that it retains what CAPT v0.3 was to retain.
 func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
@@ -143,8 +142,7 @@ func (o *owner) referenceInSpec() *infrav1.WorkspaceTemplateApplyReference {
 	return o.network.Spec.WorkspaceTemplateApplyRef
 }
 
-// permission lets the namespace of an owner use the template that its Workspace was rendered from; none if it may, or one of the steps
-// says so.
+// permission lets the namespace of an owner use its template; none if it may already, or one of the steps says so.
 func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
 	template := f.notPermitted(o)
 	if template == nil {

@@ -159,8 +159,7 @@ func (f *fleet) hasRecord(o *owner) bool {
 	return claimant != nil && claimant.Want.Built != "" || o.apply != nil && f.workspaces[f.workspaceKey(o.apply)] != nil
 }
 
-// workspaceMissing is what to do about one whose Workspace does not exist. A helper is retained, so that its deletion waits for nothing;
-// what was built once would be built again.
+// workspaceMissing is what to do about one whose Workspace does not exist. The deletion of a helper must wait for nothing.
 func (f *fleet) workspaceMissing(o *owner, key types.NamespacedName) bool {
 	switch {
 	case o.helper:

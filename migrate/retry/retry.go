@@ -25,8 +25,7 @@ func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 12}
 }
 
-// Do calls attempt until it succeeds, fails for a reason that does not pass, or a minute has gone by. The error is that of the
-// last attempt, or why ctx ended.
+// Do calls attempt until it succeeds, fails for a reason that does not pass, or a minute has gone by.
 func Do(ctx context.Context, attempt func(context.Context) error) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, backoff(), func(ctx context.Context) (bool, error) {
@@ -74,8 +73,7 @@ func (a again) Unwrap() error { return a.error }
 // Again marks an error as one that passes, though it does not look like one.
 func Again(err error) error { return again{err} }
 
-// Transient reports whether an error is likely to pass. An internal error is, since that is what an API server calls a webhook
-// that does not answer.
+// Transient reports whether an error is likely to pass. The API server calls a webhook that does not answer an internal error.
 func Transient(err error) bool {
 	for _, passes := range []func(error) bool{
 		apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,

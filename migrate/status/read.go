@@ -6,11 +6,9 @@ package status
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,10 +50,7 @@ func Read(ctx context.Context, o Options) (*Status, error) {
 	if s.Definitions, err = definitions(ctx, o.Reader); err != nil {
 		return nil, err
 	}
-	holder, err := lock.Held(ctx, o.Reader, o.JournalNamespace, now)
-	if holder != nil {
-		s.Lock = &Lock{Holder: holder.Identity, Since: metav1.NewTime(holder.Since), Until: metav1.NewTime(holder.Until)}
-	}
+	s.Lock, err = lock.Held(ctx, o.Reader, o.JournalNamespace, now)
 	return s, err
 }
 
@@ -72,7 +67,7 @@ func decided(ctx context.Context, o Options, journals []apply.State, s *migrate.
 		return nil, err
 	}
 	known := map[types.UID]bool{"": true}
-	for _, object := range slices.Concat(owned(s), pointers(s.ClusterWideWorkspaces), pointers(s.NamespacedWorkspaces)) {
+	for _, object := range slices.Concat(owned(s), migrate.Objects(s.ClusterWideWorkspaces), migrate.Objects(s.NamespacedWorkspaces)) {
 		known[object.GetUID()] = true
 	}
 	decisions := *last.Decisions
@@ -82,19 +77,8 @@ func decided(ctx context.Context, o Options, journals []apply.State, s *migrate.
 }
 
 // owned are CAPT's objects that the manager reconciles.
-func owned(s *migrate.Snapshot) []metav1.Object {
-	return slices.Concat(pointers(s.CAPTClusters), pointers(s.ControlPlanes), pointers(s.Applies))
-}
-
-func pointers[T any, P interface {
-	*T
-	metav1.Object
-}](list []T) []metav1.Object {
-	objects := make([]metav1.Object, len(list))
-	for i := range list {
-		objects[i] = P(&list[i])
-	}
-	return objects
+func owned(s *migrate.Snapshot) []client.Object {
+	return slices.Concat(migrate.Objects(s.CAPTClusters), migrate.Objects(s.ControlPlanes), migrate.Objects(s.Applies))
 }
 
 // units of the new plan, and those of journals that no longer exist, sorted by name.
@@ -168,14 +152,12 @@ func summary(state *apply.State) Plan {
 // definitions that are installed.
 func definitions(ctx context.Context, reader client.Reader) (found []Definition, err error) {
 	for _, kind := range migrate.Kinds() {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		err := reader.Get(ctx, client.ObjectKey{Name: kind.Definition()}, definition)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", kind.Definition(), err)
-		default:
-			found = append(found, Definition{Name: definition.Name, StoredVersions: definition.Status.StoredVersions})
+		installed, err := migrate.Definitions(ctx, reader, kind.Definition())
+		if err != nil {
+			return nil, err
+		}
+		for name, definition := range installed {
+			found = append(found, Definition{Name: name, StoredVersions: definition.Status.StoredVersions})
 		}
 	}
 	return found, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
@@ -22,7 +23,7 @@ type Status struct {
 	// Plans that were applied in this cluster, the oldest first.
 	Plans []Plan `json:"plans,omitempty"`
 	// Lock is set while a run is in progress, or for a few seconds after it was killed.
-	Lock *Lock `json:"lock,omitempty"`
+	Lock *lock.Holder `json:"lock,omitempty"`
 	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
 	Definitions []Definition `json:"definitions,omitempty"`
 	// Findings are those of the new plan.
@@ -53,13 +54,6 @@ type Plan struct {
 	Backup  *apply.Backup `json:"backup,omitempty"`
 	// Units counts the units of the plan per phase.
 	Units map[apply.Phase]int `json:"units"`
-}
-
-// Lock is who runs a migration now.
-type Lock struct {
-	Holder string      `json:"holder"`
-	Since  metav1.Time `json:"since"`
-	Until  metav1.Time `json:"until"`
 }
 
 // Definition is a CustomResourceDefinition of CAPT.

@@ -98,7 +98,7 @@ func TestStatusReportsTheRunInProgressAndStoredVersions(t *testing.T) {
 	}
 	s := read(t, "", lease, definition)
 	require.NotNil(t, s.Lock)
-	assert.Equal(t, "laptop/1/abc", s.Lock.Holder)
+	assert.Equal(t, "laptop/1/abc", s.Lock.Identity)
 	assert.Equal(t, []status.Definition{{Name: kind.Definition(), StoredVersions: []string{"v1beta1", "v1beta2"}}}, s.Definitions)
 
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(-time.Minute)))

@@ -4,7 +4,6 @@
 package conversion_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -78,24 +77,8 @@ var scheme, registry = conversion.NewRegistry()
 // converted is what webhooks/conversion makes of an object, without an API server.
 func converted(t *testing.T, object *unstructured.Unstructured, version string) *unstructured.Unstructured {
 	t.Helper()
-	from := object.GroupVersionKind()
-	to := from.GroupKind().WithVersion(version)
-	source, err := scheme.New(from)
+	result, err := conversion.Convert(t.Context(), scheme, registry, object, version)
 	require.NoError(t, err)
-	destination, err := scheme.New(to)
-	require.NoError(t, err)
-	data, err := json.Marshal(object)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, source))
-	destination.GetObjectKind().SetGroupVersionKind(to)
-
-	converter, found := registry.GetConverter(from.GroupKind())
-	require.True(t, found)
-	require.NoError(t, converter.ConvertObject(t.Context(), source, destination))
-	data, err = json.Marshal(destination)
-	require.NoError(t, err)
-	result := &unstructured.Unstructured{}
-	require.NoError(t, result.UnmarshalJSON(data))
 	return result
 }
 

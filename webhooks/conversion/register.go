@@ -4,10 +4,15 @@
 package conversion
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
@@ -73,4 +78,37 @@ func NewRegistry() (*runtime.Scheme, conversion.Registry) {
 	utilruntime.Must(AddToScheme(scheme))
 	utilruntime.Must(AddToRegistry(scheme, registry))
 	return scheme, registry
+}
+
+// Convert converts an object to a version without an API server, through JSON as the webhook does.
+func Convert(
+	ctx context.Context, scheme *runtime.Scheme, registry conversion.Registry, object *unstructured.Unstructured, version string,
+) (*unstructured.Unstructured, error) {
+	before := object.GroupVersionKind()
+	after := before.GroupKind().WithVersion(version)
+	converter, found := registry.GetConverter(before.GroupKind())
+	if !found {
+		return nil, fmt.Errorf("%s has no other version", before.Kind)
+	}
+	from, fromErr := scheme.New(before)
+	to, toErr := scheme.New(after)
+	if err := errors.Join(fromErr, toErr); err != nil {
+		return nil, err
+	}
+	data, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(data, from); err != nil {
+		return nil, err
+	}
+	to.GetObjectKind().SetGroupVersionKind(after)
+	if err := converter.ConvertObject(ctx, from, to); err != nil {
+		return nil, err
+	}
+	if data, err = json.Marshal(to); err != nil {
+		return nil, err
+	}
+	converted := &unstructured.Unstructured{}
+	return converted, converted.UnmarshalJSON(data)
 }

@@ -5,9 +5,11 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -26,6 +29,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/version"
+	"github.com/capt-provider/capt/migrate/lock"
 )
 
 // Defaults of --qps and --burst.
@@ -43,7 +47,7 @@ type Access struct {
 	// QPS and Burst limit requests to the API server, of all workers together.
 	QPS   float32
 	Burst int
-	// Warnings gets each warning of the API server once.
+	// Warnings gets each warning of the API server once per object.
 	Warnings io.Writer
 	// Connect returns a client; tests replace it.
 	Connect func(*rest.Config) (client.WithWatch, error)
@@ -120,9 +124,35 @@ func (a *Access) Config() (*rest.Config, error) {
 	}
 	config.QPS, config.Burst, config.RateLimiter = a.QPS, a.Burst, a.limiter
 	config.UserAgent = version.Get().UserAgent()
-	config.WarningHandler = rest.NewWarningWriter(a.Warnings, rest.WarningWriterOptions{Deduplicate: true})
+	config.WarningHandlerWithContext = &warnings{to: a.Warnings, printed: sets.New[string]()}
 	return config, nil
 }
+
+// warnings prints each warning once, with the object that the request writes.
+type warnings struct {
+	to      io.Writer
+	mutex   sync.Mutex
+	printed sets.Set[string]
+}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warnings) HandleWarningHeaderWithContext(request context.Context, code int, _, text string) {
+	if code != warningCode || text == "" {
+		return
+	}
+	if object := lock.Written(request); object != "" {
+		text = object + ": " + text
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if !w.printed.Has(text) {
+		w.printed.Insert(text)
+		fmt.Fprintf(w.to, "Warning: %s\n", text)
+	}
+}
+
+// warningCode is that of the API server's warnings (RFC 7234).
+const warningCode = 299
 
 // Client of the API server. It reads without a cache.
 func (a *Access) Client() (client.WithWatch, error) {

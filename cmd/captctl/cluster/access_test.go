@@ -4,11 +4,21 @@
 package cluster
 
 import (
+	"bytes"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/migrate/lock"
 )
 
 // TestAllClientsKeepTheLimitTogether, those of each kind of object and those of preflight.
@@ -31,4 +41,36 @@ func TestARefusedConnectionIsNotRetried(t *testing.T) {
 	access.APIServer = &server
 	_, err := access.Client()
 	require.ErrorContains(t, err, "connection refused; check --kubeconfig, --context and --server")
+}
+
+func TestAWarningNamesTheObjectThatIsWritten(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `299 - "spec.region is deprecated"`)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"CAPTCluster","metadata":{"name":"demo","namespace":"team-a"}}`))
+	}))
+	defer server.Close()
+	var printed bytes.Buffer
+	access := New(&printed)
+	access.APIServer = &server.URL
+	config, err := access.Config()
+	require.NoError(t, err)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(infrav1.GroupVersion.WithKind("CAPTCluster"), meta.RESTScopeNamespace)
+	c, err := client.New(config, client.Options{Scheme: Scheme(), Mapper: mapper})
+	require.NoError(t, err)
+	writer := lock.Fence(c, func() error { return nil }, false)
+	write := func(name string) {
+		object := &infrav1.CAPTCluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name},
+		}
+		require.NoError(t, writer.Patch(t.Context(), object, "", client.RawPatch(types.JSONPatchType, []byte("[]"))))
+	}
+	write("demo")
+	write("demo")
+	write("shop")
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "demo"}, &infrav1.CAPTCluster{}))
+	assert.Equal(t, "Warning: CAPTCluster team-a/demo: spec.region is deprecated\nWarning: CAPTCluster team-a/shop: spec.region is deprecated\n"+
+		"Warning: spec.region is deprecated\n", printed.String())
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/status"
@@ -330,7 +331,7 @@ func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
 	w.status = func() *status.Status {
 		found := someStatus()
 		found.Plans = []status.Plan{{ID: "0123456789ab", Updated: metav1.NewTime(time.Date(2026, 10, 22, 9, 0, 0, 0, time.UTC))}}
-		found.Lock = &status.Lock{Holder: "laptop-1", Until: metav1.NewTime(w.clock.Now().Add(time.Minute))}
+		found.Lock = &lock.Holder{Identity: "laptop-1", Until: metav1.NewTime(w.clock.Now().Add(time.Minute))}
 		switch reads++; reads {
 		case 1, 2:
 		case 3:

@@ -71,7 +71,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
-	case report.Err() != nil:
+	case len(report.Failed()) > 0:
 		return failedChecks(report, "")
 	case err != nil:
 		return err

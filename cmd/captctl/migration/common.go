@@ -90,8 +90,8 @@ func (c *common) checks(before check.Stage) (check.Options, error) {
 func failedChecks(report *check.Report, next string) error {
 	list := &cli.ListError{Title: "checks failed", Next: next}
 	seen := map[string]bool{}
-	for _, one := range report.Checks {
-		if one.Status == check.Failed && !seen[one.Name] {
+	for _, one := range report.Failed() {
+		if !seen[one.Name] {
 			seen[one.Name] = true
 			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
 			if one.Name == check.CheckPermissions && len(one.Objects) > 0 { // Whoever lacks them must request all at once.

@@ -36,7 +36,7 @@ var install = view.Next{Step: "Install this version completely, as docs/install.
 // nextSteps are the steps from what was found to the end of the migration, in order. The plan is nil if the fleet could not be read.
 func nextSteps(report *check.Report, fleet *plan.Plan) []view.Next {
 	steps := prepare(report, fleet)
-	if fleet == nil || report.Err() != nil {
+	if fleet == nil || len(report.Failed()) > 0 {
 		return append(steps, view.Next{Step: "Do what the failed checks say, and run the check again.", Commands: []string{"captctl migrate check"}})
 	}
 	units := map[plan.UnitState]int{}

@@ -97,16 +97,9 @@ func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
 
 // unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.
 func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
-	names := r.selected()
-	for i := range p.Units {
-		if len(names) == 0 || slices.Contains(names, p.Units[i].Name()) {
-			units = append(units, &p.Units[i])
-		}
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(units, func(unit *plan.Unit) bool { return unit.Name() == name }) {
-			return nil, fmt.Errorf("plan %s does not contain %s; captctl migrate show %s lists its units", p.ID, name, cmp.Or(r.name, p.ID))
-		}
+	units, missing := p.Select(r.selected())
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("plan %s does not contain %s; captctl migrate show %s lists its units", p.ID, missing[0], cmp.Or(r.name, p.ID))
 	}
 	return units, nil
 }

@@ -47,23 +47,42 @@ func Findings(p *output.Printer, findings []migrate.Finding) {
 	decisions(p, findings)
 }
 
-// byReason shows the findings of a severity, one line each, below their reasons.
+// byReason shows the findings of a severity below their reasons. A text that several have is shown once, with their objects.
 func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.Finding) {
+	type text struct{ reason, message string }
 	var reasons []string
-	lines := map[string][]string{}
+	texts, about := map[string][]text{}, map[text][]string{}
 	for _, finding := range findings {
 		if finding.Severity != severity {
 			continue
 		}
-		if lines[finding.Reason] == nil {
+		if texts[finding.Reason] == nil {
 			reasons = append(reasons, finding.Reason)
 		}
-		lines[finding.Reason] = append(lines[finding.Reason], names(finding.Objects())+": "+strings.ReplaceAll(finding.Message, "\n", "\n    "))
+		of := text{finding.Reason, strings.ReplaceAll(finding.Message, "\n", "\n    ")}
+		if about[of] == nil {
+			texts[finding.Reason] = append(texts[finding.Reason], of)
+		}
+		about[of] = append(about[of], names(finding.Objects()))
 	}
 	for _, reason := range reasons {
+		var lines []string // Of findings with a text of their own.
+		count := 0
+		for _, of := range texts[reason] {
+			count += len(about[of])
+			if len(about[of]) == 1 {
+				lines = append(lines, about[of][0]+": "+of.message)
+			}
+		}
 		p.Blank()
-		p.Linef("%s: %s", p.Paint(severityStyle(string(severity)), string(severity)), p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, len(lines[reason]))))
-		objects(p, "  ", output.Plain, lines[reason])
+		p.Linef("%s: %s", p.Paint(severityStyle(string(severity)), string(severity)), p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, count)))
+		objects(p, "  ", output.Plain, lines)
+		for _, of := range texts[reason] {
+			if len(about[of]) > 1 {
+				objects(p, "  ", output.Plain, []string{of.message})
+				objects(p, "    ", output.Plain, about[of])
+			}
+		}
 	}
 }
 

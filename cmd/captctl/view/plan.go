@@ -34,9 +34,10 @@ func unitStyle(state string) output.Style {
 	return output.Plain
 }
 
-// Plan shows a plan: its units and findings.
+// Plan shows a plan: its units, the decisions that it was made with, and its findings.
 func Plan(p *output.Printer, of *plan.Plan) {
 	PlanSummary(p, of, all(of))
+	decided(p, of)
 	Findings(p, of.Findings)
 }
 

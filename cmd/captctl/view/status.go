@@ -47,7 +47,7 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	}
 	p.Blank()
 	if s.Lock != nil {
-		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Holder), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
+		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Identity), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
 	}
 	p.Linef("%s", storedVersions(s.Definitions))
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/status"
@@ -88,8 +89,15 @@ func findings() []migrate.Finding {
 			Workspace: &shared, Message: "2 WorkspaceTemplateApplies refer to Workspace x",
 			Candidates: []migrate.Candidate{{Object: ref("WorkspaceTemplateApply", "team-e", "x", "apply-7")}, {Object: ref("WorkspaceTemplateApply", "team-f", "x", "apply-8")}},
 		},
+		endpoint("demo"), endpoint("shop"),
 		{Severity: migrate.Skipped, Reason: planner.ReasonSkipped, Object: skipped, Message: "it stays as it is, as decided"},
 		{Severity: migrate.Warning, Reason: planner.ReasonTemplateKindRenamed, Object: ref("CaptControlPlaneTemplate", "team-a", "t", "template-1"), Message: "export it:\nkubectl get x\nkubectl delete x"},
+	}
+}
+
+func endpoint(cluster string) migrate.Finding {
+	return migrate.Finding{
+		Severity: migrate.Warning, Reason: planner.ReasonInvalidClusterEndpoint, Object: ref("Cluster", "team-a", cluster, types.UID(cluster)), Message: "its endpoint is a URL",
 	}
 }
 
@@ -164,6 +172,22 @@ func TestPlan(t *testing.T) {
 		view.Diff(to, empty)
 		view.AfterPlan(to, empty, "")
 	})
+}
+
+func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
+	p := fleet()
+	p.Findings = nil
+	p.Units[0].Members[0].State, p.Units[0].Members[1].State = migrate.Adoptable, migrate.Adoptable
+	p.Units[4].Members[0].State = migrate.OwnerSkipped
+	p.Decisions = &migrate.Decisions{
+		Owners: []migrate.OwnerDecision{
+			{UID: demo.UID, Take: demoApply.UID, Pin: true, Reason: "its Workspace reports the endpoint"},
+			{UID: skipped.UID, Skip: true},
+			{UID: "gone", Take: "also-gone"},
+		},
+		Workspaces: []migrate.WorkspaceDecision{{UID: vpcLive.UID, BelongsTo: vpcApply.UID, Reason: "team-b has no such cluster"}},
+	}
+	golden(t, "plan-decided", output.Table, func(to *output.Printer) { view.Plan(to, p) })
 }
 
 // What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
@@ -274,7 +298,7 @@ func TestStatus(t *testing.T) {
 			ID: "0123456789ab", Started: metav1.NewTime(now.Add(-time.Hour)), Updated: metav1.NewTime(now.Add(-2 * time.Second)), Run: "laptop-1", Backup: &apply.Backup{Host: "laptop", File: "/b.tar.gz"},
 			Units: map[apply.Phase]int{apply.PhaseApplied: 1, apply.PhaseApplying: 1, apply.PhaseRolledBack: 1},
 		}},
-		Lock: &status.Lock{Holder: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
+		Lock: &lock.Holder{Identity: "laptop-1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: metav1.NewTime(now.Add(10 * time.Second))},
 	}
 	for _, kind := range migrate.Kinds() {
 		definition := status.Definition{Name: kind.Definition(), StoredVersions: []string{migrate.Version}}
