@@ -56,7 +56,18 @@ func newWorld(t *testing.T, fixtures ...string) *world {
 
 func worldOf(t *testing.T, fixtures map[string]legacy.Fixture) *world {
 	t.Helper()
-	started, err := legacy.Start(t.Context(), sandbox.Options{})
+	return upgraded(t, sandbox.Options{}, func(w *world) {
+		for name, fixture := range fixtures {
+			_, err := w.Create(t.Context(), fixture, legacy.NamesOf(name))
+			require.NoError(t, err)
+		}
+	})
+}
+
+// upgraded is a world with what was created under CAPT v0.3.
+func upgraded(t *testing.T, options sandbox.Options, create func(*world)) *world {
+	t.Helper()
+	started, err := legacy.Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -65,10 +76,7 @@ func worldOf(t *testing.T, fixtures map[string]legacy.Fixture) *world {
 		require.NoError(t, started.Stop(context.Background()))
 	})
 	w := &world{T: t, World: started}
-	for name, fixture := range fixtures {
-		_, err := w.Create(t.Context(), fixture, legacy.NamesOf(name))
-		require.NoError(t, err)
-	}
+	create(w)
 	require.NoError(t, w.Upgrade(t.Context()))
 	w.captctl, err = w.Client(sandbox.Captctl)
 	require.NoError(t, err)
