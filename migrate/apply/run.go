@@ -334,7 +334,7 @@ func (r *run) failure(ctx context.Context, units []UnitResult) error {
 			left++
 		case Failed:
 			failed++
-			first = cmp.Or(first, units[i].Unit+": "+units[i].Message)
+			first = cmp.Or(first, units[i].Unit) // Its result has the message.
 		default:
 			if len(units[i].Kept) > 0 {
 				kept = append(kept, units[i].Unit+": "+strings.Join(units[i].Kept, "; "))
