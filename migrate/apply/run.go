@@ -178,6 +178,9 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
 			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
+			Waiting: func(other lock.Holder) {
+				r.Progress.Phase(fmt.Sprintf("Waiting for the Lease of %s", other), 0)
+			},
 		})
 		if err != nil {
 			return nil, err

@@ -4,11 +4,13 @@
 package planner_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/planner"
 )
@@ -53,4 +55,19 @@ func finding(t *testing.T, reason string, scenes ...*scene) migrate.Finding {
 	}
 	require.Fail(t, "no finding", "%v", story(p))
 	return migrate.Finding{}
+}
+
+// A step may write fields for several reasons. The one with the widest effect must not be hidden behind the others.
+func TestAStepHasAReasonForEachField(t *testing.T) {
+	s := newScene("demo", "team-a").withWorkspaces(t)
+	s.network.Spec.VPC.Template.DeletionPolicy = infrav1.DeletionPolicyRetain
+	unit := unitOf(t, planFor(t, nil, s), "team-a/demo")
+	require.Len(t, unit.Steps[0].Fields, 2)
+	assert.Equal(t, "spec.workspaceName: its Workspace is found without status; spec.deletionPolicy: spec.vpc.template.deletionPolicy of its CAPTCluster is Retain",
+		unit.Steps[0].Why)
+	for _, step := range unit.Steps {
+		for _, field := range step.Fields {
+			assert.Contains(t, step.Why, strings.ReplaceAll(field.Path[1:], "/", ".")+": ", "%s", step.Object)
+		}
+	}
 }

@@ -239,7 +239,7 @@ func TestWhatUsersDoIsKept(t *testing.T) {
 		counts := map[apply.UnitOutcome]int{}
 		for i := range results {
 			if failures[i] != nil {
-				assert.ErrorContains(t, failures[i], "another run is under way")
+				assert.ErrorContains(t, failures[i], "another run is in progress")
 				continue
 			}
 			counts[results[i].Units[0].Outcome]++
