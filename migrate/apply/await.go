@@ -41,7 +41,10 @@ func (r *run) await(ctx context.Context, unit *plan.Unit, adopted bool) (paused 
 		return pending == "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("everything is written, and %w within %s. %s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods)",
+		if last != "" {
+			last = ". " + strings.TrimSuffix(last, ".")
+		}
+		err = fmt.Errorf("everything is written, and %w within %s%s. Check that the manager runs and what it logs (kubectl -n %s get deployments,pods)",
 			errUnreported, r.Wait, last, r.Namespace)
 	}
 	return paused, err

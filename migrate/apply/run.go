@@ -160,6 +160,9 @@ func (r *run) do(ctx context.Context, phase string, units []*plan.Unit, begin fu
 	} else {
 		held, working, err := lock.Acquire(ctx, lock.Options{
 			Client: r.Client, Reader: r.Reader, Namespace: r.Namespace, Identity: identity, Duration: r.LeaseDuration,
+			Waiting: func(other lock.Holder) {
+				r.Progress.Phase(fmt.Sprintf("Waiting for the Lease of %s", other), 0)
+			},
 		})
 		if err != nil {
 			return nil, err
@@ -313,7 +316,7 @@ func (r *run) failure(ctx context.Context, units []UnitResult) error {
 			left++
 		case Failed:
 			failed++
-			first = cmp.Or(first, units[i].Unit+": "+units[i].Message)
+			first = cmp.Or(first, units[i].Unit) // Its result has the message.
 		default:
 			if len(units[i].Kept) > 0 {
 				kept = append(kept, units[i].Unit+": "+strings.Join(units[i].Kept, "; "))

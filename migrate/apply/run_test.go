@@ -83,6 +83,13 @@ func (w *world) apply(p *plan.Plan, units ...string) UnitResult {
 	return result.Units[0]
 }
 
+// requireFailed requires that the first unit failed, with a message that contains a text.
+func requireFailed(t *testing.T, result *Result, err error, text string) {
+	t.Helper()
+	require.ErrorContains(t, err, "the first: "+result.Units[0].Unit)
+	require.Contains(t, result.Units[0].Message, text)
+}
+
 func (w *world) live() *unstructured.Unstructured {
 	w.Helper()
 	kind, err := w.plane.GroupVersionKind()
@@ -123,8 +130,8 @@ func TestPlansOfOneUnitKeepTheirOrder(t *testing.T) {
 	assert.Equal(t, Applied, w.apply(older).Outcome)
 	assert.Equal(t, Applied, w.apply(later).Outcome)
 	for range 2 { // What the refusal records must not make the plan the later one.
-		_, err := Rollback(t.Context(), older, w.options())
-		require.ErrorContains(t, err, "plan later wrote it later")
+		result, err := Rollback(t.Context(), older, w.options())
+		requireFailed(t, result, err, "plan later wrote it later")
 		again := w.apply(older)
 		assert.Equal(t, LeftOut, again.Outcome)
 		assert.Contains(t, again.Message, "plan later")
@@ -234,8 +241,8 @@ func TestTheGateIsPassedBeforeAUnitIsResumed(t *testing.T) {
 	require.NoError(t, w.Update(t.Context(), live))
 	o := w.options()
 	o.Gate = func(context.Context, *plan.Unit) error { return errors.New("it would change") }
-	_, err := Apply(t.Context(), p, o)
-	require.ErrorContains(t, err, "it would change")
+	result, err := Apply(t.Context(), p, o)
+	requireFailed(t, result, err, "it would change")
 	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation)
 	w.apply(p)
 	assert.Equal(t, 1, w.gates)
@@ -290,12 +297,12 @@ func TestTheJournalOfAnotherRunIsNotReplaced(t *testing.T) {
 				return c.Update(ctx, object, options...)
 			}})
 			p := w.plan("plan", label("one"))
-			_, err := Apply(t.Context(), p, w.options())
+			result, err := Apply(t.Context(), p, w.options())
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, "the lock is lost: "+tc.want)
+			requireFailed(t, result, err, "the lock is lost: "+tc.want)
 			state, err := Recorded(t.Context(), w, namespace, "plan")
 			require.NoError(t, err)
 			assert.Equal(t, "another", state.Run)
@@ -346,7 +353,7 @@ func TestAWriteWhoseAnswerWasLostIsCounted(t *testing.T) {
 	}})
 	p := w.plan("plan", label("one"))
 	result, err := Apply(t.Context(), p, w.options())
-	require.ErrorContains(t, err, "the answer was lost")
+	requireFailed(t, result, err, "the answer was lost")
 	assert.Equal(t, 1, result.Units[0].Writes)
 	assert.Contains(t, w.live().GetAnnotations(), clusterv1.PausedAnnotation, "what is written in part stays paused")
 }
@@ -365,8 +372,8 @@ func TestEndlessRevertsNameTheObject(t *testing.T) {
 	p := w.plan("plan", label("one"))
 	w.apply(p)
 	again = true
-	_, err := Rollback(t.Context(), p, w.options())
-	require.ErrorContains(t, err, w.plane.String()+" is applied again each time it is reverted")
+	result, err := Rollback(t.Context(), p, w.options())
+	requireFailed(t, result, err, w.plane.String()+" is applied again each time it is reverted")
 }
 
 func TestTheGateFailsOnceTheOlderVersionRunsAgain(t *testing.T) {

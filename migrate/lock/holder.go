@@ -25,7 +25,7 @@ type Holder struct {
 }
 
 func (h Holder) String() string {
-	return fmt.Sprintf("%s, since %s, until %s unless it goes on", h.Identity, h.Since.Format(time.RFC3339), h.Until.Format(time.RFC3339))
+	return fmt.Sprintf("%s (host/process), since %s, Lease until %s unless it is renewed", h.Identity, h.Since.Format(time.RFC3339), h.Until.Format(time.RFC3339))
 }
 
 // Held is the run that has the lock, by the clocks of both hosts; nil if none has. It is for reports: only Acquire decides.

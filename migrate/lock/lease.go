@@ -48,9 +48,12 @@ func (l *leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 		return nil, l.stop(fmt.Errorf("reading Lease %s/%s: %w", l.Namespace, Name, err))
 	case holder.Identity == "" || holder.Identity == l.Identity:
 	case l.seen != "" && l.seen != lease.ResourceVersion:
-		return nil, l.stop(migrate.Failed.Errorf("another run is under way: %s", holder))
-	default:
+		return nil, l.stop(migrate.Failed.Errorf("another run is in progress: %s. Run the same command again when it has ended, or stop it on its host", holder))
+	case l.seen == "":
 		l.seen = lease.ResourceVersion
+		if l.Waiting != nil {
+			l.Waiting(holder)
+		}
 	}
 	return lease, nil
 }

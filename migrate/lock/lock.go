@@ -50,6 +50,8 @@ type Options struct {
 	Identity string
 	// Duration is in whole seconds, and DefaultDuration by default.
 	Duration time.Duration
+	// Waiting is called once if another run has the Lease, and shows no sign of life yet.
+	Waiting func(Holder)
 }
 
 // Identity identifies a run, and shows where to look for it: host, process, and a random suffix.

@@ -150,7 +150,7 @@ func TestARunThatLivesKeepsItsLock(t *testing.T) {
 		require.NoError(b, err)
 		_, _, err = b.acquire("second")
 		assert.Equal(b, migrate.Failed, migrate.OutcomeOf(err))
-		require.ErrorContains(b, err, "another run is under way: first, since 2000-01-01T")
+		require.ErrorContains(b, err, "another run is in progress: first (host/process), since 2000-01-01T")
 		time.Sleep(3 * duration)
 		require.NoError(b, ctx.Err())
 		require.NoError(b, first.Check())
@@ -165,8 +165,13 @@ func TestTheLockOfADeadRunIsTakenOverWhenItsLeaseRanOut(t *testing.T) {
 			inTime(t, func(b *bench) {
 				b.dead(skew)
 				began := time.Now()
-				heir, _, err := b.acquire("heir")
+				var waited []string
+				heir, _, err := lock.Acquire(b.Context(), lock.Options{
+					Client: b.client, Reader: b.client, Namespace: namespace, Identity: "heir", Duration: duration,
+					Waiting: func(holder lock.Holder) { waited = append(waited, holder.Identity) },
+				})
 				require.NoError(b, err)
+				assert.Equal(b, []string{"dead"}, waited, "it is reported, once")
 				assert.GreaterOrEqual(b, time.Since(began), duration)
 				assert.Less(b, time.Since(began), duration+time.Second)
 				assert.Equal(b, "heir", *b.lease().Spec.HolderIdentity)

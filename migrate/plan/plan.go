@@ -127,7 +127,7 @@ type Step struct {
 	Object migrate.ObjectRef `json:"object"`
 	// Subresource is empty or "status".
 	Subresource string `json:"subresource,omitempty"`
-	// Why says what the step is for.
+	// Why says what each field is for, or the new object.
 	Why    string  `json:"why"`
 	Fields []Field `json:"fields,omitempty"`
 	// Create is the object to create, if it does not exist. A rollback does not delete it.

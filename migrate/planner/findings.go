@@ -165,7 +165,7 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 			continue
 		}
 		if len(differences) > 0 {
-			findings = append(findings, o.pendingChange(differences))
+			findings = append(findings, f.pendingChange(o, f.source(look, differences), differences))
 			break
 		}
 	}
@@ -179,10 +179,10 @@ func (f *fleet) pendingOf(o *owner) (findings []migrate.Finding) {
 	return findings
 }
 
-func (o *owner) pendingChange(differences []render.Difference) migrate.Finding {
+func (f *fleet) pendingChange(o *owner, source string, differences []render.Difference) migrate.Finding {
 	return migrate.Finding{
 		Severity: migrate.Warning, Reason: ReasonPendingChange, Object: o.Object, Workspace: o.Workspace, Differences: differences,
-		Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: spec or WorkspaceTemplate %s was edited. Revert the edit, or start the manager to apply it",
-			o.live.GetName(), strings.Join(fieldsOf(differences), ", "), o.apply.TemplateKey()),
+		Message: fmt.Sprintf("the manager would now change Workspace %s in %s, and Terraform would run: %s was edited. If that is intended, start the manager. %s",
+			o.live.GetName(), strings.Join(fieldsOf(differences), ", "), source, f.revert(o, source, "the manager")),
 	}
 }

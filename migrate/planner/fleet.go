@@ -48,6 +48,8 @@ type fleet struct {
 	claims     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply
 	outputs    map[types.UID]map[string]string
 	owners     []*owner
+	// users of templates, once they are asked for.
+	users map[types.NamespacedName][]user
 }
 
 // owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one, with what was found out about it.
@@ -103,6 +105,7 @@ func newFleet(s *migrate.Snapshot, options Options) *fleet {
 		workspaces: map[types.NamespacedName]*unstructured.Unstructured{},
 		claims:     map[types.NamespacedName][]*infrav1.WorkspaceTemplateApply{},
 		outputs:    map[types.UID]map[string]string{},
+		users:      map[types.NamespacedName][]user{},
 	}
 	for _, list := range [][]unstructured.Unstructured{s.ClusterWideWorkspaces, s.NamespacedWorkspaces} {
 		for i := range list {

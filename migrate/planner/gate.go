@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -63,12 +65,74 @@ func (f *fleet) obstacle(o *owner) *obstacle {
 			return &obstacle{reason: ReasonRenderFailed, pinnable: true, message: fmt.Sprintf("Workspace %s cannot be rendered: %v. Correct the template%s%s", live, err, orPin, orSkip)}
 		}
 		if len(differences) > 0 {
-			return &obstacle{reason: ReasonWorkspaceDiffers, pinnable: true, differences: differences, message: fmt.Sprintf(
-				"Terraform would run for Workspace %s: %s. Revert the edit of %s that the differences show, while CAPT v0.3 is stopped%s%s",
-				live, look.why, strings.Join(fieldsOf(differences), ", "), orPin, orSkip)}
+			return &obstacle{reason: ReasonWorkspaceDiffers, pinnable: true, differences: differences, message: f.differs(o, f.source(look, differences), differences)}
 		}
 	}
 	return nil
+}
+
+// differs is the message about a Workspace that is not rendered as it is. A pin comes first: other Workspaces may have been built from the edit of
+// a template. While a unit is applied, the other users of its templates are not in the snapshot.
+func (f *fleet) differs(o *owner, source string, differences []render.Difference) string {
+	live, fields := o.live.GetName(), strings.Join(fieldsOf(differences), ", ")
+	if f.gated != nil {
+		return fmt.Sprintf("%s changed since the plan was made (%s): Terraform would run for Workspace %s, in %s", source, ReasonWorkspaceDiffers, live, fields)
+	}
+	return fmt.Sprintf("Terraform would run for Workspace %s, in %s: %s was edited since CAPT v0.3 rendered it. "+
+		"Decide pin: true in --decisions to keep the Workspace as it is, with a WorkspaceTemplate of its own%s. %s",
+		live, fields, source, orSkip, f.revert(o, source, "CAPT v0.3"))
+}
+
+// revert says whether an edit can be reverted: not if other Workspaces are what the edited template renders.
+func (f *fleet) revert(o *owner, source, stopped string) string {
+	others, built := f.otherUsers(o)
+	switch {
+	case others == 0 || !strings.HasPrefix(source, kindTemplate+" "):
+		return fmt.Sprintf("Or revert the edit while %s is stopped", stopped)
+	case len(built) == 0:
+		return fmt.Sprintf("Or revert the edit while %s is stopped (other users of the template: %d, none built from the edit)", stopped, others)
+	}
+	return fmt.Sprintf("Do not revert an edit of the template (other users: %d): Terraform would run for WorkspaceTemplateApplies that were built from the edit: %s",
+		others, listed(built))
+}
+
+// otherUsers counts the WorkspaceTemplateApplies that use the template of an owner besides its own, and lists those whose Workspace is what the
+// template renders today.
+func (f *fleet) otherUsers(o *owner) (others int, built []string) {
+	key := o.apply.TemplateKey()
+	if _, known := f.users[key]; !known {
+		f.users[key] = f.usersOf(key)
+	}
+	for _, user := range f.users[key] {
+		if user.apply == o.apply.UID {
+			continue
+		}
+		others++
+		if user.built {
+			built = append(built, user.name)
+		}
+	}
+	return others, built
+}
+
+// user is a WorkspaceTemplateApply with a Workspace, and whether that is what its template renders today.
+type user struct {
+	apply types.UID
+	name  string
+	built bool
+}
+
+func (f *fleet) usersOf(template types.NamespacedName) (users []user) {
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		live := f.workspaces[f.workspaceKey(apply)]
+		if live == nil || apply.TemplateKey() != template {
+			continue
+		}
+		differences, err := f.rendered(apply, live)
+		users = append(users, user{apply.UID, client.ObjectKeyFromObject(apply).String(), err == nil && len(differences) == 0})
+	}
+	return users
 }
 
 // fieldsOf are the paths of differences.
@@ -85,17 +149,30 @@ func (o *owner) givesUp() bool {
 	return o.Object.Kind == kindCAPTCluster && o.apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain && !o.retains()
 }
 
-// look is a WorkspaceTemplateApply to render, and why it would be rendered otherwise than CAPT v0.3 did.
+// look is a WorkspaceTemplateApply to render, and whether it is as its owner writes it.
 type look struct {
 	apply *infrav1.WorkspaceTemplateApply
-	why   string
+	owner string
+}
+
+// source is the object whose edit makes differences. A module without placeholders is the template's alone.
+func (f *fleet) source(l look, differences []render.Difference) string {
+	if l.owner != "" {
+		return "the spec of " + l.owner
+	}
+	key := l.apply.TemplateKey()
+	template := fmt.Sprintf("%s %s", kindTemplate, key)
+	if len(differences) == 1 && differences[0].Field == "spec.forProvider.module" && !terraform.Placeholder.MatchString(f.templates[key].Spec.Template.Spec.ForProvider.Module) {
+		return template
+	}
+	return fmt.Sprintf("%s or spec.variables of %s %s/%s", template, kindApply, l.apply.Namespace, l.apply.Name)
 }
 
 // looks returns the WorkspaceTemplateApply as it is once adopted, and then as its owner writes it: with an error only the first.
 func (f *fleet) looks(o *owner) ([]look, error) {
 	apply := o.apply.DeepCopy()
 	apply.Spec.WorkspaceName, apply.Status.WorkspaceRef = o.live.GetName(), reference(o.live)
-	looks := []look{{apply, "template or variables were edited since CAPT v0.3 rendered it"}}
+	looks := []look{{apply: apply}}
 	if o.Object.Kind == kindApply {
 		return looks, nil
 	}
@@ -105,7 +182,7 @@ func (f *fleet) looks(o *owner) ([]look, error) {
 	}
 	written := intent.Upon(apply)
 	written.Spec.TemplateRef = o.match.Claimant.Want.Template // A user may have decided for one of another template.
-	return append(looks, look{written, "the spec of the owner was never given to Terraform"}), nil
+	return append(looks, look{written, o.Object.String()}), nil
 }
 
 // rendered is in which fields a Workspace is not what today's renderer makes of a WorkspaceTemplateApply.

@@ -151,13 +151,16 @@ func (o *owner) pinnedRef() infrav1.WorkspaceTemplateReference {
 	return infrav1.WorkspaceTemplateReference{Name: o.pinned.Name, Namespace: o.pinned.Namespace}
 }
 
+// whyPinned is why a reference to a template is replaced.
+const whyPinned = "this template reproduces the Workspace, as decided"
+
 // pinOwner points the owner to the template that it is pinned to.
 func (o *owner) pinOwner(c *change) {
 	switch {
 	case o.pinned == nil:
 	case o.plane != nil:
-		c.replace("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef())
+		c.replace("/spec/workspaceTemplateRef", o.plane.Spec.WorkspaceTemplateRef, o.pinnedRef(), whyPinned)
 	default:
-		c.replace("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef())
+		c.replace("/spec/vpc/template/ref", o.network.Spec.VPC.Template.Ref, o.pinnedRef(), whyPinned)
 	}
 }

@@ -145,17 +145,20 @@ func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan
 	if repaired.Host == "" {
 		return nil
 	}
-	c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host)
+	c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 	if stored.Port == 0 { // The API server does not store it.
-		c.add("/spec/controlPlaneEndpoint/port", repaired.Port)
+		c.add("/spec/controlPlaneEndpoint/port", repaired.Port, "the port of its API server")
 	} else {
-		c.replace("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port)
+		c.replace("/spec/controlPlaneEndpoint/port", stored.Port, repaired.Port, "the port of its API server")
 	}
-	if len(c) == 0 {
+	if len(c.fields) == 0 {
 		return nil
 	}
-	return &plan.Step{Object: cluster, Why: "the host of an endpoint has no scheme", Fields: c}
+	return &plan.Step{Object: cluster, Why: c.why(), Fields: c.fields}
 }
+
+// whyEndpoint is why an endpoint that CAPT v0.3 wrote is repaired.
+const whyEndpoint = "clients cannot connect to a host with a scheme"
 
 // unknownDecisions refuses decisions about objects that do not exist.
 func (f *fleet) unknownDecisions() error {
@@ -179,31 +182,41 @@ func (f *fleet) unknownDecisions() error {
 	return nil
 }
 
-// change is the fields that a step writes.
-type change []plan.Field
+// change is the fields that a step writes, and why each of them is written.
+type change struct {
+	fields []plan.Field
+	whys   []string
+}
+
+func (c *change) write(field plan.Field, why string) {
+	c.fields = append(c.fields, field)
+	c.whys = append(c.whys, strings.ReplaceAll(field.Path[1:], "/", ".")+": "+why)
+}
+
+func (c *change) why() string { return strings.Join(c.whys, "; ") }
 
 // add writes a field that does not exist.
-func (c *change) add(path string, value any) {
-	*c = append(*c, plan.Field{Path: path, After: encode(value)})
+func (c *change) add(path string, value any, why string) {
+	c.write(plan.Field{Path: path, After: encode(value)}, why)
 }
 
 // replace writes a field that has another value.
-func (c *change) replace(path string, before, after any) {
+func (c *change) replace(path string, before, after any, why string) {
 	field := plan.Field{Path: path, Before: encode(before), After: encode(after)}
 	if !bytes.Equal(field.Before, field.After) {
-		*c = append(*c, field)
+		c.write(field, why)
 	}
 }
 
 // own adds an owner reference, or replaces the one with the same UID: the API server rejects two of one UID.
-func (c *change) own(object metav1.Object, owner metav1.OwnerReference) {
+func (c *change) own(object metav1.Object, owner metav1.OwnerReference, why string) {
 	field := plan.Field{Path: "/metadata/ownerReferences", Element: true, Key: "uid", After: encode(owner)}
 	for _, before := range object.GetOwnerReferences() {
 		if before.UID == owner.UID {
 			field.Before = encode(before)
 		}
 	}
-	*c = append(*c, field)
+	c.write(field, why)
 }
 
 func encode(value any) json.RawMessage {
@@ -215,9 +228,9 @@ func encode(value any) json.RawMessage {
 }
 
 // step returns the step of a change; none if nothing changes.
-func step(kind string, object client.Object, subresource, why string, c change) []plan.Step {
-	if len(c) == 0 {
+func step(kind string, object client.Object, subresource string, c change) []plan.Step {
+	if len(c.fields) == 0 {
 		return nil
 	}
-	return []plan.Step{{Object: migrate.Ref(kind, object), Subresource: subresource, Why: why, Fields: c}}
+	return []plan.Step{{Object: migrate.Ref(kind, object), Subresource: subresource, Why: c.why(), Fields: c.fields}}
 }

@@ -29,7 +29,10 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 		return fmt.Errorf("%s changed since the plan was made: %w. Create a new plan", unit.Name(), err)
 	}
 	for _, finding := range now.FindingsOf(unit) {
-		if finding.Undecided() {
+		switch {
+		case finding.Reason == ReasonWorkspaceDiffers && finding.Undecided(): // It names the object that changed.
+			return fmt.Errorf("%s. captctl migrate check -n %s shows the differences. Create a new plan", finding.Message, finding.Object.Namespace)
+		case finding.Undecided():
 			return fmt.Errorf("%s changed since the plan was made (%s): %s", finding.Object, finding.Reason, finding.Message)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
+	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
@@ -56,36 +57,41 @@ func (o *owner) applySteps() []plan.Step {
 	var c, status change
 	apply := o.apply
 	if o.pinned != nil {
-		c.replace("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef())
+		c.replace("/spec/templateRef", apply.Spec.TemplateRef, o.pinnedRef(), whyPinned)
 	}
 	if apply.Spec.WorkspaceName == "" && o.live != nil {
-		c.add("/spec/workspaceName", o.live.GetName())
+		c.add("/spec/workspaceName", o.live.GetName(), "its Workspace is found without status")
 	}
 	switch {
 	case !o.retains():
 	case apply.Spec.DeletionPolicy == "":
-		c.add("/spec/deletionPolicy", infrav1.DeletionPolicyRetain)
+		c.add("/spec/deletionPolicy", infrav1.DeletionPolicyRetain, o.whyRetained())
 	default:
-		c.replace("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain)
+		c.replace("/spec/deletionPolicy", apply.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain, o.whyRetained())
 	}
 	if o.Object.Kind != kindApply && metav1.GetControllerOf(apply) == nil {
-		c.own(apply, o.reference())
+		c.own(apply, o.reference(), "it belongs to "+o.Object.String())
 	}
 	if o.live != nil && apply.Status.WorkspaceName == "" {
-		status.add("/status/workspaceName", o.live.GetName())
+		status.add("/status/workspaceName", o.live.GetName(), "CAPT v0.3 lost it")
 	}
 	if o.live != nil && apply.Status.WorkspaceRef == nil {
-		status.add("/status/workspaceRef", reference(o.live))
+		status.add("/status/workspaceRef", reference(o.live), "no other Workspace of that name is used")
 	}
-	return append(step(kindApply, apply, "", o.why(), c),
-		step(kindApply, apply, "status", "status records the UID of the Workspace, so that no other one of its name is used", status)...)
+	return append(step(kindApply, apply, "", c), step(kindApply, apply, "status", status)...)
 }
 
-func (o *owner) why() string {
-	if o.live == nil {
-		return "what it created stays, and nothing waits for its deletion"
+// whyRetained is why what was created must outlive the WorkspaceTemplateApply.
+func (o *owner) whyRetained() string {
+	switch {
+	case o.network != nil && o.plane == nil:
+		return "spec.vpc.template.deletionPolicy of its CAPTCluster is Retain"
+	case o.machine:
+		return "what a CaptMachine created outlives it"
+	case adoption.KeepsSpotRole(o.apply):
+		return "all clusters of the account use the Spot role"
 	}
-	return fmt.Sprintf("spec names Workspace %s, so that it is found without status", o.live.GetName())
+	return "it is left alone, and nothing waits for its deletion"
 }
 
 // retains reports whether what was created must outlive the WorkspaceTemplateApply.
@@ -124,15 +130,15 @@ func (o *owner) ownerSteps() []plan.Step {
 	var c change
 	o.pinOwner(&c)
 	if o.referenceInSpec() == nil {
-		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name})
+		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
 	}
 	if o.plane != nil {
 		stored := o.plane.Spec.ControlPlaneEndpoint
 		if repaired := validation.Endpoint(stored); repaired.Host != "" {
-			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host)
+			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}
-	return step(o.Object.Kind, o.typed, "", fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, so that no second one is created", o.apply.Name), c)
+	return step(o.Object.Kind, o.typed, "", c)
 }
 
 func (o *owner) referenceInSpec() *infrav1.WorkspaceTemplateApplyReference {
@@ -152,9 +158,9 @@ func (f *fleet) permission(steps []plan.Step, o *owner) []plan.Step {
 	if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Object == ref }) {
 		return nil
 	}
-	return step(kindTemplate, template, "", fmt.Sprintf("namespace %s uses the template already", namespace), change{
-		{Path: namesPath, Element: true, After: encode(namespace)},
-	})
+	var c change
+	c.write(plan.Field{Path: namesPath, Element: true, After: encode(namespace)}, fmt.Sprintf("namespace %s uses the template already", namespace))
+	return step(kindTemplate, template, "", c)
 }
 
 // namesPath is the list of a template to which a permission is added.

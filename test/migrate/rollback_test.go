@@ -98,7 +98,7 @@ func (w *world) oneOfTwoWrites(t *testing.T) {
 	runs, writers := []*host.Command{h.Start(arguments...), h.Another("").Start(arguments...)}, 0
 	for _, run := range runs {
 		if run.Outcome() == migrate.Failed {
-			require.Contains(t, run.Err.String(), "another run is under way")
+			require.Contains(t, run.Err.String(), "another run is in progress")
 			continue
 		}
 		var result apply.Result

@@ -63,7 +63,7 @@ func TestARunThatFindsAnotherAliveWritesNothing(t *testing.T) {
 	case <-first.Ended():
 		require.Fail(t, "it ended before", "%s", first)
 	}
-	require.Contains(t, s.Another(shared.KubeconfigOf(sandbox.Captctl)).Refused(arguments...), "another run is under way")
+	require.Contains(t, s.Another(shared.KubeconfigOf(sandbox.Captctl)).Refused(arguments...), "another run is in progress")
 	close(release)
 	first.Ends(migrate.Done)
 	requireEnd(t, s.apply.end, s.plan, s.apply.phase, "the first run")

@@ -133,14 +133,15 @@ func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
 		for patches := 1; ; patches++ {
 			require.Less(t, patches, 50)
 			rest.Client = w.broken(1)
-			_, err := apply.Apply(t.Context(), p, rest)
+			result, err := apply.Apply(t.Context(), p, rest)
 			require.Error(t, err)
 			w.requireEqual(before, "Workspace ")
-			if !strings.Contains(err.Error(), errBroken.Error()) { // It waits for the manager.
+			message := result.Units[0].Message
+			if !strings.Contains(message, errBroken.Error()) { // It waits for the manager.
 				break
 			}
 			patched++
-			assert.Contains(t, err.Error(), "Paused with annotation")
+			assert.Contains(t, message, "Paused with annotation")
 		}
 		assert.Greater(t, patched, 4)
 		assert.NoFileExists(t, state.Backup.File)
@@ -155,8 +156,9 @@ func TestApplyWithoutControllersTimesOutAndIsResumed(t *testing.T) {
 			assert.NotContains(t, w.live(member.Object).GetAnnotations(), clusterv1.PausedAnnotation)
 		}
 		assert.Contains(t, adoptable(w.plan()), other.Name())
-		_, err = apply.Apply(t.Context(), p, rest)
-		require.ErrorContains(t, err, "within 3s")
+		result, err = apply.Apply(t.Context(), p, rest)
+		require.Error(t, err)
+		require.Contains(t, result.Units[0].Message, "within 3s")
 	})
 	t.Run("with the controllers it is completed", func(t *testing.T) {
 		require.NoError(t, w.StartControllers(t.Context()))
@@ -237,7 +239,7 @@ func TestWhatUsersDoIsKept(t *testing.T) {
 		counts := map[apply.UnitOutcome]int{}
 		for i := range results {
 			if failures[i] != nil {
-				assert.ErrorContains(t, failures[i], "another run is under way")
+				assert.ErrorContains(t, failures[i], "another run is in progress")
 				continue
 			}
 			counts[results[i].Units[0].Outcome]++
