@@ -35,7 +35,7 @@ func TestClusterOfAClusterClass(t *testing.T) {
 	w.await(cluster, "classy", func() string { return "" })
 	controlPlane, name := &controlplanev1.CAPTControlPlane{}, cluster.Spec.ControlPlaneRef.Name
 	w.awaitTrue(controlPlane, name, controlplanev1.ReadyCondition)
-	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "35"`)
+	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "34"`)
 	w.requireFewWrites(1)
 
 	// What a Cluster says of its region reaches both, although the control plane has none in its spec.
@@ -49,16 +49,16 @@ func TestClusterOfAClusterClass(t *testing.T) {
 
 	// A new version is one write of Cluster API, and Terraform takes it over in place.
 	before, began := w.endpoint("classy"), time.Now()
-	w.kubectl("patch", "cluster", "classy", "--type=merge", "-p", `{"spec":{"topology":{"version":"v1.36.0"}}}`)
+	w.kubectl("patch", "cluster", "classy", "--type=merge", "-p", `{"spec":{"topology":{"version":"v1.35.0"}}}`)
 	w.await(controlPlane, name, func() string {
-		if controlPlane.Status.Version != "v1.36.0" || controlPlane.Status.State != controlplanev1.StateReady {
+		if controlPlane.Status.Version != "v1.35.0" || controlPlane.Status.State != controlplanev1.StateReady {
 			return "version " + controlPlane.Status.Version + ", state " + string(controlPlane.Status.State)
 		}
 		return ""
 	})
 	w.awaitReconciled(cluster)
 	require.Equal(t, before, w.endpoint("classy"))
-	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "36"`)
+	require.Contains(t, w.workload("classy", "get", "--raw", "/version"), `"emulationMinor": "35"`)
 	require.Len(t, w.changes(sandbox.ClusterAPIUser, began), 1, "the version, once")
 	w.requireAgreement(name)
 

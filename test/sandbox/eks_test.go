@@ -60,7 +60,7 @@ func TestSimulatedEKSClusterCanBeUpgraded(t *testing.T) {
 	_, err = c.CoreV1().ConfigMaps("default").Get(ctx, "mine", metav1.GetOptions{})
 	require.NoError(t, err)
 
-	require.ErrorContains(t, server.Start(ctx, "1.20"), "can be Kubernetes 1.33 to 1.36, but not 1.20")
+	require.ErrorContains(t, server.Start(ctx, "1.20"), "can run as Kubernetes 1.33 to 1.36, but not 1.20")
 
 	require.NoError(t, server.Stop(ctx))
 	require.False(t, third.Alive())

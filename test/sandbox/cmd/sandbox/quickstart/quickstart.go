@@ -230,7 +230,7 @@ The cluster is ready. Next steps (docs/quickstart.md explains them):
 
   source %s    # KUBECONFIG and PATH for kubectl and clusterctl
   kubectl describe captcontrolplane %s    # conditions and events
-  kubectl patch captcontrolplane %s --type merge -p '{"spec":{"version":"v1.36.0"}}'    # upgrade from v1.35
+  kubectl patch captcontrolplane %s --type merge -p '{"spec":{"version":"v1.35.0"}}'    # upgrade from v1.34
   %s    # destroy the cluster through Terraform and remove everything
 `, cli.Relative(sandbox.EnvFile(o.dir)), demo, demo, cli.Command("quickstart-down", o.dir))
 	return nil

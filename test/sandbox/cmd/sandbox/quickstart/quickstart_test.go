@@ -33,3 +33,9 @@ func TestQuickstartWaitsForTheClusterAndItsControlPlane(t *testing.T) {
 		require.Equal(t, row.want, demoIsReady(row.objects), name)
 	}
 }
+
+func TestPrintedCommandLinesCanBePasted(t *testing.T) {
+	require.Equal(t, `get captcontrolplane demo -o 'custom-columns=READY:.status.fargateProfiles[*].ready' --field-manager='it'\''s me' ''`,
+		commandLine([]string{"get", "captcontrolplane", "demo", "-o", "custom-columns=READY:.status.fargateProfiles[*].ready"})+
+			" --field-manager="+commandLine([]string{"it's me"})+" "+commandLine([]string{""}))
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -49,13 +50,28 @@ func (t *tools) client() (client.Client, error) {
 
 // show prints a command line and runs it.
 func (t *tools) show(ctx context.Context, name string, args ...string) error {
-	fmt.Fprintf(t.Out, "\n$ %s %s\n", name, strings.Join(args, " "))
+	fmt.Fprintf(t.Out, "\n$ %s %s\n", name, commandLine(args))
 	cmd := t.command(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = t.Out, t.ErrOut
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// special are the characters that a shell would interpret.
+var special = regexp.MustCompile(`[^\w./,:=@%+-]`)
+
+// commandLine quotes arguments so that they can be pasted into a shell.
+func commandLine(args []string) string {
+	quoted := make([]string, 0, len(args))
+	for _, arg := range args {
+		if arg == "" || special.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		quoted = append(quoted, arg)
+	}
+	return strings.Join(quoted, " ")
 }
 
 // output returns the standard output of a command.
