@@ -50,8 +50,8 @@ func Reasons() []Reason {
 	return []Reason{
 		{ReasonMultipleCandidates, of(ambiguous), "The evidence does not decide which WorkspaceTemplateApply belongs to which owner.",
 			"Decide `take: UID` for the owner whose Workspace it is. If an owner without a reference was never built, set `spec.workspaceTemplateApplyRef` to a new name once this version is installed."},
-		{ReasonWorkspaceShared, of(ambiguous, warning), "Several WorkspaceTemplateApplies refer to one cluster-wide Workspace: equal names in two namespaces, or `x` and `x-apply`.",
-			"Decide `belongsTo: UID` for the Workspace, once. The other owners need no decision."},
+		{ReasonWorkspaceShared, of(ambiguous, warning), "Several WorkspaceTemplateApplies refer to one cluster-wide Workspace: equal names in two namespaces, or `x` and `x-apply`; or the decision about it is wrong.",
+			"Decide `belongsTo: UID` for the Workspace, once. The other owners need no decision. If `belongsTo` is wrong, the message says what to write instead."},
 		{ReasonBeingDeleted, of(ambiguous, warning), "The owner, its WorkspaceTemplateApply or its Workspace is being deleted.",
 			"Let CAPT v0.3 finish the deletion. If this version is installed, set what the condition `AdoptionRequired` of the object names, so that the manager finishes the deletion. Plan again."},
 		{ReasonReferenceDiffers, of(blocked), "`spec` of the owner refers to another WorkspaceTemplateApply than the one that belongs to it. The manager would use or create that one, and the reference cannot be changed in v1beta2.",
