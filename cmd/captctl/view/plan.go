@@ -37,7 +37,7 @@ func unitStyle(state string) output.Style {
 // Plan shows a plan: its units and findings.
 func Plan(p *output.Printer, of *plan.Plan) {
 	PlanSummary(p, of, all(of))
-	Findings(p, of.Findings)
+	Findings(p, of)
 }
 
 // all units of a plan.
