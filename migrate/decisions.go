@@ -4,11 +4,15 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 )
+
+const decisionsKind = "Decisions"
 
 // Decisions are what a user decided about findings, by UID.
 type Decisions struct {
@@ -47,8 +51,8 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	if err := yaml.UnmarshalStrict(data, decisions); err != nil {
 		return nil, fmt.Errorf("reading the decisions: %w", err)
 	}
-	if decisions.APIVersion != APIVersion || decisions.Kind != "Decisions" {
-		return nil, fmt.Errorf("this is %q %q; decisions begin with apiVersion: %s and kind: Decisions", decisions.APIVersion, decisions.Kind, APIVersion)
+	if decisions.APIVersion != APIVersion || decisions.Kind != decisionsKind {
+		return nil, fmt.Errorf("this is %q %q; decisions begin with apiVersion: %s and kind: %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
 	}
 	seen := map[types.UID]bool{}
 	if err := decisions.ownersOnce(seen); err != nil {
@@ -64,6 +68,21 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 		seen[d.UID] = true
 	}
 	return decisions, nil
+}
+
+// Merge returns the decisions with later ones, which replace those about the same objects. Either may be nil.
+func (d *Decisions) Merge(later *Decisions) *Decisions {
+	if d == nil || later == nil {
+		return cmp.Or(d, later)
+	}
+	merged := &Decisions{APIVersion: APIVersion, Kind: decisionsKind}
+	merged.Owners = append(slices.DeleteFunc(slices.Clone(d.Owners), func(old OwnerDecision) bool {
+		return slices.ContainsFunc(later.Owners, func(d OwnerDecision) bool { return d.UID == old.UID || d.Take != "" && d.Take == old.Take })
+	}), later.Owners...)
+	merged.Workspaces = append(slices.DeleteFunc(slices.Clone(d.Workspaces), func(old WorkspaceDecision) bool {
+		return slices.ContainsFunc(later.Workspaces, func(d WorkspaceDecision) bool { return d.UID == old.UID })
+	}), later.Workspaces...)
+	return merged
 }
 
 // ownersOnce checks the decisions about owners, and notes whom they are about.

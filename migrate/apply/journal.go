@@ -86,6 +86,8 @@ type State struct {
 	PlanID          string    `json:"planID"`
 	Checksum        string    `json:"checksum"`
 	ClusterUID      types.UID `json:"clusterUID"`
+	// Decisions are those that the plan was made with.
+	Decisions *migrate.Decisions `json:"decisions,omitempty"`
 	// Parts is the number of ConfigMaps that hold the plan.
 	Parts int `json:"parts"`
 	// Run is the host and process that wrote the journal last.

@@ -206,7 +206,9 @@ func (r *run) readJournals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.journal.state = State{PlanID: r.plan.ID, Checksum: r.plan.Checksum, ClusterUID: r.plan.ClusterUID, Started: metav1.NewTime(r.Clock.Now())}
+	r.journal.state = State{
+		PlanID: r.plan.ID, Checksum: r.plan.Checksum, ClusterUID: r.plan.ClusterUID, Decisions: r.plan.Decisions, Started: metav1.NewTime(r.Clock.Now()),
+	}
 	for i := range states {
 		switch {
 		case states[i].PlanID != r.plan.ID:

@@ -38,7 +38,12 @@ func (f *fleet) gate(o *owner) (stop bool) {
 	if found == nil {
 		return false
 	}
-	o.block(found.reason, found.message).Differences = found.differences
+	finding := o.block(found.reason, found.message)
+	finding.Differences = found.differences
+	if key := client.ObjectKeyFromObject(o.live); found.pinnable && len(f.claims[key]) > 1 {
+		finding.Message += fmt.Sprintf(". %d WorkspaceTemplateApplies refer to this Workspace: before you pin it, make sure that belongsTo in --decisions names the right one", len(f.claims[key]))
+		finding.Candidates = f.claimsOn(key)
+	}
 	return true
 }
 

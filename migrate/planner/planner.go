@@ -58,7 +58,7 @@ func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 		}
 	}
 	slices.SortFunc(p.Units, func(a, b plan.Unit) int { return strings.Compare(a.Name(), b.Name()) })
-	p.Findings = slices.Concat(conflicts(owners), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
+	p.Findings = slices.Concat(conflicts(owners), f.withoutEffect(options.Decisions), tooMany, sharedTemplates(p.Units), f.endpoints(), f.olderTemplates(), f.pending())
 	return p, p.Seal()
 }
 
@@ -162,6 +162,22 @@ const whyEndpoint = "clients cannot connect to a host with a scheme"
 
 // unknownDecisions refuses decisions about objects that do not exist.
 func (f *fleet) unknownDecisions() error {
+	exists := f.known()
+	for uid, decision := range f.decided.owners {
+		if !exists[uid] || decision.Take != "" && !exists[decision.Take] {
+			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
+		}
+	}
+	for uid := range f.decided.workspaces {
+		if !exists[uid] { // What is wrong with belongsTo is a finding.
+			return fmt.Errorf("decision about Workspace %s: no object has this UID", uid)
+		}
+	}
+	return nil
+}
+
+// known are the objects that a decision can name.
+func (f *fleet) known() map[types.UID]bool {
 	exists := map[types.UID]bool{}
 	for _, object := range slices.Concat(migrate.Objects(f.CAPTClusters), migrate.Objects(f.ControlPlanes), migrate.Objects(f.Applies)) {
 		exists[object.GetUID()] = true
@@ -169,17 +185,43 @@ func (f *fleet) unknownDecisions() error {
 	for _, workspace := range f.workspaces {
 		exists[workspace.GetUID()] = true
 	}
-	for uid, decision := range f.decided.owners {
-		if !exists[uid] || decision.Take != "" && !exists[decision.Take] {
-			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
+	return exists
+}
+
+// Current returns the decisions of earlier plans without those about objects that no longer exist, or that were adopted otherwise since.
+func Current(s *migrate.Snapshot, decisions *migrate.Decisions) *migrate.Decisions {
+	if decisions == nil {
+		return nil
+	}
+	f := newFleet(s, Options{})
+	exists, adopted := f.known(), f.adoptions()
+	current := *decisions
+	current.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool {
+		has, settled := adopted[d.UID]
+		return !exists[d.UID] || d.Take != "" && !exists[d.Take] || settled && (d.Skip || d.Take != "" && d.Take != has)
+	})
+	current.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool {
+		holder, held := adopted[d.UID]
+		return !exists[d.UID] || !exists[d.BelongsTo] || held && holder != d.BelongsTo
+	})
+	return &current
+}
+
+// adoptions are the WorkspaceTemplateApplies that are adopted, by their own UID and by those of owner and Workspace.
+func (f *fleet) adoptions() map[types.UID]types.UID {
+	found := map[types.UID]types.UID{}
+	for _, o := range f.owners {
+		if o.settled {
+			found[o.Object.UID] = o.apply.UID
 		}
 	}
-	for uid, decision := range f.decided.workspaces {
-		if !exists[uid] || !exists[decision.BelongsTo] {
-			return fmt.Errorf("decision about Workspace %s: no object has this UID, or the one of belongsTo", uid)
+	for i := range f.Applies {
+		apply := &f.Applies[i]
+		if live := f.workspaces[f.workspaceKey(apply)]; live != nil && adopted(apply) {
+			found[apply.UID], found[live.GetUID()] = apply.UID, apply.UID
 		}
 	}
-	return nil
+	return found
 }
 
 // change is the fields that a step writes, and why each of them is written.

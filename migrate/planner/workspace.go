@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,13 +54,14 @@ func claimedByAnother(apply *infrav1.WorkspaceTemplateApply, live *unstructured.
 // one name to equal names in two namespaces, and to x and x-apply.
 func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	claims, decided := f.claims[key], f.decided.workspaces[o.live.GetUID()].BelongsTo
-	if decided == o.apply.UID || len(claims) < 2 && decided == "" {
+	if len(claims) < 2 && decided == "" {
 		return false
 	}
-	claimedBy := func(uid types.UID) int {
-		return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
+	problem := f.belongsToWrong(o.live, key)
+	if problem == "" && decided == o.apply.UID {
+		return false
 	}
-	if holder := claimedBy(decided); holder >= 0 {
+	if holder := claimOf(claims, decided); holder >= 0 && problem == "" {
 		o.State = migrate.OwnerSkipped
 		o.find(migrate.Skipped, ReasonSkipped, fmt.Sprintf("it stays as it is: Workspace %s belongs to WorkspaceTemplateApply %s, as decided", key.Name, client.ObjectKeyFromObject(claims[holder])))
 		return true
@@ -67,16 +69,99 @@ func (f *fleet) workspaceShared(o *owner, key types.NamespacedName) bool {
 	if holder := f.holder(key); holder != nil && decided == "" {
 		return f.lost(o, holder, key)
 	}
-	candidates := make([]migrate.Candidate, 0, len(claims))
-	for _, claim := range claims {
-		candidates = append(candidates, f.claimOn(claim, key))
+	if problem == "" {
+		problem = fmt.Sprintf("%d WorkspaceTemplateApplies refer to Workspace %s, and only one can have it. Decide which one with belongsTo in --decisions: the owners of the others need no decision", len(claims), key.Name)
 	}
-	problem := fmt.Sprintf("%d WorkspaceTemplateApplies refer to Workspace %s, and only one can have it", len(claims), key.Name)
-	if decided != "" {
-		problem = fmt.Sprintf("the decision gives Workspace %s to a WorkspaceTemplateApply that does not refer to it", key.Name)
-	}
-	o.ambiguous(ReasonWorkspaceShared, problem+". Decide which one with belongsTo in --decisions: the owners of the others need no decision", candidates).Workspace = o.Workspace
+	o.ambiguous(ReasonWorkspaceShared, problem, f.claimsOn(key)).Workspace = o.Workspace
 	return true
+}
+
+func claimOf(claims []*infrav1.WorkspaceTemplateApply, uid types.UID) int {
+	return slices.IndexFunc(claims, func(claim *infrav1.WorkspaceTemplateApply) bool { return claim.UID == uid })
+}
+
+// belongsToWrong says why the decision about a Workspace is wrong, and what to write instead; empty without a decision, and if nothing speaks
+// against it. To pin a Workspace for another than its own WorkspaceTemplateApply would have it destroyed with the wrong Cluster.
+func (f *fleet) belongsToWrong(live *unstructured.Unstructured, key types.NamespacedName) string {
+	decision, decided := f.decided.workspaces[live.GetUID()]
+	if !decided {
+		return ""
+	}
+	instead, found, remedy := f.claims[key], "", ""
+	if chosen := claimOf(instead, decision.BelongsTo); chosen < 0 {
+		found = f.described(decision.BelongsTo)
+	} else if found, instead = f.outdone(instead[chosen], live, key); found == "" {
+		return ""
+	} else {
+		remedy = ". If it is right nevertheless, first revert the edit of its template that the evidence shows, while CAPT v0.3 is stopped"
+	}
+	write := make([]string, len(instead))
+	for i, claim := range instead {
+		write[i] = fmt.Sprintf("%s (WorkspaceTemplateApply %s)", claim.UID, client.ObjectKeyFromObject(claim))
+	}
+	return fmt.Sprintf("workspaces[uid=%s].belongsTo in --decisions is wrong for Workspace %s: %s. Write instead: belongsTo: %s%s",
+		live.GetUID(), key.Name, found, strings.Join(write, ", or "), remedy)
+}
+
+// outdone says why a Workspace rather belongs to others of the WorkspaceTemplateApplies that refer to it, and returns these: what differs when it
+// is rendered from them is only a part of what differs when it is rendered from the given one. One that is adopted has its Workspace.
+func (f *fleet) outdone(chosen *infrav1.WorkspaceTemplateApply, live *unstructured.Unstructured, key types.NamespacedName) (why string, by []*infrav1.WorkspaceTemplateApply) {
+	differing := func(claim *infrav1.WorkspaceTemplateApply) (sets.Set[string], error) {
+		differences, err := f.rendered(claim, live)
+		return sets.New(fieldsOf(differences)...), err
+	}
+	against, failed := differing(chosen)
+	if adopted(chosen) || failed == nil && against.Len() == 0 {
+		return "", nil
+	}
+	for _, claim := range f.claims[key] {
+		fields, err := differing(claim)
+		if err == nil && (failed != nil && fields.Len() == 0 || fields.Len() < against.Len() && against.IsSuperset(fields)) {
+			by = append(by, claim)
+		}
+	}
+	if len(by) == 0 {
+		return "", nil
+	}
+	why = fmt.Sprintf("WorkspaceTemplateApply %s refers to it, but it is not what is rendered from that", client.ObjectKeyFromObject(chosen))
+	if failed == nil {
+		why += ", in " + strings.Join(sets.List(against), ", ")
+	}
+	return why + ", and more like what is rendered from another one", by
+}
+
+// withoutEffect reports the decisions about Workspaces that no WorkspaceTemplateApply refers to: perhaps another one was meant.
+func (f *fleet) withoutEffect(decisions *migrate.Decisions) (findings []migrate.Finding) {
+	if decisions == nil {
+		return nil
+	}
+	for _, decision := range decisions.Workspaces {
+		for key, live := range f.workspaces {
+			if live.GetUID() == decision.UID && len(f.claims[key]) == 0 {
+				findings = append(findings, migrate.Finding{Severity: migrate.Warning, Reason: ReasonWorkspaceShared, Object: migrate.RefOf(live), Message: fmt.Sprintf(
+					"workspaces[uid=%s].belongsTo in --decisions has no effect: no WorkspaceTemplateApply refers to this Workspace. Remove the entry, or correct its uid", decision.UID)})
+			}
+		}
+	}
+	return findings
+}
+
+// described is what an object that a decision names is.
+func (f *fleet) described(uid types.UID) string {
+	if i := slices.IndexFunc(f.Applies, func(apply infrav1.WorkspaceTemplateApply) bool { return apply.UID == uid }); i >= 0 {
+		return fmt.Sprintf("it names WorkspaceTemplateApply %s, which refers to Workspace %s", client.ObjectKeyFromObject(&f.Applies[i]), f.workspaceKey(&f.Applies[i]).Name)
+	}
+	refs := make([]migrate.ObjectRef, 0, len(f.owners)+len(f.workspaces))
+	for _, o := range f.owners {
+		refs = append(refs, o.Object)
+	}
+	for _, workspace := range f.workspaces {
+		refs = append(refs, migrate.RefOf(workspace))
+	}
+	if i := slices.IndexFunc(refs, func(ref migrate.ObjectRef) bool { return ref.UID == uid }); i >= 0 {
+		return fmt.Sprintf("it names %s, which is no WorkspaceTemplateApply", refs[i])
+	}
+	return fmt.Sprintf("no object has UID %s", uid)
 }
 
 // lost reports whether another WorkspaceTemplateApply holds the Workspace of an owner. The owner has nothing then.
@@ -119,7 +204,15 @@ func (f *fleet) ownerBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	})
 }
 
-// claimOn is one of several claims on a Workspace, with the evidence that only rendering gives.
+// claimsOn are the WorkspaceTemplateApplies that refer to a Workspace, with the evidence that only rendering gives.
+func (f *fleet) claimsOn(key types.NamespacedName) []migrate.Candidate {
+	candidates := make([]migrate.Candidate, 0, len(f.claims[key]))
+	for _, claim := range f.claims[key] {
+		candidates = append(candidates, f.claimOn(claim, key))
+	}
+	return candidates
+}
+
 func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.NamespacedName) migrate.Candidate {
 	candidate := migrate.Candidate{Object: migrate.Ref(kindApply, apply)}
 	if apply.Status.WorkspaceName == key.Name {

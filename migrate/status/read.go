@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -34,11 +33,7 @@ func Read(ctx context.Context, o Options) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	decisions, err := decided(ctx, o, journals, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	p, err := planner.New(snapshot, planner.Options{Decisions: decisions, Now: now})
+	p, err := planner.New(snapshot, planner.Options{Decisions: Decided(journals, snapshot), Now: now})
 	if err != nil {
 		return nil, err
 	}
@@ -54,26 +49,13 @@ func Read(ctx context.Context, o Options) (*Status, error) {
 	return s, err
 }
 
-// decided returns what the user decided for the last plan, as far as the objects still exist.
-func decided(ctx context.Context, o Options, journals []apply.State, s *migrate.Snapshot) (*migrate.Decisions, error) {
-	if len(journals) == 0 {
-		return nil, nil
+// Decided returns what the user decided for all plans that were applied, as far as it still fits the objects. Of two decisions about an object the
+// one for the later plan counts.
+func Decided(journals []apply.State, s *migrate.Snapshot) (decisions *migrate.Decisions) {
+	for i := range journals {
+		decisions = decisions.Merge(journals[i].Decisions)
 	}
-	last, err := apply.LoadPlan(ctx, o.Reader, o.JournalNamespace, journals[len(journals)-1].PlanID)
-	if apierrors.IsNotFound(err) || err == nil && last.Decisions == nil {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	known := map[types.UID]bool{"": true}
-	for _, object := range slices.Concat(owned(s), migrate.Objects(s.ClusterWideWorkspaces), migrate.Objects(s.NamespacedWorkspaces)) {
-		known[object.GetUID()] = true
-	}
-	decisions := *last.Decisions
-	decisions.Owners = slices.DeleteFunc(slices.Clone(decisions.Owners), func(d migrate.OwnerDecision) bool { return !known[d.UID] || !known[d.Take] })
-	decisions.Workspaces = slices.DeleteFunc(slices.Clone(decisions.Workspaces), func(d migrate.WorkspaceDecision) bool { return !known[d.UID] || !known[d.BelongsTo] })
-	return &decisions, nil
+	return planner.Current(s, decisions)
 }
 
 // owned are CAPT's objects that the manager reconciles.

@@ -88,6 +88,21 @@ func TestTheLastPlanThatWroteAUnitCounts(t *testing.T) {
 	assert.Len(t, read(t, "team-b", objects...).Units, 1, "of the other namespace nothing is reported")
 }
 
+// Each plan may have been made with other decisions. A unit that a later plan says nothing about keeps those of the earlier one.
+func TestDecisionsOfAllPlansCount(t *testing.T) {
+	one, two := &infrav1.CAPTCluster{}, &infrav1.CAPTCluster{}
+	one.Namespace, one.Name, one.UID = "team-a", "one", "one"
+	two.Namespace, two.Name, two.UID = "team-a", "two", "two"
+	s := &migrate.Snapshot{CAPTClusters: []infrav1.CAPTCluster{*one, *two}}
+	journals := []apply.State{
+		{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "one", Skip: true}, {UID: "two", Skip: true}, {UID: "gone", Skip: true}}}},
+		{},
+		{Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: "two", Pin: true}}}},
+	}
+	assert.Equal(t, []migrate.OwnerDecision{{UID: "one", Skip: true}, {UID: "two", Pin: true}}, status.Decided(journals, s).Owners)
+	assert.Nil(t, status.Decided(nil, s))
+}
+
 func TestStatusReportsTheRunInProgressAndStoredVersions(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lock.Name}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To("laptop/1/abc"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-5 * time.Second))),

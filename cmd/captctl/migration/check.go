@@ -7,11 +7,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // checkOptions are the options of check.
@@ -30,7 +33,8 @@ during and after a migration; nothing of this version of CAPT has to be installe
 nothing.
 
 Each conflict is one finding, with the evidence. After the findings, check prints the file for
-captctl migrate plan --decisions, in which one line of each entry has to be uncommented.
+captctl migrate plan --decisions, in which one line of each entry has to be uncommented. It takes
+the decisions of all plans that were applied; of two about one object that of the later plan.
 
 Exit codes: 0 ready, or nothing to do; 1 a check failed; 3 something needs a decision.`,
 		Example: `  # The whole fleet
@@ -66,7 +70,13 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := o.fleet(ctx, reader, progress, nil)
+	fleet, err := o.fleet(ctx, reader, progress, func(snapshot *migrate.Snapshot) (*migrate.Decisions, error) {
+		journals, err := apply.States(ctx, reader, o.journal)
+		if apierrors.IsForbidden(err) { // The checks report missing rights. The namespace may not exist yet.
+			return nil, nil
+		}
+		return status.Decided(journals, snapshot), err
+	})
 	progress.Stop()
 	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })

@@ -155,16 +155,20 @@ func (c *common) decisions(name string) (*migrate.Decisions, error) {
 	return decisions, nil
 }
 
-// fleet makes a plan for the clusters of --namespace.
-func (c *common) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions *migrate.Decisions) (*plan.Plan, error) {
+// fleet makes a plan for the clusters of --namespace, with the decisions about them.
+func (c *common) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions func(*migrate.Snapshot) (*migrate.Decisions, error)) (*plan.Plan, error) {
 	progress.Phase("Reading objects", 0)
 	now := c.Clock.Now()
 	snapshot, err := migrate.Read(ctx, reader, c.Access.Only(), now)
 	if err != nil {
 		return nil, err
 	}
+	decided, err := decisions(snapshot)
+	if err != nil {
+		return nil, err
+	}
 	progress.Phase("Planning", 0)
-	return planner.New(snapshot, planner.Options{Decisions: decisions, Now: now})
+	return planner.New(snapshot, planner.Options{Decisions: decided, Now: now})
 }
 
 // complete completes the first argument with plan files and the IDs of applied plans.

@@ -96,7 +96,7 @@ func adopt(fleet *plan.Plan) []view.Next {
 		create = fmt.Sprintf("captctl migrate plan --namespace %s --out plan.json", fleet.Namespace)
 	}
 	planning := view.Next{Step: "Plan, and look at what will be written.", Commands: []string{create, "captctl migrate show plan.json --diff"}}
-	if len(fleet.Undecided()) > 0 {
+	if len(fleet.Undecided()) > 0 || view.Repeated(fleet) {
 		planning.Step = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned."
 		planning.Commands[0] += " --decisions decisions.yaml"
 	}

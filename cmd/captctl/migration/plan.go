@@ -90,7 +90,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	}
 	progress := o.Progress(o.output.Format())
 	defer progress.Stop()
-	p, err := o.fleet(ctx, reader, progress, o.decisions)
+	p, err := o.fleet(ctx, reader, progress, func(*migrate.Snapshot) (*migrate.Decisions, error) { return o.decisions, nil })
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,8 @@ func newStatus(environment *cli.Environment) *cobra.Command {
 whether the manager would change a Workspace. Also shows the plans that were applied, a run in
 progress, and the stored versions. It writes nothing.
 
+The decisions of all plans that were applied count; of two about one object that of the later plan.
+
 With a plan, only the units of that plan are shown.
 
 Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, or the manager

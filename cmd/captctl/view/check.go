@@ -25,7 +25,9 @@ type Check struct {
 	Counts map[plan.UnitState]int `json:"counts"`
 	// Units are the Clusters, and the WorkspaceTemplateApplies without an owner.
 	Units []CheckUnit `json:"units"`
-	// Findings are those of a plan without decisions.
+	// Decisions are those of the plans that were applied, as far as they still fit the objects.
+	Decisions *migrate.Decisions `json:"decisions,omitempty"`
+	// Findings are those of a plan with these decisions.
 	Findings []migrate.Finding `json:"findings,omitempty"`
 	// Next are the next steps, in order.
 	Next []Next `json:"next"`
@@ -59,7 +61,7 @@ func NewCheck(report *check.Report, of *plan.Plan, next []Next) *Check {
 	if of == nil {
 		return c
 	}
-	c.Findings = of.Findings
+	c.Decisions, c.Findings = of.Decisions, of.Findings
 	for i := range of.Units {
 		unit := &of.Units[i]
 		c.Counts[unit.State]++
@@ -86,7 +88,10 @@ func checkStyle(status string) output.Style {
 func ShowCheck(p *output.Printer, c *Check) {
 	if c.plan != nil {
 		showUnits(p, c.plan, all(c.plan))
-		Findings(p, c.plan.Findings)
+		Findings(p, c.plan)
+		if len(c.plan.Undecided()) == 0 && Repeated(c.plan) {
+			document(p, c.plan, "Decisions of the plans that were applied", "save them", nil, nil)
+		}
 		p.Blank()
 	}
 	showChecks(p, c.Checks)

@@ -4,7 +4,9 @@
 package view
 
 import (
-	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,61 +14,173 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
 )
 
-// decided shows the decisions that a plan was made with, and what became of the owners.
-func decided(p *output.Printer, of *plan.Plan) {
-	if of.Decisions == nil || len(of.Decisions.Owners)+len(of.Decisions.Workspaces) == 0 {
-		return
-	}
-	known, states := named(of), map[types.UID]string{}
-	for _, unit := range of.Units {
-		for _, member := range unit.Members {
-			states[member.Object.UID] = string(member.State)
-			if member.WorkspaceTemplateApply != nil {
-				states[member.WorkspaceTemplateApply.UID] = string(member.State)
+// choice is a line of a decision, and what it means.
+type choice struct{ line, meaning string }
+
+var (
+	pinIt  = choice{"pin: true", "keep the Workspace as it is, with a WorkspaceTemplate of its own"}
+	skipIt = choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"}
+)
+
+// entry is what was decided about an object, and what can be.
+type entry struct {
+	object  migrate.ObjectRef
+	decided []string
+	choices []choice
+}
+
+// undecided are the decisions that are open.
+func undecided(findings []migrate.Finding) (owners, workspaces []entry) {
+	for _, finding := range findings {
+		switch {
+		case !finding.Undecided():
+		case finding.Reason == planner.ReasonWorkspaceShared && finding.Workspace != nil:
+			var choices []choice
+			for _, candidate := range finding.Candidates {
+				choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
+			}
+			workspaces = with(workspaces, *finding.Workspace, choices)
+		case decidable(finding.Object.Kind):
+			for _, owner := range finding.Objects() {
+				owners = with(owners, owner, choicesFor(finding, owner))
 			}
 		}
 	}
-	rows := output.Rows{}
-	for _, decision := range of.Decisions.Owners {
-		rows = append(rows, []string{known(decision.UID), chosen(decision, known), states[decision.UID], decision.Reason})
-	}
-	for _, decision := range of.Decisions.Workspaces {
-		rows = append(rows, []string{known(decision.UID), "belongsTo " + known(decision.BelongsTo), states[decision.BelongsTo], decision.Reason})
-	}
+	return owners, workspaces
+}
+
+// document shows one file for --decisions: the decisions that are open, of which one line each has to be uncommented, and those that the plan was
+// made with, as far as its units are not adopted.
+func document(p *output.Printer, of *plan.Plan, title, do string, owners, workspaces []entry) {
+	owners, workspaces = withDecided(of, owners, workspaces)
 	p.Blank()
-	p.Linef("%s: %s", p.Paint(output.Strong, "Planned with"), Count(len(rows), "decision"))
-	p.Table([]output.Column{{Name: "Object"}, {Name: "Decision"}, {Name: "State"}, {Name: "Reason"}}, rows)
+	p.Linef("%s: %s as decisions.yaml, and run: captctl migrate plan --decisions decisions.yaml --out plan.json", p.Paint(output.Strong, title), do)
+	p.Blank()
+	p.Linef("apiVersion: %s", migrate.APIVersion)
+	p.Linef("kind: Decisions")
+	section(p, "owners", owners)
+	section(p, "workspaces", workspaces)
 }
 
-// chosen is a decision about an owner in words.
-func chosen(decision migrate.OwnerDecision, known func(types.UID) string) string {
-	var parts []string
-	if decision.Take != "" {
-		parts = append(parts, "take "+known(decision.Take))
-	}
-	if decision.Pin {
-		parts = append(parts, "pin")
-	}
-	if decision.Skip {
-		parts = append(parts, "skip")
-	}
-	return strings.Join(parts, ", ")
+// Repeated reports whether the decisions that a plan was made with have to be made again for the next one.
+func Repeated(of *plan.Plan) bool {
+	owners, workspaces := withDecided(of, nil, nil)
+	return len(owners)+len(workspaces) > 0 && slices.ContainsFunc(of.Units, func(unit plan.Unit) bool { return unit.State == plan.Adoptable })
 }
 
-// named returns a function that names the objects of a plan by their UIDs.
-func named(of *plan.Plan) func(types.UID) string {
-	names := map[types.UID]string{}
+// withDecided adds the decisions that a plan was made with to those that are open.
+func withDecided(of *plan.Plan, owners, workspaces []entry) (allOwners, allWorkspaces []entry) {
+	if of.Decisions == nil {
+		return owners, workspaces
+	}
+	needed := map[types.UID]migrate.ObjectRef{}
 	for i := range of.Units {
-		for _, object := range of.Units[i].Objects() {
-			names[object.UID] = object.String()
+		for _, member := range of.Units[i].Members {
+			if of.Units[i].State == plan.Adopted {
+				continue
+			}
+			needed[member.Object.UID] = member.Object
+			if member.Workspace != nil {
+				needed[member.Workspace.UID] = *member.Workspace
+			}
 		}
 	}
-	for _, finding := range of.Findings {
-		for _, object := range finding.Objects() {
-			names[object.UID] = object.String()
+	for _, d := range of.Decisions.Owners {
+		if object, found := needed[d.UID]; found {
+			owners = decide(owners, object, line("take", string(d.Take)), line("pin", d.Pin), line("skip", d.Skip), line("reason", d.Reason))
 		}
 	}
-	return func(uid types.UID) string { return cmp.Or(names[uid], string(uid)) }
+	for _, d := range of.Decisions.Workspaces {
+		if object, found := needed[d.UID]; found {
+			workspaces = decide(workspaces, object, line("belongsTo", string(d.BelongsTo)), line("reason", d.Reason))
+		}
+	}
+	return owners, workspaces
+}
+
+// line of a decision; empty if the field is not set.
+func line[T comparable](field string, value T) string {
+	if value == *new(T) {
+		return ""
+	}
+	data, err := json.Marshal(value) // JSON is YAML.
+	if err != nil {
+		panic(err) // It is a string or a bool.
+	}
+	return field + ": " + string(data)
+}
+
+// decide adds a decision. What is open about the same object replaces it, but for the choice of a WorkspaceTemplateApply that is pinned now.
+func decide(entries []entry, object migrate.ObjectRef, lines ...string) []entry {
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
+	if i < 0 {
+		return append(entries, entry{object: object, decided: lines})
+	}
+	if strings.HasPrefix(lines[0], "take: ") && slices.Contains(entries[i].choices, pinIt) {
+		entries[i].decided = lines[:1]
+		entries[i].choices = []choice{pinIt, {skipIt.line, "instead of take: " + skipIt.meaning}}
+	}
+	return entries
+}
+
+// with adds choices to the entry of an object: a UID may be decided about only once, and several findings may be about it.
+func with(entries []entry, object migrate.ObjectRef, choices []choice) []entry {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
+	if i < 0 {
+		i, entries = len(entries), append(entries, entry{object: object})
+	}
+	for _, one := range choices {
+		if !slices.Contains(entries[i].choices, one) {
+			entries[i].choices = append(entries[i].choices, one)
+		}
+	}
+	return entries
+}
+
+// choicesFor one owner. To leave it as it is, is the last of them.
+func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []choice) {
+	if finding.Reason == planner.ReasonMultipleCandidates {
+		for _, candidate := range finding.Candidates {
+			if candidate.Owner == nil || candidate.Owner.UID == owner.UID {
+				choices = append(choices, choice{"take: " + string(candidate.Object.UID), candidate.Object.String()})
+			}
+		}
+	}
+	if strings.Contains(finding.Message, "pin: true") {
+		choices = append(choices, pinIt)
+	}
+	return append(choices, skipIt)
+}
+
+// section is a list of a document of decisions. Each choice is a comment: the user uncomments one of them.
+func section(p *output.Printer, list string, entries []entry) {
+	const lead = "  # "
+	width := 0
+	for _, e := range entries {
+		width = max(width, len("- uid: "+string(e.object.UID)))
+		for _, choice := range e.choices {
+			width = max(width, len(lead+choice.line))
+		}
+	}
+	if len(entries) > 0 {
+		p.Linef("%s:", list)
+	}
+	for _, e := range entries {
+		p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(e.object.UID), e.object)))
+		for _, line := range e.decided {
+			p.Linef("  %s", p.Paint(output.Plain, line))
+		}
+		for _, choice := range e.choices {
+			p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
+		}
+	}
+}
+
+// decidable are the kinds of owners. About a Workspace or a template the message says what to do.
+func decidable(kind string) bool {
+	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }

@@ -5,13 +5,11 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/planner"
 )
 
 // order of findings: what the user has to do something about comes first.
@@ -30,8 +28,16 @@ func severityStyle(severity string) output.Style {
 	}
 }
 
-// Findings shows each finding that needs a decision, with everything that is needed to decide, the others by reason, and the decisions to make.
-func Findings(p *output.Printer, findings []migrate.Finding) {
+// Findings shows each finding of a plan that needs a decision, with everything that is needed to decide, the others by reason, and the decisions
+// to make.
+func Findings(p *output.Printer, of *plan.Plan) {
+	showFindings(p, of.Findings)
+	if owners, workspaces := undecided(of.Findings); len(owners)+len(workspaces) > 0 {
+		document(p, of, "Decisions", "uncomment one line of each entry, save it", owners, workspaces)
+	}
+}
+
+func showFindings(p *output.Printer, findings []migrate.Finding) {
 	for _, severity := range order {
 		if severity == migrate.Warning || severity == migrate.Skipped {
 			byReason(p, severity, findings)
@@ -44,7 +50,6 @@ func Findings(p *output.Printer, findings []migrate.Finding) {
 			}
 		}
 	}
-	decisions(p, findings)
 }
 
 // byReason shows the findings of a severity below their reasons. A text that several have is shown once, with their objects.
@@ -121,100 +126,6 @@ func names(refs []migrate.ObjectRef) string {
 		all[i] = ref.String()
 	}
 	return strings.Join(all, ", ")
-}
-
-// choice is a line of a decision, and what it means.
-type choice struct{ line, meaning string }
-
-// entry is what can be decided about an object.
-type entry struct {
-	object  migrate.ObjectRef
-	choices []choice
-}
-
-// decisions shows one document for --decisions, in which one line of each entry has to be uncommented.
-func decisions(p *output.Printer, findings []migrate.Finding) {
-	var owners, workspaces []entry
-	for _, finding := range findings {
-		switch {
-		case !finding.Undecided():
-		case finding.Reason == planner.ReasonWorkspaceShared && finding.Workspace != nil:
-			var choices []choice
-			for _, candidate := range finding.Candidates {
-				choices = append(choices, choice{"belongsTo: " + string(candidate.Object.UID), candidate.Object.String()})
-			}
-			workspaces = with(workspaces, *finding.Workspace, choices)
-		case decidable(finding.Object.Kind):
-			for _, owner := range finding.Objects() {
-				owners = with(owners, owner, choicesFor(finding, owner))
-			}
-		}
-	}
-	if len(owners)+len(workspaces) == 0 {
-		return
-	}
-	p.Blank()
-	p.Linef("%s: uncomment one line of each entry, save it as decisions.yaml, and run: captctl migrate plan --decisions decisions.yaml --out plan.json", p.Paint(output.Strong, "Decisions"))
-	p.Blank()
-	p.Linef("apiVersion: %s", migrate.APIVersion)
-	p.Linef("kind: Decisions")
-	section(p, "owners", owners)
-	section(p, "workspaces", workspaces)
-}
-
-// with adds choices to the entry of an object: a UID may be decided about only once, and several findings may be about it.
-func with(entries []entry, object migrate.ObjectRef, choices []choice) []entry {
-	i := slices.IndexFunc(entries, func(e entry) bool { return e.object.UID == object.UID })
-	if i < 0 {
-		i, entries = len(entries), append(entries, entry{object: object})
-	}
-	for _, one := range choices {
-		if !slices.Contains(entries[i].choices, one) {
-			entries[i].choices = append(entries[i].choices, one)
-		}
-	}
-	return entries
-}
-
-// choicesFor one owner. To leave it as it is, is the last of them.
-func choicesFor(finding migrate.Finding, owner migrate.ObjectRef) (choices []choice) {
-	if finding.Reason == planner.ReasonMultipleCandidates {
-		for _, candidate := range finding.Candidates {
-			if candidate.Owner == nil || candidate.Owner.UID == owner.UID {
-				choices = append(choices, choice{"take: " + string(candidate.Object.UID), candidate.Object.String()})
-			}
-		}
-	}
-	if strings.Contains(finding.Message, "pin: true") {
-		choices = append(choices, choice{"pin: true", "keep the Workspace as it is, with a WorkspaceTemplate of its own"})
-	}
-	return append(choices, choice{"skip: true", "leave it as it is; the manager reports AdoptionRequired and writes nothing"})
-}
-
-// section is a list of a document of decisions. Each choice is a comment: the user uncomments one of them.
-func section(p *output.Printer, list string, entries []entry) {
-	const lead = "  # "
-	width := 0
-	for _, e := range entries {
-		width = max(width, len("- uid: "+string(e.object.UID)))
-		for _, choice := range e.choices {
-			width = max(width, len(lead+choice.line))
-		}
-	}
-	if len(entries) > 0 {
-		p.Linef("%s:", list)
-	}
-	for _, e := range entries {
-		p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%-*s  # %s", width, "- uid: "+string(e.object.UID), e.object)))
-		for _, choice := range e.choices {
-			p.Linef("%s", p.Paint(output.Plain, fmt.Sprintf("%s%-*s  # %s", lead, width-len(lead), choice.line, choice.meaning)))
-		}
-	}
-}
-
-// decidable are the kinds of owners. About a Workspace or a template the message says what to do.
-func decidable(kind string) bool {
-	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
 }
 
 // Undecided is one line about the findings of a plan that need a decision. If the plan is saved, the rest of it can be applied.

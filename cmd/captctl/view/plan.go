@@ -38,7 +38,7 @@ func unitStyle(state string) output.Style {
 func Plan(p *output.Printer, of *plan.Plan) {
 	PlanSummary(p, of, all(of))
 	decided(p, of)
-	Findings(p, of.Findings)
+	Findings(p, of)
 }
 
 // all units of a plan.

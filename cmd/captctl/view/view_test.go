@@ -194,7 +194,7 @@ func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
 func TestDecisionsToPasteCanBeRead(t *testing.T) {
 	// A second finding about the same owner must not be a second entry.
 	all := append(findings(), migrate.Finding{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceNotFound, Object: changed})
-	text := printed(t, output.Table, func(to *output.Printer) { view.Findings(to, all) })
+	text := printed(t, output.Table, func(to *output.Printer) { view.Findings(to, &plan.Plan{Findings: all}) })
 	_, document, found := strings.Cut(text, "\nDecisions: uncomment one line of each entry")
 	require.True(t, found)
 	_, document, _ = strings.Cut(document, "\n")
@@ -217,6 +217,44 @@ func TestDecisionsToPasteCanBeRead(t *testing.T) {
 	require.NoError(t, err, pasted.String())
 	assert.Equal(t, []migrate.OwnerDecision{{UID: unclear.UID, Take: "apply-4"}, {UID: changed.UID, Pin: true}}, decisions.Owners)
 	assert.Equal(t, []migrate.WorkspaceDecision{{UID: shared.UID, BelongsTo: "apply-7"}}, decisions.Workspaces)
+}
+
+// The decisions of earlier plans are in the document, unless their unit is adopted or they are open again.
+func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
+	ref := func(name string) migrate.ObjectRef {
+		return migrate.ObjectRef{Kind: "CAPTControlPlane", Namespace: "a", Name: name, UID: types.UID(name)}
+	}
+	workspace := migrate.ObjectRef{Kind: "Workspace", Name: "w", UID: "w"}
+	of := &plan.Plan{
+		Decisions: &migrate.Decisions{
+			Owners:     []migrate.OwnerDecision{{UID: "done", Pin: true}, {UID: "back", Pin: true, Reason: "it \"drifted\": #1"}, {UID: "taken", Take: "x"}},
+			Workspaces: []migrate.WorkspaceDecision{{UID: "w", BelongsTo: "y"}},
+		},
+		Units: []plan.Unit{
+			{State: plan.Adopted, Members: []plan.Member{{Object: ref("done")}}},
+			{State: plan.Adoptable, Members: []plan.Member{{Object: ref("back"), Workspace: &workspace}}},
+			{State: plan.Blocked, Members: []plan.Member{{Object: ref("taken")}}},
+		},
+		Findings: []migrate.Finding{{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: ref("taken"), Message: "decide pin: true"}},
+	}
+	read := func() *migrate.Decisions {
+		found := view.NewCheck(&check.Report{}, of, nil)
+		text := printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
+		require.Equal(t, 1, strings.Count(text, "save"), text)
+		_, document, _ := strings.Cut(text, "--out plan.json\n")
+		document, _, _ = strings.Cut(document, "\n\nChecks")
+		decisions, err := migrate.ParseDecisions([]byte(strings.Replace(document, "  # pin: true", "  pin: true", 1)))
+		require.NoError(t, err, document)
+		return decisions
+	}
+	decisions := read()
+	assert.Equal(t, []migrate.OwnerDecision{{UID: "taken", Take: "x", Pin: true}, of.Decisions.Owners[1]}, decisions.Owners)
+	assert.Equal(t, of.Decisions.Workspaces, decisions.Workspaces)
+
+	of.Findings, of.Units = nil, of.Units[:2]
+	assert.Equal(t, of.Decisions.Owners[1:2], read().Owners, "also when nothing is open")
+	of.Units[1].State = plan.Skipped
+	assert.False(t, view.Repeated(of), "nothing is planned any more")
 }
 
 func TestCheck(t *testing.T) {
@@ -323,7 +361,7 @@ func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
 		many = append(many, findings()[0])
 	}
 	for format, lines := range map[output.Format]int{output.Table: 20, output.Wide: 30} {
-		text := printed(t, format, func(to *output.Printer) { view.Findings(to, many) })
+		text := printed(t, format, func(to *output.Printer) { view.Findings(to, &plan.Plan{Findings: many}) })
 		assert.Equal(t, lines, strings.Count(text, "CAPTControlPlane team-a/demo"))
 		assert.Equal(t, format == output.Table, strings.Contains(text, fmt.Sprintf("and %d more, which -o wide shows", 10)))
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -105,10 +106,16 @@ func (d *drifted) kubectl(t *testing.T, manifests []*unstructured.Unstructured, 
 	for _, manifest := range manifests {
 		require.NoError(t, json.NewEncoder(&stream).Encode(manifest.Object))
 	}
-	cmd := exec.CommandContext(t.Context(), d.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", d.Kubeconfig()}, args...)...)
-	cmd.Stdin = &stream
-	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, "kubectl %s: %s", strings.Join(args, " "), output)
+	for {
+		cmd := exec.CommandContext(t.Context(), d.Binary(sandbox.Kubectl), append([]string{"--kubeconfig", d.Kubeconfig()}, args...)...)
+		cmd.Stdin = bytes.NewReader(stream.Bytes())
+		output, err := cmd.CombinedOutput()
+		if err != nil && strings.Contains(string(output), "(Conflict)") { // The manager was faster.
+			continue
+		}
+		require.NoError(t, err, "kubectl %s: %s", strings.Join(args, " "), output)
+		return
+	}
 }
 
 // settled is the fleet when the manager has nothing to do, without what kubectl notes for itself.
@@ -163,26 +170,26 @@ func requireSame(t *testing.T, want, got map[string]string) {
 	require.Len(t, got, len(want))
 }
 
-// advised follows what a command printed: of each entry of the decisions the line that begins with a choice is uncommented, the document is saved
-// and the command is the one that is printed.
+// advice is how commands print decisions: where to save them, what to run, and the document.
+var advice = regexp.MustCompile(`(?s)\nDecisions[^:\n]*: [^\n]* as (\S+), and run: captctl migrate ([^\n]*)\n\n(.*?\n)(?:\n|$)`)
+
+// advised follows what a command printed: of each entry of the decisions the line that begins with a choice is uncommented, if they are not made
+// already, and the document is saved. It returns the command to run.
 func (d *drifted) advised(t *testing.T, printed, choice string) []string {
 	t.Helper()
-	_, advice, found := strings.Cut(printed, "Decisions: uncomment one line of each entry, save it as ")
-	require.True(t, found, printed)
-	sentence, document, _ := strings.Cut(advice, "\n\n")
-	document, _, _ = strings.Cut(document, "\n\n")
-	file, command, found := strings.Cut(sentence, ", and run: captctl migrate ")
-	require.True(t, found, sentence)
-	entries, lines := strings.Count(document, "- uid: "), 0
+	found := advice.FindStringSubmatch(printed)
+	require.NotNil(t, found, printed)
+	file, command, document := found[1], found[2], found[3]
+	entries, made := strings.Count(document, "- uid: "), 0
 	var saved strings.Builder
 	for line := range strings.Lines(document) {
-		if strings.HasPrefix(line, "  # "+choice) {
-			line = strings.Replace(line, "# ", "", 1)
-			lines++
+		if strings.HasPrefix(strings.Replace(line, "# ", "", 1), "  "+choice) {
+			line = strings.Replace(line, "  # ", "  ", 1)
+			made++
 		}
 		saved.WriteString(line)
 	}
-	require.Equal(t, entries, lines, document)
+	require.Equal(t, entries, made, document)
 	require.NoError(t, os.WriteFile(filepath.Join(d.host.Dir, file), []byte(saved.String()), 0o600))
 	return strings.Fields(command)
 }
@@ -373,7 +380,9 @@ func (d *drifted) oneIsRolledBack(t *testing.T) {
 
 func (d *drifted) oneIsAdoptedAgain(t *testing.T) {
 	h := d.host.In(t)
-	h.Run(migrate.Done, "plan", "--decisions=decisions.yaml", "--out=plan.json")
+	require.NoError(t, os.Remove(filepath.Join(h.Dir, "decisions.yaml")))
+	h.Run(migrate.NeedsDecision, "plan")
+	h.Run(migrate.Done, d.advised(t, h.Run(migrate.Done, "check"), "pin: true")...)
 	require.Equal(t, []string{d.theirs}, adoptable(d.planned(t)))
 	h.Run(migrate.Done, "apply", "plan.json", "--yes", "--fix-cluster-endpoints")
 	d.requireUntouched(t)

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+const (
+	sharedVPC = types.UID("Workspace/demo-vpc")
+	sharedEKS = types.UID("Workspace/demo-eks-controlplane")
+	wrong     = "workspaces[uid=Workspace/demo-vpc].belongsTo in --decisions is wrong for Workspace demo-vpc: "
+)
+
+// twins have equal names in two namespaces. Workspaces are rendered from the first one, a.
+func twins(t *testing.T) (a, b *scene) {
+	t.Helper()
+	a, b = newScene("demo", "a"), newScene("demo", "b")
+	a.withWorkspaces(t)
+	return a, b
+}
+
+// giving the VPC to a WorkspaceTemplateApply, and the control plane to its own.
+func giving(a *scene, vpc types.UID, owners ...migrate.OwnerDecision) *migrate.Decisions {
+	return &migrate.Decisions{Owners: owners, Workspaces: []migrate.WorkspaceDecision{{UID: sharedVPC, BelongsTo: vpc}, {UID: sharedEKS, BelongsTo: a.eks.UID}}}
+}
+
+// A decision that gives a Workspace to a wrong object is reported as that, with what to write instead. A pin does not make it right.
+func TestAWrongBelongsToIsReported(t *testing.T) {
+	const instead = "Write instead: belongsTo: WorkspaceTemplateApply/a/demo-vpc (WorkspaceTemplateApply a/demo-vpc)"
+	for name, row := range map[string]struct {
+		belongsTo types.UID
+		change    func(a *scene)
+		want      string
+	}{
+		"nothing": {belongsTo: "typo", want: "no object has UID typo. " + instead + ", or WorkspaceTemplateApply/b/demo-vpc ("},
+		"an owner": {
+			belongsTo: "CAPTCluster/a/demo", want: "it names CAPTCluster a/demo, which is no WorkspaceTemplateApply. " + instead,
+		},
+		"the Workspace": {belongsTo: sharedVPC, want: "it names Workspace demo-vpc, which is no WorkspaceTemplateApply. " + instead},
+		"another WorkspaceTemplateApply": {
+			belongsTo: "WorkspaceTemplateApply/a/demo-eks-controlplane-apply",
+			want:      "it names WorkspaceTemplateApply a/demo-eks-controlplane-apply, which refers to Workspace demo-eks-controlplane. " + instead,
+		},
+		"the wrong one of two": {
+			belongsTo: "WorkspaceTemplateApply/b/demo-vpc",
+			want:      "WorkspaceTemplateApply b/demo-vpc refers to it, but it is not what is rendered from that, in spec.writeConnectionSecretToRef.namespace, and more like what is rendered from another one. " + instead + ". If it is right nevertheless",
+		},
+		"the wrong one of two that drifted": {
+			belongsTo: "WorkspaceTemplateApply/b/demo-vpc",
+			change:    func(a *scene) { a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n" },
+			want:      "in spec.forProvider.module, spec.writeConnectionSecretToRef.namespace, and more like what is rendered from another one. " + instead,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := twins(t)
+			if row.change != nil {
+				row.change(a)
+				row.change(b)
+			}
+			for _, owners := range [][]migrate.OwnerDecision{nil, pinning(a.network.UID, b.network.UID).Owners} {
+				got := planFor(t, giving(a, row.belongsTo, owners...), a, b)
+				assert.Equal(t, map[string]plan.UnitState{"a/demo": plan.NeedsDecision, "b/demo": plan.NeedsDecision}, states(got))
+				undecided := got.Undecided()
+				require.Len(t, undecided, 1)
+				assert.Equal(t, planner.ReasonWorkspaceShared, undecided[0].Reason)
+				assert.Contains(t, undecided[0].Message, wrong)
+				assert.Contains(t, undecided[0].Message, row.want)
+				assert.NotContains(t, undecided[0].Message, "pin")
+				assert.Len(t, undecided[0].Candidates, 2)
+				require.NotNil(t, undecided[0].Workspace, "the document with decisions has an entry for it")
+				assert.Equal(t, sharedVPC, undecided[0].Workspace.UID)
+			}
+
+			a.vpcTemplate.Spec.Template.Spec.ForProvider.Module = moduleOf(t, a)
+			assert.Empty(t, planFor(t, giving(a, a.vpc.UID), a, b).Undecided(), "what to write instead is right")
+		})
+	}
+}
+
+// moduleOf the VPC of a scene, as it is live.
+func moduleOf(t *testing.T, s *scene) string {
+	t.Helper()
+	for _, object := range s.more {
+		if live, isWorkspace := object.(*unstructured.Unstructured); isWorkspace && live.GetUID() == sharedVPC {
+			module, _, err := unstructured.NestedString(live.Object, "spec", "forProvider", "module")
+			require.NoError(t, err)
+			return module
+		}
+	}
+	t.Fatal("no Workspace")
+	return ""
+}
+
+// The right one of two can have drifted. It is pinned, after a look at the others.
+func TestTheRightOneOfTwoThatDriftedIsPinned(t *testing.T) {
+	a, b := twins(t)
+	a.vpcTemplate.Spec.Template.Spec.ForProvider.Module += "# edited\n"
+	got := planFor(t, giving(a, a.vpc.UID), a, b)
+	require.Len(t, got.Undecided(), 1)
+	assert.Equal(t, planner.ReasonWorkspaceDiffers, got.Undecided()[0].Reason)
+	assert.Contains(t, got.Undecided()[0].Message, "2 WorkspaceTemplateApplies refer to this Workspace: before you pin it, make sure that belongsTo in --decisions names the right one")
+	assert.Len(t, got.Undecided()[0].Candidates, 2)
+
+	pinned := planFor(t, giving(a, a.vpc.UID, pinning(a.network.UID).Owners...), a, b)
+	assert.Equal(t, map[string]plan.UnitState{"a/demo": plan.Adoptable, "b/demo": plan.Skipped}, states(pinned))
+}
+
+// What is adopted is not disputed any more, whatever is edited later.
+func TestTheDecisionAboutAnAdoptedWorkspaceStaysRight(t *testing.T) {
+	a, b := twins(t)
+	b.vpcTemplate = a.vpcTemplate
+	b.vpc.Spec.TemplateRef, b.network.Spec.VPC.Template.Ref = a.vpc.Spec.TemplateRef, a.vpc.Spec.TemplateRef
+	decisions := giving(a, a.vpc.UID)
+	require.Empty(t, planFor(t, decisions, a, b).Undecided())
+	adopt(a.vpc, a.eks)
+	a.vpc.Spec.Variables["vpc_name"] = "edited"
+	got := planFor(t, decisions, a, b)
+	assert.Empty(t, got.Undecided(), "%v", story(got))
+	assert.Contains(t, story(got), "Warning PendingChange CAPTCluster demo")
+}
+
+func TestADecisionAboutAWorkspaceThatNobodyRefersToIsReported(t *testing.T) {
+	s := newScene("demo", "a").withWorkspaces(t)
+	s.add(builder.Workspace("alone", builder.AtRest, builder.InClusterScope(), builder.WithUID("Workspace/alone")))
+	decisions := &migrate.Decisions{Workspaces: []migrate.WorkspaceDecision{{UID: "Workspace/alone", BelongsTo: s.vpc.UID}}}
+	got := planFor(t, decisions, s)
+	assert.Empty(t, got.Undecided())
+	require.NotEmpty(t, got.Findings)
+	assert.Equal(t, "Workspace alone", got.Findings[0].Object.String())
+	assert.Contains(t, got.Findings[0].Message, "workspaces[uid=Workspace/alone].belongsTo in --decisions has no effect")
+}
