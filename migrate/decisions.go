@@ -25,24 +25,19 @@ type Decisions struct {
 // OwnerDecision is about one owner.
 type OwnerDecision struct {
 	// UID of the CAPTCluster, the CAPTControlPlane or, if it has no such owner, the WorkspaceTemplateApply.
-	UID types.UID `json:"uid"`
-	// Take is the UID of the WorkspaceTemplateApply that is its own.
-	Take types.UID `json:"take,omitempty"`
-	// Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
-	Skip bool `json:"skip,omitempty"`
+	UID  types.UID `json:"uid"`
+	Take types.UID `json:"take,omitempty"` // Take is the UID of the WorkspaceTemplateApply that is its own.
+	Skip bool      `json:"skip,omitempty"` // Skip leaves it as it is: the manager reports AdoptionRequired, and writes nothing.
 	// Pin keeps a Workspace that differs from what is rendered: the plan creates a WorkspaceTemplate that reproduces it, for this owner alone.
-	Pin bool `json:"pin,omitempty"`
-	// Reason documents the decision.
-	Reason string `json:"reason,omitempty"`
+	Pin    bool   `json:"pin,omitempty"`
+	Reason string `json:"reason,omitempty"` // Reason documents the decision.
 }
 
 // WorkspaceDecision is about one Workspace that several WorkspaceTemplateApplies refer to.
 type WorkspaceDecision struct {
-	UID types.UID `json:"uid"`
-	// BelongsTo is the UID of the WorkspaceTemplateApply that has it.
-	BelongsTo types.UID `json:"belongsTo"`
-	// Reason documents the decision.
-	Reason string `json:"reason,omitempty"`
+	UID       types.UID `json:"uid"`
+	BelongsTo types.UID `json:"belongsTo"`        // BelongsTo is the UID of the WorkspaceTemplateApply that has it.
+	Reason    string    `json:"reason,omitempty"` // Reason documents the decision.
 }
 
 // ParseDecisions reads decisions, in YAML or JSON. Unknown fields are errors.

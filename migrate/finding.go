@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package migrate has what all parts of a migration from CAPT v0.3 share: the Snapshot of a fleet, decisions, findings, and how a
+// command ends. Package plan describes what is written, planner decides that from a snapshot, and apply writes it.
 package migrate
 
 import (
@@ -22,8 +24,7 @@ const APIVersion = "migrate.capt.cluster.x-k8s.io/v1"
 
 // ObjectRef is an object.
 type ObjectRef struct {
-	// Group and Kind; the version is v1beta2 for CAPT's own kinds.
-	Group     string    `json:"group"`
+	Group     string    `json:"group"` // Group and Kind; the version is v1beta2 for CAPT's own kinds.
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
@@ -59,73 +60,59 @@ func (r ObjectRef) String() string {
 // OwnerState is what a migration has to do with an owner: a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one.
 type OwnerState string
 
+// States of owners.
 const (
-	// Adopted: there is nothing to write.
-	Adopted OwnerState = "Adopted"
-	// Adoptable: a plan adopts it.
-	Adoptable OwnerState = "Adoptable"
-	// OwnerAmbiguous: the user has to decide.
-	OwnerAmbiguous OwnerState = "Ambiguous"
-	// OwnerBlocked: adopting it would change something in the cloud.
-	OwnerBlocked OwnerState = "Blocked"
-	// OwnerSkipped: it stays as it is, by decision or because it is of a kind that this version does not have.
-	OwnerSkipped OwnerState = "Skipped"
-	// NothingToAdopt: it needs no WorkspaceTemplateApply, or none was ever created for it.
-	NothingToAdopt OwnerState = "NothingToAdopt"
+	Adopted        OwnerState = "Adopted"        // There is nothing to write.
+	Adoptable      OwnerState = "Adoptable"      // A plan adopts it.
+	OwnerAmbiguous OwnerState = "Ambiguous"      // The user has to decide.
+	OwnerBlocked   OwnerState = "Blocked"        // Adopting it would change something in the cloud.
+	OwnerSkipped   OwnerState = "Skipped"        // It stays as it is, by decision or because it is of a kind that this version does not have.
+	NothingToAdopt OwnerState = "NothingToAdopt" // It needs no WorkspaceTemplateApply, or none was ever created for it.
 )
 
 // BaselineItem is a Workspace as it was when the plan was made.
 type BaselineItem struct {
 	ObjectRef  `json:",inline"`
-	Generation int64 `json:"generation"`
-	// Hash is WorkspaceHash.
-	Hash string `json:"hash"`
+	Generation int64  `json:"generation"`
+	Hash       string `json:"hash"` // Hash of spec, labels, annotations and finalizers, 16 hexadecimal digits.
 }
 
-// WorkspaceHash is a hash of what a migration must not change in a Workspace: spec, labels, annotations and finalizers.
-func WorkspaceHash(workspace *unstructured.Unstructured) (string, error) {
+// Baseline is a Workspace as it is, with a hash of what a migration must not change: spec, labels, annotations and finalizers.
+func Baseline(workspace *unstructured.Unstructured) (BaselineItem, error) {
 	data, err := json.Marshal(struct {
 		Spec                any
 		Labels, Annotations map[string]string
 		Finalizers          []string
 	}{workspace.Object["spec"], workspace.GetLabels(), workspace.GetAnnotations(), workspace.GetFinalizers()})
 	if err != nil {
-		return "", fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
+		return BaselineItem{}, fmt.Errorf("encoding Workspace %s: %w", workspace.GetName(), err)
 	}
 	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])[:16], nil
+	return BaselineItem{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])[:16]}, nil
 }
 
 // Severity of a finding.
 type Severity string
 
+// Severities of findings.
 const (
-	// Ambiguous: the evidence does not decide, so the user has to.
-	Ambiguous Severity = "Ambiguous"
-	// Blocked: adopting would change something in the cloud, or take what belongs to another object.
-	Blocked Severity = "Blocked"
-	// Skipped: the user decided to leave it.
-	Skipped Severity = "Skipped"
-	// Warning: nothing prevents the adoption, but the user should know.
-	Warning Severity = "Warning"
+	Ambiguous Severity = "Ambiguous" // The evidence does not decide, so the user has to.
+	Blocked   Severity = "Blocked"   // Adopting would change something in the cloud, or take what belongs to another object.
+	Skipped   Severity = "Skipped"   // The user decided to leave it.
+	Warning   Severity = "Warning"   // Nothing prevents the adoption, but the user should know.
 )
 
 // Finding is something that a user should know.
 type Finding struct {
-	Severity Severity `json:"severity"`
-	// Reason is one word in CamelCase, for programs.
-	Reason string    `json:"reason"`
-	Object ObjectRef `json:"object"`
-	// AlsoAbout are the other objects of the same conflict.
-	AlsoAbout []ObjectRef `json:"alsoAbout,omitempty"`
-	// Message says what is wrong, why, and what to do.
-	Message string `json:"message"`
+	Severity  Severity    `json:"severity"`
+	Reason    string      `json:"reason"` // Reason is one word in CamelCase, for programs.
+	Object    ObjectRef   `json:"object"`
+	AlsoAbout []ObjectRef `json:"alsoAbout,omitempty"` // AlsoAbout are the other objects of the same conflict.
+	Message   string      `json:"message"`             // Message says what is wrong, why, and what to do.
 	// Workspace is what several WorkspaceTemplateApplies refer to, if it is about one.
-	Workspace *ObjectRef `json:"workspace,omitempty"`
-	// Candidates are what it is about, each with its evidence.
-	Candidates []Candidate `json:"candidates,omitempty"`
-	// Differences are what a Workspace would become.
-	Differences []render.Difference `json:"differences,omitempty"`
+	Workspace   *ObjectRef          `json:"workspace,omitempty"`
+	Candidates  []Candidate         `json:"candidates,omitempty"`  // Candidates are what it is about, each with its evidence.
+	Differences []render.Difference `json:"differences,omitempty"` // Differences are what a Workspace would become.
 }
 
 // Objects that the finding is about.
@@ -138,8 +125,7 @@ func (f Finding) Undecided() bool { return f.Severity == Ambiguous || f.Severity
 type Candidate struct {
 	Object ObjectRef `json:"object"`
 	// Owner is for which object it is a candidate, where the finding is about several.
-	Owner *ObjectRef `json:"owner,omitempty"`
-	// For and Against are the evidence.
-	For     []string `json:"for,omitempty"`
-	Against []string `json:"against,omitempty"`
+	Owner   *ObjectRef `json:"owner,omitempty"`
+	For     []string   `json:"for,omitempty"` // For and Against are the evidence.
+	Against []string   `json:"against,omitempty"`
 }

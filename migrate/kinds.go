@@ -42,17 +42,17 @@ const (
 // Kind is one of CAPT's kinds.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is its name in paths, in the plural.
-	Resource string
+	Resource string // Its name in paths, in the plural.
 }
 
 // Definition is the name of its CustomResourceDefinition.
 func (k Kind) Definition() string { return k.Resource + "." + k.Group }
 
+// IsNew reports whether the kind is served in this version's API only.
+func (k Kind) IsNew() bool { return k.Kind == "CAPTClusterTemplate" }
+
 // InLegacy reports whether CAPT v0.3 had the kind. It spelled CAPTControlPlaneTemplate differently, which is another kind.
-func (k Kind) InLegacy() bool {
-	return k.Kind != "CAPTClusterTemplate" && k.Kind != "CAPTControlPlaneTemplate"
-}
+func (k Kind) InLegacy() bool { return !k.IsNew() && k.Kind != "CAPTControlPlaneTemplate" }
 
 // Kinds of CAPT, in the order in which their objects are written: what others refer to comes first.
 func Kinds() []Kind {
@@ -78,10 +78,13 @@ func ReadOrWritten() []schema.GroupVersionKind {
 	return kinds
 }
 
-// Definitions are those CustomResourceDefinitions of some names that exist, by their names.
-func Definitions(ctx context.Context, reader client.Reader, names ...string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+// Definitions are the CustomResourceDefinitions of CAPT that exist, and others, by their names.
+func Definitions(ctx context.Context, reader client.Reader, others ...string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, name := range names {
+	for _, kind := range Kinds() {
+		others = append(others, kind.Definition())
+	}
+	for _, name := range others {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
 		err := reader.Get(ctx, client.ObjectKey{Name: name}, definition)
 		if err == nil {

@@ -45,9 +45,8 @@ func eachInstalled(ctx context.Context, reader client.Reader, kind schema.GroupV
 	return err
 }
 
-// continued goes on with a list that took so long that the API server no longer has the state at which it began (410): with the
-// token that the error holds, at the state of now. client-go's pager can only read the whole list again, in one page. An object
-// that was created since may be missing, as one that is created after the list.
+// continued goes on with a list that took so long that its state is gone (410), at the state of now: with the token that the error holds.
+// client-go's pager can only read the whole list again, in one page.
 func continued(page pager.ListPageFunc) pager.ListPageFunc {
 	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		found, err := page(ctx, options)

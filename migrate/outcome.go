@@ -11,17 +11,13 @@ import (
 // Outcome is how a command of captctl ended: its exit code.
 type Outcome int
 
+// Exit codes.
 const (
-	// Done, or nothing to do.
-	Done Outcome = 0
-	// Failed: an error. Nothing was written, unless the message says so.
-	Failed Outcome = 1
-	// Pending: there are changes to make. Only with --detailed-exitcode.
-	Pending Outcome = 2
-	// NeedsDecision: something is ambiguous or blocked, and the user has to decide.
-	NeedsDecision Outcome = 3
-	// Partly done: running the same command again resumes.
-	Partly Outcome = 4
+	Done          Outcome = 0 // Done, or nothing to do.
+	Failed        Outcome = 1 // An error. Nothing was written, unless the message says so.
+	Pending       Outcome = 2 // There are changes to make. Only with --detailed-exitcode.
+	NeedsDecision Outcome = 3 // Something is ambiguous or blocked, and the user has to decide.
+	Partly        Outcome = 4 // Partly done: running the same command again resumes.
 )
 
 // OutcomeError is an error with an exit code of its own.

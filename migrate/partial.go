@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -21,12 +22,30 @@ import (
 
 // GroupVersionKind returns the kind of an object in the version that captctl reads and writes.
 func (r ObjectRef) GroupVersionKind() (schema.GroupVersionKind, error) {
-	for _, kind := range ReadOrWritten() {
+	for _, kind := range append(ReadOrWritten(), corev1.SchemeGroupVersion.WithKind("Namespace")) {
 		if kind.Group == r.Group && kind.Kind == r.Kind {
 			return kind, nil
 		}
 	}
 	return schema.GroupVersionKind{}, fmt.Errorf("%s of group %q is not a kind that a migration reads or writes", r, r.Group)
+}
+
+// Get reads an object; nil if it does not exist.
+func Get(ctx context.Context, reader client.Reader, ref ObjectRef) (*unstructured.Unstructured, error) {
+	kind, err := ref.GroupVersionKind()
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err = reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	return object, nil
 }
 
 // ReadObjects takes a snapshot of some objects and what they refer to, with their namespaces. What does not exist is left out.
@@ -63,12 +82,12 @@ func (p *partial) networks() (refs []ObjectRef) {
 func (p *partial) applies() (refs []ObjectRef) {
 	for i := range p.CAPTClusters {
 		if ref := p.CAPTClusters[i].Spec.WorkspaceTemplateApplyRef; ref != nil {
-			refs = append(refs, infrastructure("WorkspaceTemplateApply", p.CAPTClusters[i].Namespace, ref.Name))
+			refs = append(refs, infrastructure("WorkspaceTemplateApply", types.NamespacedName{Namespace: p.CAPTClusters[i].Namespace, Name: ref.Name}))
 		}
 	}
 	for i := range p.ControlPlanes {
 		if ref := p.ControlPlanes[i].Spec.WorkspaceTemplateApplyRef; ref != nil {
-			refs = append(refs, infrastructure("WorkspaceTemplateApply", p.ControlPlanes[i].Namespace, ref.Name))
+			refs = append(refs, infrastructure("WorkspaceTemplateApply", types.NamespacedName{Namespace: p.ControlPlanes[i].Namespace, Name: ref.Name}))
 		}
 	}
 	return refs
@@ -78,18 +97,15 @@ func (p *partial) applies() (refs []ObjectRef) {
 func (p *partial) surroundings() (refs []ObjectRef) {
 	for i := range p.CAPTClusters {
 		if template := p.CAPTClusters[i].Spec.VPC.Template; template != nil {
-			key := template.Ref.Key(p.CAPTClusters[i].Namespace)
-			refs = append(refs, infrastructure("WorkspaceTemplate", key.Namespace, key.Name))
+			refs = append(refs, infrastructure("WorkspaceTemplate", template.Ref.Key(p.CAPTClusters[i].Namespace)))
 		}
 	}
 	for i := range p.ControlPlanes {
-		key := p.ControlPlanes[i].Spec.WorkspaceTemplateRef.Key(p.ControlPlanes[i].Namespace)
-		refs = append(refs, infrastructure("WorkspaceTemplate", key.Namespace, key.Name))
+		refs = append(refs, infrastructure("WorkspaceTemplate", p.ControlPlanes[i].Spec.WorkspaceTemplateRef.Key(p.ControlPlanes[i].Namespace)))
 	}
 	for i := range p.Applies {
 		apply := &p.Applies[i]
-		template := apply.TemplateKey()
-		refs = append(refs, infrastructure("WorkspaceTemplate", template.Namespace, template.Name))
+		refs = append(refs, infrastructure("WorkspaceTemplate", apply.TemplateKey()))
 		if ref := apply.Status.WorkspaceRef; ref != nil {
 			group, _, _ := strings.Cut(ref.APIVersion, "/")
 			refs = append(refs, ObjectRef{Group: group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name})
@@ -98,8 +114,8 @@ func (p *partial) surroundings() (refs []ObjectRef) {
 	return refs
 }
 
-func infrastructure(kind, namespace, name string) ObjectRef {
-	return ObjectRef{Group: infrav1.GroupVersion.Group, Kind: kind, Namespace: namespace, Name: name}
+func infrastructure(kind string, key types.NamespacedName) ObjectRef {
+	return ObjectRef{Group: infrav1.GroupVersion.Group, Kind: kind, Namespace: key.Namespace, Name: key.Name}
 }
 
 // read adds an object and its namespace, each once.
@@ -109,21 +125,9 @@ func (p *partial) read(ctx context.Context, ref ObjectRef) error {
 		return nil
 	}
 	p.seen[ref] = true
-	kind, err := ref.GroupVersionKind()
-	if ref.Kind == "Namespace" {
-		kind, err = corev1.SchemeGroupVersion.WithKind(ref.Kind), nil
-	}
-	if err != nil {
+	object, err := Get(ctx, p.reader, ref)
+	if err != nil || object == nil {
 		return err
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	err = p.reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", ref, err)
 	}
 	if err := p.add(object); err != nil || ref.Namespace == "" {
 		return err

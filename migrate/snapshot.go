@@ -26,8 +26,7 @@ import (
 
 // Snapshot is a fleet at one moment, in v1beta2. It holds no Secrets.
 type Snapshot struct {
-	// ClusterUID is the UID of the namespace kube-system.
-	ClusterUID types.UID
+	ClusterUID types.UID // The UID of the namespace kube-system.
 	// Namespace is the only one to plan; empty for all. All are read, since a cluster-wide Workspace may be claimed from anywhere.
 	Namespace string
 	Taken     time.Time

@@ -36,24 +36,19 @@ const (
 	partLabel   = "capt.cluster.x-k8s.io/migration-part"
 	stateKey    = "state.json.gz"
 	partKey     = "plan.json.gz"
-	// partSize keeps a ConfigMap, in base64, below the limit of 1 MiB.
-	partSize = 512 << 10
-	// maxMessage keeps the state of a large fleet below it, too. The result of a run has the whole message.
-	maxMessage = 256
+	partSize    = 512 << 10 // Keeps a ConfigMap, in base64, below the limit of 1 MiB.
+	maxMessage  = 256       // Keeps the state of a large fleet below it, too. The result of a run has the whole message.
 )
 
 // Phase is how far a unit has come.
 type Phase string
 
+// Phases of units.
 const (
-	// PhaseApplying: a run writes the unit, or was interrupted while it did.
-	PhaseApplying Phase = "Applying"
-	// PhaseApplied: everything is written, and the manager has reported it.
-	PhaseApplied Phase = "Applied"
-	// PhaseRollingBack: a run reverts the unit, or was interrupted while it did.
-	PhaseRollingBack Phase = "RollingBack"
-	// PhaseRolledBack: everything that could be reverted is.
-	PhaseRolledBack Phase = "RolledBack"
+	PhaseApplying    Phase = "Applying"    // A run writes the unit, or was interrupted while it did.
+	PhaseApplied     Phase = "Applied"     // Everything is written, and the manager has reported it.
+	PhaseRollingBack Phase = "RollingBack" // A run reverts the unit, or was interrupted while it did.
+	PhaseRolledBack  Phase = "RolledBack"  // Everything that could be reverted is.
 )
 
 // UnitState is the recorded progress of a unit. What is written is read from the objects.
@@ -74,31 +69,26 @@ func (u UnitState) active() bool { return u.Phase != "" && u.Phase != PhaseRolle
 
 // Backup is where the backup is that was written before the first write.
 type Backup struct {
-	Host string `json:"host"`
-	File string `json:"file"`
-	// Checksum is the SHA-256 of the file, in hexadecimal.
-	Checksum string `json:"checksum"`
+	Host     string `json:"host"`
+	File     string `json:"file"`
+	Checksum string `json:"checksum"` // Checksum is the SHA-256 of the file, in hexadecimal.
 }
 
 // State is the journal of a plan: a ConfigMap in the management cluster.
 type State struct {
 	metav1.TypeMeta `json:",inline"`
-	PlanID          string    `json:"planID"`
-	Checksum        string    `json:"checksum"`
-	ClusterUID      types.UID `json:"clusterUID"`
-	// Decisions are those that the plan was made with.
-	Decisions *migrate.Decisions `json:"decisions,omitempty"`
-	// Parts is the number of ConfigMaps that hold the plan.
-	Parts int `json:"parts"`
-	// Run is the host and process that wrote the journal last.
-	Run     string               `json:"run"`
-	Started metav1.Time          `json:"started"`
-	Updated metav1.Time          `json:"updated"`
-	Backup  *Backup              `json:"backup,omitempty"`
-	Units   map[string]UnitState `json:"units"`
+	PlanID          string               `json:"planID"`
+	Checksum        string               `json:"checksum"`
+	ClusterUID      types.UID            `json:"clusterUID"`
+	Decisions       *migrate.Decisions   `json:"decisions,omitempty"` // Decisions are those that the plan was made with.
+	Parts           int                  `json:"parts"`               // Parts is the number of ConfigMaps that hold the plan.
+	Run             string               `json:"run"`                 // Run is the host and process that wrote the journal last.
+	Started         metav1.Time          `json:"started"`
+	Updated         metav1.Time          `json:"updated"`
+	Backup          *Backup              `json:"backup,omitempty"`
+	Units           map[string]UnitState `json:"units"`
 
-	// version is the resourceVersion of the ConfigMap.
-	version string
+	version string // version is the resourceVersion of the ConfigMap.
 }
 
 // Encode returns the content of the ConfigMap.

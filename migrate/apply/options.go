@@ -22,27 +22,20 @@ const DefaultWait = 5 * time.Minute
 
 // Options say how to apply a plan, or roll it back.
 type Options struct {
-	Client client.Client
-	// Reader reads from the API server itself.
-	Reader client.Reader
-	// Namespace of the Lease and the journal.
-	Namespace string
+	Client    client.Client
+	Reader    client.Reader // Reader reads from the API server itself.
+	Namespace string        // Namespace of the Lease and the journal.
 	// Units are the names of the units to work on; all of the plan if it is empty. Apply rejects one that the plan does not adopt.
-	Units []string
-	// Concurrency is how many units are in progress at the same time.
-	Concurrency int
+	Units       []string
+	Concurrency int // How many units are in progress at the same time.
 	// MaxFailures is how many units may fail before no other is started. None is started after a Workspace was found changed.
-	MaxFailures int
-	// FixClusterEndpoints also writes spec.controlPlaneEndpoint of Clusters.
-	FixClusterEndpoints bool
-	// DryRun sends every write to the API server, which keeps none of them. Nothing else is written.
-	DryRun bool
-	// Wait is how long to wait for the manager, per unit.
-	Wait time.Duration
-	// LeaseDuration is how long a run that was killed keeps others waiting.
-	LeaseDuration time.Duration
-	Clock         clock.Clock
-	Progress      migrate.Progress
+	MaxFailures         int
+	FixClusterEndpoints bool          // FixClusterEndpoints also writes spec.controlPlaneEndpoint of Clusters.
+	DryRun              bool          // DryRun sends every write to the API server, which keeps none of them. Nothing else is written.
+	Wait                time.Duration // How long to wait for the manager, per unit.
+	LeaseDuration       time.Duration // How long a run that was killed keeps others waiting.
+	Clock               clock.Clock
+	Progress            migrate.Progress
 	// Backup writes the backup of a plan before the first write, or verifies the one that an earlier run wrote. A rollback needs none.
 	Backup func(ctx context.Context, previous *Backup) (*Backup, error)
 	// Check runs before the first write of a run and lists everything that prevents it, such as missing rights.
@@ -66,29 +59,22 @@ func (o *Options) complete(p *plan.Plan) error {
 // UnitOutcome is what a run did with a unit.
 type UnitOutcome string
 
+// Outcomes of units.
 const (
-	// Applied by this run.
-	Applied UnitOutcome = "Applied"
-	// RolledBack by this run.
-	RolledBack UnitOutcome = "RolledBack"
-	// Unchanged: there was nothing to write.
-	Unchanged UnitOutcome = "Unchanged"
-	// LeftOut: the plan has no steps for the unit, or another run has decided about it since; the message says why.
-	LeftOut UnitOutcome = "LeftOut"
-	// Failed: the message says why. The unit may be written in part.
-	Failed UnitOutcome = "Failed"
-	// NotStarted: the run ended before.
-	NotStarted UnitOutcome = "NotStarted"
+	Applied    UnitOutcome = "Applied"    // By this run.
+	RolledBack UnitOutcome = "RolledBack" // By this run.
+	Unchanged  UnitOutcome = "Unchanged"  // There was nothing to write.
+	LeftOut    UnitOutcome = "LeftOut"    // The plan has no steps for the unit, or another run has decided about it since; the message says why.
+	Failed     UnitOutcome = "Failed"     // The message says why. The unit may be written in part.
+	NotStarted UnitOutcome = "NotStarted" // The run ended before.
 )
 
 // UnitResult is one unit after a run.
 type UnitResult struct {
-	Unit    string      `json:"unit"`
-	Outcome UnitOutcome `json:"outcome"`
-	// State of the unit in the plan, if it was left out.
-	State plan.UnitState `json:"state,omitempty"`
-	// Writes is how many objects this run wrote, with those whose answer was lost.
-	Writes int `json:"writes"`
+	Unit    string         `json:"unit"`
+	Outcome UnitOutcome    `json:"outcome"`
+	State   plan.UnitState `json:"state,omitempty"` // State of the unit in the plan, if it was left out.
+	Writes  int            `json:"writes"`          // Writes is how many objects this run wrote, with those whose answer was lost.
 	// Kept is what is not as the run would leave it, because it was changed since the plan wrote it, and why.
 	Kept []string `json:"kept,omitempty"`
 	// Left are the objects that the plan created, after a rollback. They are not deleted.

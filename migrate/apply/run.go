@@ -32,20 +32,16 @@ const shutdownTimeout = 10 * time.Second
 // run is one call of Apply or Rollback.
 type run struct {
 	Options
-	plan *plan.Plan
-	// reads tries each request again.
-	reads client.Reader
+	plan  *plan.Plan
+	reads client.Reader // reads tries each request again.
 	// writes sends every write. It fails once the Lease is lost; in a dry run, the API server keeps nothing.
 	writes  *lock.Writer
 	journal *journal
-	// others are the journals of other plans.
-	others  []State
+	others  []State // The journals of other plans.
 	mutex   sync.Mutex
 	results map[string]*UnitResult
-	// halted is set when a Workspace changed: no other unit is started.
-	halted bool
-	// silent is set when the manager did not report a unit that was rolled back: no other one waits for it.
-	silent atomic.Bool
+	halted  bool        // Set when a Workspace changed: no other unit is started.
+	silent  atomic.Bool // Set when the manager did not report a unit that was rolled back: no other one waits for it.
 }
 
 // work does one unit and returns what it did. An error means that the unit failed.

@@ -33,7 +33,10 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if recorded.Phase == PhaseApplied {
 		return r.applyAgain(ctx, unit, recorded, result)
 	}
-	steps := r.planned(unit)
+	steps := unit.Steps
+	if unit.Endpoint != nil && r.FixClusterEndpoints {
+		steps = append(slices.Clone(steps), *unit.Endpoint)
+	}
 	is, err := r.compare(ctx, steps)
 	if err = cmp.Or(err, is.changed); err != nil {
 		return err
@@ -157,22 +160,12 @@ func (r *run) settle(ctx context.Context, unit *plan.Unit, before []migrate.Base
 	return r.journal.phase(ctx, unit.Name(), PhaseApplied, result.Message)
 }
 
-// planned returns the steps of a unit, with the repair of the Cluster's endpoint last if it is asked for.
-func (r *run) planned(unit *plan.Unit) []plan.Step {
-	if unit.Endpoint == nil || !r.FixClusterEndpoints {
-		return unit.Steps
-	}
-	return append(slices.Clone(unit.Steps), *unit.Endpoint)
-}
-
 // comparison of the live objects of a unit with its steps.
 type comparison struct {
-	// pending: a step is not written. endpoint: the repair of the endpoint is one of them.
-	pending, endpoint bool
+	pending, endpoint bool // Pending: a step is not written. endpoint: the repair of the endpoint is one of them.
 	// changed is the first object that is neither as the plan found it nor as it leaves it; differs the first that is not as the plan leaves it.
 	changed, differs error
-	// found are the fields that are as the plan leaves them.
-	found []string
+	found            []string // The fields that are as the plan leaves them.
 }
 
 // begun returns what is recorded of a unit before the next write of it.
@@ -260,12 +253,10 @@ func (r *run) workspaces(ctx context.Context, known []migrate.BaselineItem) (ite
 		if live == nil {
 			continue
 		}
-		hash, err := migrate.WorkspaceHash(live)
+		item, err := migrate.Baseline(live)
 		if err != nil {
 			return nil, err
 		}
-		item := migrate.BaselineItem{ObjectRef: before.ObjectRef, Generation: live.GetGeneration(), Hash: hash}
-		item.UID = live.GetUID()
 		items = append(items, item)
 	}
 	return items, nil

@@ -198,18 +198,5 @@ func (r *run) changed(ctx context.Context, step *plan.Step, live *unstructured.U
 
 // read returns an object; nil if it does not exist.
 func (r *run) read(ctx context.Context, ref migrate.ObjectRef) (*unstructured.Unstructured, error) {
-	kind, err := ref.GroupVersionKind()
-	if err != nil {
-		return nil, err
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	err = r.reads.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", ref, err)
-	}
-	return object, nil
+	return migrate.Get(ctx, r.reads, ref)
 }

@@ -58,12 +58,11 @@ var readme string
 // About says what a backup is of.
 type About struct {
 	metav1.TypeMeta `json:",inline"`
-	PlanID          string      `json:"planID"`
-	PlanChecksum    string      `json:"planChecksum"`
-	ClusterUID      types.UID   `json:"clusterUID"`
-	Taken           metav1.Time `json:"taken"`
-	// Objects counts the objects of each kind.
-	Objects map[string]int `json:"objects"`
+	PlanID          string         `json:"planID"`
+	PlanChecksum    string         `json:"planChecksum"`
+	ClusterUID      types.UID      `json:"clusterUID"`
+	Taken           metav1.Time    `json:"taken"`
+	Objects         map[string]int `json:"objects"` // Objects counts the objects of each kind.
 }
 
 // DefaultFile is the name of the archive of a plan.
@@ -165,8 +164,7 @@ type writer struct {
 	reader  client.Reader
 	archive *tar.Writer
 	about   About
-	// configs counts the Workspaces that refer to a ProviderConfig.
-	configs map[string]int
+	configs map[string]int // configs counts the Workspaces that refer to a ProviderConfig.
 	sums    bytes.Buffer
 }
 

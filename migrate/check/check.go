@@ -33,25 +33,21 @@ import (
 // Stage of a migration.
 type Stage string
 
+// Stages of a migration.
 const (
-	// Untouched: CAPT v0.3 is installed, and nothing of this version.
-	Untouched Stage = "Untouched"
-	// Apply: this version is installed, and clusters are to be adopted.
-	Apply Stage = "Apply"
-	// Rollback: adopted clusters are to be rolled back.
-	Rollback Stage = "Rollback"
+	Untouched Stage = "Untouched" // CAPT v0.3 is installed, and nothing of this version.
+	Apply     Stage = "Apply"     // This version is installed, and clusters are to be adopted.
+	Rollback  Stage = "Rollback"  // Adopted clusters are to be rolled back.
 )
 
 // Status of a check.
 type Status string
 
+// Statuses of checks.
 const (
-	// OK: nothing to do.
-	OK Status = "OK"
-	// Warning: the user should know, and the migration can go on.
-	Warning Status = "Warning"
-	// Failed: the next step of the migration must not begin.
-	Failed Status = "Failed"
+	OK      Status = "OK"      // Nothing to do.
+	Warning Status = "Warning" // The user should know, and the migration can go on.
+	Failed  Status = "Failed"  // The next step of the migration must not begin.
 )
 
 // Names of the checks. A stage has those that matter to it.
@@ -78,9 +74,8 @@ type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	// Message says what was found and, unless the check is OK, why that matters and what to do.
-	Message string `json:"message"`
-	// Objects that it is about; for permissions, those that are missing.
-	Objects []string `json:"objects,omitempty"`
+	Message string   `json:"message"`
+	Objects []string `json:"objects,omitempty"` // Objects that it is about; for permissions, those that are missing.
 	// Commands are shell commands that do it, to be run as they are and in this order.
 	Commands []string `json:"commands,omitempty"`
 }
@@ -96,9 +91,8 @@ func (c Check) orOK(format string, args ...any) Check {
 // Report is what was found.
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
-	// Stage that the checks are for.
-	Stage  Stage   `json:"stage"`
-	Checks []Check `json:"checks"`
+	Stage           Stage   `json:"stage"` // Stage that the checks are for.
+	Checks          []Check `json:"checks"`
 }
 
 // Failed are the checks that failed.

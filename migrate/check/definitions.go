@@ -29,11 +29,7 @@ var legacyDefinitionNames = []string{
 
 // installed are the definitions of CAPT that exist, by their names.
 func (l *look) installed(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
-	names := slices.Clone(legacyDefinitionNames)
-	for _, kind := range migrate.Kinds() {
-		names = append(names, kind.Definition())
-	}
-	return migrate.Definitions(ctx, l.client, names...)
+	return migrate.Definitions(ctx, l.client, slices.Clone(legacyDefinitionNames)...)
 }
 
 // definitions reports whether this version's are installed and can be used.
@@ -80,7 +76,7 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	if stored != migrate.Version || !apihelpers.HasServedCRDVersion(definition, migrate.Version) {
 		found = append(found, migrate.Version+" is not served and stored")
 	}
-	if hasOneVersion(kind) {
+	if kind.IsNew() {
 		return found
 	}
 	if !apihelpers.HasServedCRDVersion(definition, migrate.LegacyVersion) {
@@ -94,9 +90,6 @@ func problems(kind migrate.Kind, definition *apiextensionsv1.CustomResourceDefin
 	}
 	return found
 }
-
-// hasOneVersion reports whether a kind is new in this version.
-func hasOneVersion(kind migrate.Kind) bool { return kind.Kind == "CAPTClusterTemplate" }
 
 // legacyDefinitions reports whether CAPT v0.3's are installed, and what of them this version does not succeed.
 func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
@@ -164,7 +157,7 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs, and that the API server reaches its webhooks"}
 	for _, kind := range migrate.Kinds() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
-			if version == migrate.LegacyVersion && hasOneVersion(kind) {
+			if version == migrate.LegacyVersion && kind.IsNew() {
 				continue
 			}
 			objects, err := l.some(ctx, kind.GroupKind().WithVersion(version), 1)

@@ -23,10 +23,9 @@ const JournalPrefix = "capt-migrate-"
 // Writer sends the writes of a run. It is the last line of defence: whatever the rest of captctl does, it sends nothing once the lock is lost,
 // and writes nothing but CAPT's objects, journals and, where that is asked for, endpoints of Clusters. It has no method for a DELETE.
 type Writer struct {
-	client client.Client
-	check  func() error
-	// endpoints permits to write spec.controlPlaneEndpoint of Clusters.
-	endpoints bool
+	client    client.Client
+	check     func() error
+	endpoints bool // Permits to write spec.controlPlaneEndpoint of Clusters.
 }
 
 // Fence returns a writer that calls check before each write.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,11 +16,9 @@ import (
 
 // Holder is a run that has the lock.
 type Holder struct {
-	Identity string `json:"holder"`
-	// Since is when it took the lock, by its own clock.
-	Since metav1.Time `json:"since"`
-	// Until is when its lease runs out unless it is renewed, by its own clock.
-	Until metav1.Time `json:"until"`
+	Identity string      `json:"holder"`
+	Since    metav1.Time `json:"since"` // Since is when it took the lock, by its own clock.
+	Until    metav1.Time `json:"until"` // Until is when its lease runs out unless it is renewed, by its own clock.
 }
 
 func (h Holder) String() string {
@@ -31,11 +28,7 @@ func (h Holder) String() string {
 // Held is the run that has the lock, by the clocks of both hosts; nil if none has. It is for reports: only Acquire decides.
 func Held(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*Holder, error) {
 	lease := &coordinationv1.Lease{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, lease)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
+	if err := client.IgnoreNotFound(reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, lease)); err != nil {
 		return nil, fmt.Errorf("reading Lease %s/%s: %w", namespace, Name, err)
 	}
 	holder := holderOf(lease)

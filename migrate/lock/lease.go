@@ -22,8 +22,7 @@ import (
 type leases struct {
 	coordinationv1client.LeaseInterface // Only the methods below are called.
 	*Lock
-	// seen is the version of another run's Lease.
-	seen string
+	seen string // The version of another run's Lease.
 }
 
 func (l *leases) Leases(string) coordinationv1client.LeaseInterface { return l }

@@ -6,6 +6,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,16 +43,12 @@ var errTaken = errors.New("another run has taken the lock")
 
 // Options of a lock.
 type Options struct {
-	Client client.Client
-	// Reader reads from the API server itself.
-	Reader    client.Reader
+	Client    client.Client
+	Reader    client.Reader // Reader reads from the API server itself.
 	Namespace string
-	// Identity of this run.
-	Identity string
-	// Duration is in whole seconds, and DefaultDuration by default.
-	Duration time.Duration
-	// Waiting is called once if another run has the Lease, and shows no sign of life yet.
-	Waiting func(Holder)
+	Identity  string        // Identity of this run.
+	Duration  time.Duration // In whole seconds, and DefaultDuration by default.
+	Waiting   func(Holder)  // Waiting is called once if another run has the Lease, and shows no sign of life yet.
 }
 
 // Identity identifies a run, and shows where to look for it: host, process, and a random suffix.
@@ -67,15 +64,12 @@ func Identity() string {
 type Lock struct {
 	Options
 	acquired, stopped chan struct{}
-	// endWork ends the context of the work, and resign the election.
-	endWork context.CancelCauseFunc
-	resign  context.CancelFunc
+	endWork           context.CancelCauseFunc // Ends the context of the work; resign ends the election.
+	resign            context.CancelFunc
 
-	mutex sync.Mutex
-	// renewed is when the last renewal that succeeded was sent; zero before the Lease was acquired.
-	renewed time.Time
-	// failure of the last renewal, and lost: why nothing may be written any more.
-	failure, lost error
+	mutex         sync.Mutex
+	renewed       time.Time // When the last renewal that succeeded was sent; zero before the Lease was acquired.
+	failure, lost error     // Of the last renewal, and why nothing may be written any more.
 }
 
 // Acquire takes the lock, and keeps it until Release. The context that it returns ends when the lock is lost; its cause says why.
@@ -83,10 +77,7 @@ type Lock struct {
 // It waits for the duration of the lease of a run that shows no sign of life, by the clock of this process, since clocks of hosts
 // differ. If the other run renews its lease meanwhile, the error names that run.
 func Acquire(ctx context.Context, o Options) (*Lock, context.Context, error) {
-	if o.Duration == 0 {
-		o.Duration = DefaultDuration
-	}
-	o.Duration = time.Duration(math.Ceil(o.Duration.Seconds())) * time.Second
+	o.Duration = time.Duration(math.Ceil(cmp.Or(o.Duration, DefaultDuration).Seconds())) * time.Second
 	l := &Lock{Options: o, acquired: make(chan struct{}), stopped: make(chan struct{})}
 	if err := l.alone(ctx); err != nil {
 		return nil, nil, err

@@ -17,26 +17,22 @@ import (
 
 // Field is one field of an object before and after a step. A list to which the step adds one element is described by that element.
 type Field struct {
-	// Path is a JSON pointer (RFC 6901) through objects, for example /spec/workspaceName.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path is a JSON pointer (RFC 6901) through objects, for example /spec/workspaceName.
 	// Element says that before and after are an element of the list at the path. Key identifies it; empty for a list of strings.
-	Element bool   `json:"element,omitempty"`
-	Key     string `json:"key,omitempty"`
-	// Before is empty if the field or element did not exist.
-	Before json.RawMessage `json:"before,omitempty"`
-	After  json.RawMessage `json:"after"`
+	Element bool            `json:"element,omitempty"`
+	Key     string          `json:"key,omitempty"`
+	Before  json.RawMessage `json:"before,omitempty"` // Before is empty if the field or element did not exist.
+	After   json.RawMessage `json:"after"`
 }
 
 // FieldState is where a live object is between before and after.
 type FieldState string
 
+// States of fields.
 const (
-	// Pending: the field has the value of before the step.
-	Pending FieldState = "Pending"
-	// Applied: the field has what the step writes. Fields that were added to it do not count.
-	Applied FieldState = "Applied"
-	// Changed: the field has another value.
-	Changed FieldState = "Changed"
+	Pending FieldState = "Pending" // The field has the value of before the step.
+	Applied FieldState = "Applied" // The field has what the step writes. Fields that were added to it do not count.
+	Changed FieldState = "Changed" // The field has another value.
 )
 
 // State compares a live object with the field.

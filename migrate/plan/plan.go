@@ -29,19 +29,15 @@ const (
 // Plan is the migration of a fleet. Its units do not depend on each other.
 type Plan struct {
 	metav1.TypeMeta `json:",inline"`
-	// ID is the first 12 hexadecimal digits of Checksum.
-	ID string `json:"id"`
+	ID              string `json:"id"` // ID is the first 12 hexadecimal digits of Checksum.
 	// Checksum is the SHA-256, in hexadecimal, of the compact JSON of the plan without id and checksum.
 	Checksum string `json:"checksum"`
 	// ClusterUID is the UID of the namespace kube-system, which identifies a management cluster.
-	ClusterUID types.UID   `json:"clusterUID"`
-	Created    metav1.Time `json:"created"`
-	// Namespace is the only one that was planned; empty for all.
-	Namespace string `json:"namespace,omitempty"`
-	// Decisions are those that the plan was made with.
-	Decisions *migrate.Decisions `json:"decisions,omitempty"`
-	// Units are sorted by namespace and name.
-	Units []Unit `json:"units,omitempty"`
+	ClusterUID types.UID          `json:"clusterUID"`
+	Created    metav1.Time        `json:"created"`
+	Namespace  string             `json:"namespace,omitempty"` // Namespace is the only one that was planned; empty for all.
+	Decisions  *migrate.Decisions `json:"decisions,omitempty"` // Decisions are those that the plan was made with.
+	Units      []Unit             `json:"units,omitempty"`     // Units are sorted by namespace and name.
 	// Findings are what the user should know, and what is not planned.
 	Findings []migrate.Finding `json:"findings,omitempty"`
 }
@@ -56,28 +52,22 @@ type Unit struct {
 	// Steps are in order: an object is written before the objects that refer to it. A rollback reverts them in reverse order.
 	Steps []Step `json:"steps,omitempty"`
 	// Endpoint repairs spec.controlPlaneEndpoint of a Cluster that is Adopted or Adoptable; it is written only with --fix-cluster-endpoints.
-	Endpoint *Step `json:"endpoint,omitempty"`
-	// Workspaces must not be changed by the migration.
-	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"`
+	Endpoint   *Step                  `json:"endpoint,omitempty"`
+	Workspaces []migrate.BaselineItem `json:"workspaces,omitempty"` // Workspaces must not be changed by the migration.
 }
 
 // UnitState is what becomes of a unit. A unit is never adopted in part: a blocked or ambiguous member decides for all of it. Members that
 // stay as they are do not count.
 type UnitState string
 
+// States of units.
 const (
-	// Adopted: everything is written already.
-	Adopted UnitState = "Adopted"
-	// Adoptable: the steps of the unit adopt it without a change of a Workspace.
-	Adoptable UnitState = "Adoptable"
-	// NeedsDecision: a member is ambiguous. The unit has no steps.
-	NeedsDecision UnitState = "NeedsDecision"
-	// Blocked: the manager would change a Workspace of a member. The unit has no steps.
-	Blocked UnitState = "Blocked"
-	// Skipped: it stays as it is, by decision or because it is of a kind that this version does not have.
-	Skipped UnitState = "Skipped"
-	// NeverBuilt: CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
-	NeverBuilt UnitState = "NeverBuilt"
+	Adopted       UnitState = "Adopted"       // Everything is written already.
+	Adoptable     UnitState = "Adoptable"     // The steps of the unit adopt it without a change of a Workspace.
+	NeedsDecision UnitState = "NeedsDecision" // A member is ambiguous. The unit has no steps.
+	Blocked       UnitState = "Blocked"       // The manager would change a Workspace of a member. The unit has no steps.
+	Skipped       UnitState = "Skipped"       // It stays as it is, by decision or because it is of a kind that this version does not have.
+	NeverBuilt    UnitState = "NeverBuilt"    // CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
 )
 
 // Name is NAMESPACE/NAME of the Cluster, or KIND/NAMESPACE/NAME of another object. It is unique in a plan.
@@ -116,20 +106,16 @@ type Member struct {
 	Role                   string             `json:"role,omitempty"`
 	WorkspaceTemplateApply *migrate.ObjectRef `json:"workspaceTemplateApply,omitempty"`
 	Workspace              *migrate.ObjectRef `json:"workspace,omitempty"`
-	// Evidence for the match, the strongest first.
-	Evidence []string `json:"evidence,omitempty"`
-	// Paused is true if the Cluster or the object is paused.
-	Paused bool `json:"paused,omitempty"`
+	Evidence               []string           `json:"evidence,omitempty"` // Evidence for the match, the strongest first.
+	Paused                 bool               `json:"paused,omitempty"`   // Paused is true if the Cluster or the object is paused.
 }
 
 // Step is one write of one object: some of its fields, or all of a new object.
 type Step struct {
-	Object migrate.ObjectRef `json:"object"`
-	// Subresource is empty or "status".
-	Subresource string `json:"subresource,omitempty"`
-	// Why says what each field is for, or the new object.
-	Why    string  `json:"why"`
-	Fields []Field `json:"fields,omitempty"`
+	Object      migrate.ObjectRef `json:"object"`
+	Subresource string            `json:"subresource,omitempty"` // Subresource is empty or "status".
+	Why         string            `json:"why"`                   // Why says what each field is for, or the new object.
+	Fields      []Field           `json:"fields,omitempty"`
 	// Create is the object to create, if it does not exist. A rollback does not delete it.
 	Create map[string]any `json:"create,omitempty"`
 }

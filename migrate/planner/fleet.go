@@ -55,24 +55,19 @@ type fleet struct {
 // owner is a CAPTCluster, a CAPTControlPlane, or a WorkspaceTemplateApply without one, with what was found out about it.
 type owner struct {
 	plan.Member
-	// cluster is the name of its Cluster, as far as it is known.
-	cluster string
-	typed   client.Object
-	network *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
-	plane   *controlplanev1.CAPTControlPlane // The object, if it is one.
-	match   adoption.Match
-	apply   *infrav1.WorkspaceTemplateApply
-	live    *unstructured.Unstructured
-	// helper and machine: it is one of CAPT v0.3's helpers, or of a CaptMachine.
-	helper, machine bool
-	// retain: what the WorkspaceTemplateApply created must outlive it.
-	retain bool
-	// settled: it refers to a WorkspaceTemplateApply that is adopted, or that this version created.
-	settled bool
-	// pinned is the template that reproduces the live Workspace, if that was decided.
-	pinned   *infrav1.WorkspaceTemplate
-	findings []migrate.Finding
-	steps    []plan.Step
+	cluster         string // The name of its Cluster, as far as it is known.
+	typed           client.Object
+	network         *infrav1.CAPTCluster             // The object, or the one of the control plane's Cluster; may be nil.
+	plane           *controlplanev1.CAPTControlPlane // The object, if it is one.
+	match           adoption.Match
+	apply           *infrav1.WorkspaceTemplateApply
+	live            *unstructured.Unstructured
+	helper, machine bool                       // It is one of CAPT v0.3's helpers, or of a CaptMachine.
+	retain          bool                       // What the WorkspaceTemplateApply created must outlive it.
+	settled         bool                       // It refers to a WorkspaceTemplateApply that is adopted, or that this version created.
+	pinned          *infrav1.WorkspaceTemplate // The template that reproduces the live Workspace, if that was decided.
+	findings        []migrate.Finding
+	steps           []plan.Step
 }
 
 // decided are decisions by the UID that they are about.

@@ -24,8 +24,7 @@ import (
 type obstacle struct {
 	reason, message string
 	differences     []render.Difference
-	// pinnable reports whether a template of its own may help.
-	pinnable bool
+	pinnable        bool // A template of its own may help.
 }
 
 // gate is the render gate: it reports whether adopting would change the Workspace, and thereby make Terraform run. It looks at the

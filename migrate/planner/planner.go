@@ -99,11 +99,11 @@ func (f *fleet) unit(owners []*owner) (plan.Unit, error) {
 		if live == nil {
 			continue
 		}
-		hash, err := migrate.WorkspaceHash(live)
+		item, err := migrate.Baseline(live)
 		if err != nil {
 			return unit, err
 		}
-		unit.Workspaces = append(unit.Workspaces, migrate.BaselineItem{ObjectRef: migrate.RefOf(live), Generation: live.GetGeneration(), Hash: hash})
+		unit.Workspaces = append(unit.Workspaces, item)
 	}
 	return unit, nil
 }

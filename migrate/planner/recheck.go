@@ -15,9 +15,8 @@ import (
 	"github.com/capt-provider/capt/migrate/plan"
 )
 
-// Recheck plans one unit again from a fresh snapshot of its objects, right before it is written. What would be written now must be what the unit
-// says, without what is written already, and every owner that the unit adopts must pass the render gate, also if an interrupted apply has adopted
-// it. The error says what changed since the plan was made.
+// Recheck plans one unit again from a fresh snapshot, right before it is written. What is missing must be what the unit says, and every owner
+// that the unit adopts must pass the render gate, also if an interrupted apply has adopted it. The error says what changed.
 func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit) error {
 	gated := map[types.UID]bool{}
 	for i := range unit.Members {

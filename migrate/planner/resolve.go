@@ -76,9 +76,8 @@ func (f *fleet) found(o *owner) {
 	}
 }
 
-// leaveAlone turns what blocks a helper of CAPT v0.3 into a warning, and reports whether it is a helper: its cluster must not wait for
-// it. What it created is retained. The helper stays unadopted, so that its Workspace is not written even when its template is restored
-// later. One that is being deleted is not written at all.
+// leaveAlone turns what blocks a helper of CAPT v0.3 into a warning, and reports whether it is a helper that is written: what it created is
+// retained. It stays unadopted, so that its Workspace is not written even when its template is restored later.
 func (o *owner) leaveAlone() bool {
 	if !o.helper || len(o.findings) == 0 {
 		return false

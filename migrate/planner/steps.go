@@ -25,9 +25,8 @@ import (
 // maxAllowedNamespaces is how many names spec.allowedNamespaces of a WorkspaceTemplate may have (its definition says so).
 const maxAllowedNamespaces = 256
 
-// adopt plans the steps for an owner. The manager waits for an owner that refers to none, or to a WorkspaceTemplateApply that has not
-// been adopted. The WorkspaceTemplateApply comes first, but for an owner that is pinned: it must refer to its template before it has
-// an adopted WorkspaceTemplateApply to write.
+// adopt plans the steps for an owner: first its WorkspaceTemplateApply, for whose adoption the manager waits. An owner that is pinned comes
+// first: it must refer to its template before it has an adopted WorkspaceTemplateApply to write.
 func (f *fleet) adopt(o *owner) error {
 	o.Evidence = evidenceFor(o)
 	ofApply, ofOwner := o.applySteps(), o.ownerSteps()

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retry tries requests again that failed for a reason that passes: an API server that restarts or throttles, a webhook
-// that is being rolled out, an answer that was lost. A write that is tried again must recognize that the first one arrived.
+// Package retry tries requests again that failed for a reason that passes, such as an API server that restarts or an answer that was lost. A
+// write that is tried again must recognize that the first one arrived.
 package retry
 
 import (

@@ -133,14 +133,11 @@ func summary(state *apply.State) Plan {
 
 // definitions that are installed.
 func definitions(ctx context.Context, reader client.Reader) (found []Definition, err error) {
+	installed, err := migrate.Definitions(ctx, reader)
 	for _, kind := range migrate.Kinds() {
-		installed, err := migrate.Definitions(ctx, reader, kind.Definition())
-		if err != nil {
-			return nil, err
-		}
-		for name, definition := range installed {
-			found = append(found, Definition{Name: name, StoredVersions: definition.Status.StoredVersions})
+		if definition := installed[kind.Definition()]; definition != nil {
+			found = append(found, Definition{Name: definition.Name, StoredVersions: definition.Status.StoredVersions})
 		}
 	}
-	return found, nil
+	return found, err
 }

@@ -18,16 +18,13 @@ import (
 // Status is where a migration stands: a new plan, the journals and the Lease, together.
 type Status struct {
 	metav1.TypeMeta `json:",inline"`
-	// Units are those of a plan made now, and those of applied plans that no longer exist.
-	Units []Unit `json:"units"`
-	// Plans that were applied in this cluster, the oldest first.
-	Plans []Plan `json:"plans,omitempty"`
+	Units           []Unit `json:"units"`           // Units are those of a plan made now, and those of applied plans that no longer exist.
+	Plans           []Plan `json:"plans,omitempty"` // Plans that were applied in this cluster, the oldest first.
 	// Lock is set while a run is in progress, or for a few seconds after it was killed.
 	Lock *lock.Holder `json:"lock,omitempty"`
 	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
-	Definitions []Definition `json:"definitions,omitempty"`
-	// Findings are those of the new plan.
-	Findings []migrate.Finding `json:"findings,omitempty"`
+	Definitions []Definition      `json:"definitions,omitempty"`
+	Findings    []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
 }
 
 // Unit is one unit of the fleet.
@@ -41,19 +38,17 @@ type Unit struct {
 	Message string `json:"message,omitempty"`
 	// PendingChange says what the manager would change in a Workspace of the unit.
 	PendingChange string `json:"pendingChange,omitempty"`
-	// Paused is true if the Cluster, or an object of the unit, is paused.
-	Paused bool `json:"paused,omitempty"`
+	Paused        bool   `json:"paused,omitempty"` // Paused is true if the Cluster, or an object of the unit, is paused.
 }
 
 // Plan is a plan that was applied in this cluster.
 type Plan struct {
-	ID      string        `json:"id"`
-	Started metav1.Time   `json:"started"`
-	Updated metav1.Time   `json:"updated"`
-	Run     string        `json:"run"`
-	Backup  *apply.Backup `json:"backup,omitempty"`
-	// Units counts the units of the plan per phase.
-	Units map[apply.Phase]int `json:"units"`
+	ID      string              `json:"id"`
+	Started metav1.Time         `json:"started"`
+	Updated metav1.Time         `json:"updated"`
+	Run     string              `json:"run"`
+	Backup  *apply.Backup       `json:"backup,omitempty"`
+	Units   map[apply.Phase]int `json:"units"` // Units counts the units of the plan per phase.
 }
 
 // Definition is a CustomResourceDefinition of CAPT.
@@ -64,10 +59,8 @@ type Definition struct {
 
 // Options say what to look at.
 type Options struct {
-	Reader client.Reader
-	// JournalNamespace is where the journals and the Lease are.
-	JournalNamespace string
-	// Namespace is the only one to look at; empty for all.
-	Namespace string
-	Clock     clock.PassiveClock
+	Reader           client.Reader
+	JournalNamespace string // Where the journals and the Lease are.
+	Namespace        string // The only one to look at; empty for all.
+	Clock            clock.PassiveClock
 }

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +22,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -345,6 +349,35 @@ func TestStatusIsShownAgainWhenItChanges(t *testing.T) {
 	out, _, err := w.runIn(ctx, t, "migrate", "status", "--watch")
 	require.NoError(t, err, "to be interrupted is no error")
 	assert.Equal(t, 2, strings.Count(out, "UNIT "), "what has not changed is not repeated, whatever its age: %s", out)
+}
+
+func TestAStatusThatDidNotChangeIsNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := undecided()
+		w.clock = testclock.NewFakeClock(time.Date(2026, 10, 22, 10, 0, 0, 0, time.UTC))
+		var reads atomic.Int32
+		w.status = func() *status.Status { reads.Add(1); return someStatus() }
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() { _, _, _ = w.runIn(ctx, t, "migrate", "status", "--watch") }()
+		refreshes := func() int32 {
+			for range 3 {
+				synctest.Wait()
+				w.clock.Step(time.Minute)
+			}
+			synctest.Wait()
+			return reads.Load()
+		}
+		first := refreshes()
+		assert.Positive(t, first)
+		assert.Equal(t, first, refreshes(), "nothing changed")
+		plane := &controlplanev1.CAPTControlPlane{}
+		require.NoError(t, w.connected.Get(ctx, client.ObjectKey{Namespace: "default", Name: "demo"}, plane))
+		plane.Labels = map[string]string{"changed": "true"}
+		require.NoError(t, w.connected.Update(ctx, plane))
+		assert.Equal(t, first+1, refreshes())
+		interrupt()
+		synctest.Wait()
+	})
 }
 
 func TestFlagsThatCannotWorkAreRejectedBeforeConnecting(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// refresh is how often --watch reads.
+	// refresh is how often --watch reads at most.
 	refresh = 5 * time.Second
 	// clearScreen moves the cursor to the upper left corner of a terminal and clears it.
 	clearScreen = "\x1b[H\x1b[2J\x1b[3J"
@@ -102,7 +102,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return found, err
 	}
 	if o.watch {
-		return o.follow(ctx, read)
+		return o.follow(ctx, read, changes(ctx, reader))
 	}
 	found, err := read()
 	if err != nil {
@@ -118,8 +118,9 @@ func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
 	return to.Document(found, func(p *output.Printer) { view.Status(p, found, o.Clock.Now()) })
 }
 
-// follow prints the status whenever it changes.
-func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status, error)) error {
+// follow prints the status whenever it changes. While a run is in progress it reads every refresh, since the Lease is not watched; otherwise
+// only when an object has changed.
+func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status, error), changed <-chan struct{}) error {
 	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
 	onTerminal := printers.IsTerminal(o.Out)
@@ -149,6 +150,14 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
+		}
+		if found.Lock != nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -58,7 +59,10 @@ func (c *comments) values(of reflect.Type) (found []value) {
 			if err != nil {
 				name = literal.Value
 			}
-			_, text, _ := strings.Cut(constant.Doc.Text(), " ")
+			text := constant.Comment.Text()
+			if _, after, ok := strings.Cut(constant.Doc.Text(), " "); ok {
+				text = after
+			}
 			if before, after, ok := strings.Cut(constant.Doc.Text(), ": "); ok && !strings.Contains(before, " ") {
 				text = after
 			}
@@ -80,7 +84,7 @@ func (c *comments) field(of reflect.Type, name string) string {
 	}
 	last := ""
 	for _, field := range structure.Fields.List {
-		text := field.Doc.Text()
+		text := cmp.Or(field.Doc.Text(), field.Comment.Text())
 		if text == "" && len(field.Names) > 0 && mentions(last, field.Names[0].Name) {
 			text = last
 		}
