@@ -6,6 +6,7 @@ package adoption
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -28,6 +29,12 @@ func Awaited(object metav1.Object) bool {
 		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	}
 	return false
+}
+
+// LeftAlone reports whether nothing is to be adopted of a helper: CAPT v0.3 recorded no Workspace for it, and what it may have created is retained.
+func LeftAlone(apply *infrav1.WorkspaceTemplateApply) bool {
+	recorded := apply.Spec.WorkspaceName != "" || apply.Status.WorkspaceName != "" || apply.Status.WorkspaceRef != nil || ptr.Deref(apply.Status.Applied, false)
+	return !recorded && Helper(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 }
 
 func ownerAwaited(observedGeneration int64, conditions []metav1.Condition) bool {

@@ -5,6 +5,7 @@ package captcontrolplane
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -116,6 +117,10 @@ func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) 
 func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
 	if f.Cluster == nil || !f.Cluster.Spec.ControlPlaneEndpoint.IsValid() || f.Cluster.Spec.ControlPlaneEndpoint == written {
 		return ""
+	}
+	if stored := f.Cluster.Spec.ControlPlaneEndpoint; strings.Contains(stored.Host, "://") {
+		return fmt.Sprintf("Cluster %s has the endpoint that CAPT v0.3 wrote, %s, to which clients cannot connect; set its spec.controlPlaneEndpoint to %s, or apply the plan of the migration with --fix-cluster-endpoints",
+			f.Cluster.Name, stored.Host, written.String())
 	}
 	return fmt.Sprintf("Cluster %s still has the endpoint %s of an earlier control plane; set its spec.controlPlaneEndpoint to %s",
 		f.Cluster.Name, f.Cluster.Spec.ControlPlaneEndpoint.String(), written.String())

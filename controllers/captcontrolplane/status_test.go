@@ -186,6 +186,9 @@ func TestAClusterThatKeptTheEndpointOfAnEarlierControlPlaneIsTold(t *testing.T) 
 	s.Cluster.Spec.ControlPlaneEndpoint.Host = "earlier.example.com"
 	assert.Contains(t, message(), "Cluster demo still has the endpoint earlier.example.com:443 of an earlier control plane; set its spec.controlPlaneEndpoint to "+host+":443")
 	assert.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+	s.Cluster.Spec.ControlPlaneEndpoint.Host = "https://" + host
+	assert.Equal(t, "Cluster demo has the endpoint that CAPT v0.3 wrote, https://"+host+", to which clients cannot connect; set its spec.controlPlaneEndpoint to "+host+
+		":443, or apply the plan of the migration with --fix-cluster-endpoints", message())
 }
 
 func TestFieldsOfStatus(t *testing.T) {

@@ -106,7 +106,7 @@ func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
 		told[i] = candidate.String()
 	}
 	return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
-		"spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object. Set the reference to the right one; nothing is created before that",
+		"spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created before that is decided. captctl migrate check shows what belongs to it, and how to adopt it",
 		strings.Join(told, ", ")))
 }
 

@@ -58,6 +58,8 @@ func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply; if it is not of this object, set spec.workspaceName to another name", f.Unadopted)
 }
 
+const leftAloneMessage = "CAPT v0.3 recorded no Workspace for this helper, and spec.deletionPolicy is Retain: nothing is written or deleted, and nothing is to be done"
+
 func forgottenMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 	return fmt.Sprintf("Workspace %s does not exist, and this object had one whose Terraform state is %s: a new one would have another state and create everything a second time. "+
 		"Restore the Workspace, or remove the annotation %s if nothing is left of what it created", f.Name, f.Forgotten, naming.ExternalNameAnnotation)

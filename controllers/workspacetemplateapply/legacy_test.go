@@ -84,6 +84,28 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 	}
 }
 
+// A helper that CAPT v0.3 never built, and that a migration retains, needs nothing: an alert on AdoptionRequired must end.
+func TestAHelperThatIsLeftAloneDoesNotAwaitAdoption(t *testing.T) {
+	helper := builder.WorkspaceTemplateApply("demo-spot-role-create", builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), builder.OwnedBy(builder.CAPTControlPlane("demo")))
+	w := legacyWorld(t, helper)
+	required := func() string {
+		w.mustReconcile("demo-spot-role-create")
+		return builder.Story(w.get("demo-spot-role-create").Status.Conditions)["AdoptionRequired"]
+	}
+	assert.Equal(t, "True AdoptionRequired", required())
+	apply := w.get("demo-spot-role-create")
+	apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+	require.NoError(t, w.client.Update(t.Context(), apply))
+	assert.Equal(t, "False LeftAlone", required())
+	w.mustReconcile("demo-spot-role-create")
+	assert.Empty(t, w.writes)
+
+	apply = w.get("demo-spot-role-create")
+	apply.Status.WorkspaceName = "demo-spot-role-create"
+	require.NoError(t, w.client.Status().Update(t.Context(), apply))
+	assert.Equal(t, "True AdoptionRequired", required(), "CAPT v0.3 built it")
+}
+
 // An object from Git has no status of CAPT v0.3 to keep. Its owner, and the user, must see why it waits.
 func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T) {
 	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply"))

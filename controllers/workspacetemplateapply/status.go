@@ -26,7 +26,12 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	s := &apply.Status
 	// An object that CAPT v0.3 did not write, such as one from Git beside a Workspace of CAPT v0.3, has no status to keep.
 	if apply.DeletionTimestamp.IsZero() && (adoption.Unadopted(apply) != "" || engine.IsMigrating(apply)) {
-		engine.KeepStatus(apply, f.whyPaused(apply), f.adoptionRequired())
+		required := f.adoptionRequired()
+		if adoption.LeftAlone(apply) {
+			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.LeftAloneReason, leftAloneMessage)
+			engine.SetOnce(apply, required)
+		}
+		engine.KeepStatus(apply, f.whyPaused(apply), required)
 		return
 	}
 	s.ObservedGeneration = apply.Generation

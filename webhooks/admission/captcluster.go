@@ -71,5 +71,16 @@ func captClusterRules(world validation.World) rules[*infrav1.CAPTCluster] {
 		world: world,
 		spec:  func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
 		check: validation.CAPTCluster,
+		warn: leavesPin("CAPTCluster", vpcTemplate, func(captCluster *infrav1.CAPTCluster) string {
+			return nameIn(captCluster.Spec.WorkspaceTemplateApplyRef)
+		}),
 	}
+}
+
+// vpcTemplate is the template of the VPC; empty for an existing VPC.
+func vpcTemplate(captCluster *infrav1.CAPTCluster) (ref infrav1.WorkspaceTemplateReference) {
+	if template := captCluster.Spec.VPC.Template; template != nil {
+		ref = template.Ref
+	}
+	return ref
 }

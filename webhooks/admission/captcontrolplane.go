@@ -66,5 +66,12 @@ func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTCon
 		world: world,
 		spec:  func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
 		check: validation.CAPTControlPlane, change: validation.CAPTControlPlaneChange,
+		warn: leavesPin("CAPTControlPlane",
+			func(controlPlane *controlplanev1.CAPTControlPlane) infrav1.WorkspaceTemplateReference {
+				return controlPlane.Spec.WorkspaceTemplateRef
+			},
+			func(controlPlane *controlplanev1.CAPTControlPlane) string {
+				return nameIn(controlPlane.Spec.WorkspaceTemplateApplyRef)
+			}),
 	}
 }

@@ -5,10 +5,14 @@ package admission
 
 import (
 	"context"
+	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
 )
 
@@ -41,4 +45,33 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 			return append(fields, config...), err
 		},
 	}
+}
+
+// leavesPin warns when an object no longer refers to the template that a migration created to reproduce its Workspace: a manifest that does not
+// have the pin does that. A rollback does it on purpose, and the manager then writes nothing.
+func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceTemplateReference, apply func(T) string) func(context.Context, validation.World, T, T) ([]string, error) {
+	return func(ctx context.Context, world validation.World, old, object T) ([]string, error) {
+		before, after := template(old).Key(old.GetNamespace()), template(object).Key(object.GetNamespace())
+		if request, err := admission.RequestFromContext(ctx); before == after || err == nil && byMigration(request) {
+			return nil, nil
+		}
+		pinned, err := world.WorkspaceTemplate(ctx, before)
+		if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
+			return nil, err
+		}
+		used, err := world.WorkspaceTemplateApply(ctx, key(object.GetNamespace(), apply(object)))
+		if err != nil || used == nil || used.Spec.WorkspaceName == "" {
+			return nil, err
+		}
+		return []string{fmt.Sprintf("%s %s leaves its pinned template: Terraform will run for Workspace %s unless WorkspaceTemplate %s renders it as it is. To keep the pin, refer to WorkspaceTemplate %s: captctl convert --from-cluster writes that into a manifest",
+			kind, object.GetName(), used.Spec.WorkspaceName, after, before)}, nil
+	}
+}
+
+// nameIn is the name in a reference, which may be nil.
+func nameIn(ref *infrav1.WorkspaceTemplateApplyReference) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
 }

@@ -66,6 +66,11 @@ func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.Workspac
 		check:  validation.WorkspaceTemplateApply,
 		create: newWorkspaceTemplateApply,
 		change: validation.WorkspaceTemplateApplyChange,
+		warn: leavesPin("WorkspaceTemplateApply",
+			func(apply *infrav1.WorkspaceTemplateApply) infrav1.WorkspaceTemplateReference {
+				return apply.Spec.TemplateRef
+			},
+			func(apply *infrav1.WorkspaceTemplateApply) string { return apply.Name }),
 	}
 }
 

@@ -121,6 +121,8 @@ const (
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
+	// LeftAloneReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. It stays as it is.
+	LeftAloneReason = "LeftAlone"
 	// ReferenceConflictReason: spec.workspaceTemplateApplyRef names a WorkspaceTemplateApply of another owner.
 	ReferenceConflictReason = "ReferenceConflict"
 	// ApplyRefusedReason: the API server refused the WorkspaceTemplateApply.

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -89,7 +90,15 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		}
 	}
 	question := fmt.Sprintf("Do you want to apply plan %s to this management cluster?", p.ID)
-	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
+	last := o.last(ctx, connected, p, selected)
+	if err := o.confirm(func(to *output.Printer) {
+		view.PlanSummary(to, p, selected)
+		if last {
+			to.Blank()
+			to.Linef("This run leaves nothing of the plan to adopt. When no object awaits adoption, the manager migrates stored versions, which cannot be undone.")
+			to.Linef("To postpone that, see \"Stored versions\" in docs/migration.md first.")
+		}
+	}, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Apply)
@@ -99,6 +108,25 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
 	rest := o.rest(p, selected)
 	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, rest) })
+}
+
+// last reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet.
+func (o *applyOptions) last(ctx context.Context, reader client.Reader, p *plan.Plan, selected []*plan.Unit) bool {
+	state, err := apply.Recorded(ctx, reader, o.journal, p.ID)
+	if err != nil || p.Namespace != "" || o.dryRun != dryRunNone { // The checks report the error.
+		return false
+	}
+	adopts := false
+	for i := range p.Units {
+		unit := &p.Units[i]
+		switch applied := state != nil && state.Units[unit.Name()].Phase == apply.PhaseApplied; {
+		case unit.State == plan.NeedsDecision, unit.State == plan.Blocked, unit.State == plan.Adoptable && !applied && !slices.Contains(selected, unit):
+			return false
+		case unit.State == plan.Adoptable && !applied:
+			adopts = true
+		}
+	}
+	return adopts
 }
 
 // rest is the name of the plan if it has units to adopt that were not selected; else empty.

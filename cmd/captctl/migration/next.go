@@ -28,8 +28,10 @@ var preparation = []struct{ check, step string }{
 	{check.CheckManager, "Start the manager."},
 }
 
-var install = view.Next{Step: "Install this version completely, as docs/install.md says. It writes nothing of v0.3's until it is adopted.", Commands: []string{
-	"kubectl apply --server-side --force-conflicts -k config/default",
+var install = view.Next{Step: "Install this version completely, in a clone of https://github.com/capt-provider/capt with the image that docs/install.md builds. " +
+	"It writes nothing of v0.3's until it is adopted, and from here on every write of CAPT's objects needs its webhooks.", Commands: []string{
+	`(cd config/manager && kustomize edit set image "capt-manager=${IMAGE:?set it to REGISTRY/capt-manager:TAG}") &&`,
+	"kubectl apply --server-side --force-conflicts -k config/default &&",
 	"kubectl -n capt-system rollout status deployment/capt-manager",
 }}
 
