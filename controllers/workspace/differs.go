@@ -8,8 +8,8 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // Differs tells whether applying the rendered Workspace would change the live one. Asking is free; applying is not, since

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // legacyObjects reads objects that the older CAPT and provider-terraform left in a cluster. They are not part of CAPT.

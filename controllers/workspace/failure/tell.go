@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/redact"
 )
 
 // maxMessageLength bounds what goes into conditions and events, in bytes.
@@ -102,7 +103,7 @@ func Tell(message string, secrets [][]byte, unknown bool) Told {
 	if unknown {
 		told.Message += " what Terraform said is left out, since the Secrets that it may quote can not be read; see condition Synced of the Workspace"
 	} else {
-		told.Message += " " + oneLine(Redact(said, secrets))
+		told.Message += " " + oneLine(redact.Text(said, secrets))
 	}
 	told.Message = truncate(told.Message)
 	return told
@@ -128,7 +129,7 @@ func withoutTail(message string) string {
 }
 
 // OneLine makes a short text of one line out of an error, without what looks like a secret.
-func OneLine(message string) string { return truncate(oneLine(Redact(withoutTail(message), nil))) }
+func OneLine(message string) string { return truncate(oneLine(redact.Text(withoutTail(message), nil))) }
 
 func oneLine(message string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(message), " "), " :")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
@@ -116,7 +117,7 @@ func TestASecretIsReplacedBeforeTheMessageIsShortened(t *testing.T) {
 	message := "update failed: " + strings.Repeat("x", 850) + " " + secret
 	got := Tell(message, [][]byte{[]byte(secret)}, false)
 	assert.NotContains(t, got.Message, "s3cret")
-	assert.Contains(t, got.Message, redacted)
+	assert.Contains(t, got.Message, redact.Placeholder)
 }
 
 func TestWhatCanNotBeRedactedIsNotTold(t *testing.T) {
