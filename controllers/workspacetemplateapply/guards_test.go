@@ -26,6 +26,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -65,7 +66,7 @@ func TestATemplateOfTheOtherScopeDoesNotMakeASecondWorkspace(t *testing.T) {
 		assert.NotContains(t, w.writes, "apply Workspace", name)
 		w.mustReconcile("demo-vpc")
 		assert.Equal(t, ref, w.get("demo-vpc").Status.WorkspaceRef, name)
-		assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc is in scope Namespaced", name)
+		assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc has scope Namespaced", name)
 	}
 
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
@@ -90,7 +91,7 @@ func TestAWorkspaceOutlivesThoseThatWereMadeOnTopOfIt(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "delete Workspace")
-	assert.Contains(t, meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, infrav1.DeletingCondition).Message, "stays until what was made on top of it is gone: WorkspaceTemplateApply eks")
+	assert.Contains(t, meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, infrav1.DeletingCondition).Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
 
 	assert.Contains(t, w.reconciler.related(context.Background(), onTop), request("demo-vpc"), "its end wakes what waits for it")
 	require.NoError(t, w.client.Delete(context.Background(), w.get("eks")))
@@ -166,7 +167,7 @@ func TestARefusedUpdateIsNotSentAgainBeforeSomethingChanges(t *testing.T) {
 	for range 3 {
 		got, err := w.reconcile("demo-vpc")
 		require.NoError(t, err)
-		assert.Equal(t, refusedInterval, got.RequeueAfter, "what the API server allows may change")
+		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
 	}
 	assert.Empty(t, w.writes)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
@@ -252,7 +253,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	}
 	_, err := w.reconcile("demo-vpc")
 	require.ErrorContains(t, err, "exceeded quota")
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: the Workspace can not be written; it is tried again")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: The Workspace cannot be written, CAPT retries")
 	assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
 }
 
@@ -264,13 +265,13 @@ func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedField(theirs.Object, "# theirs", "spec", "forProvider", "module"))
 	theirs.SetUID("another")
 	require.NoError(t, w.client.Update(t.Context(), theirs))
-	w.told()
+	w.events()
 	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
-	told := w.told()
-	require.Len(t, told, 1)
-	assert.Contains(t, told[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is kept: it is not recorded for this object")
+	sent := w.events()
+	require.Len(t, sent, 1)
+	assert.Contains(t, sent[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is kept: it is not recorded for this object")
 }
 
 // Nothing wakes the object when a definition or a policy of the API server changes.
@@ -291,17 +292,17 @@ func TestSafety19ARefusedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	for round := 1; round <= 4; round++ {
 		got, err := w.reconciler.Reconcile(ctx, request)
 		require.NoError(t, err)
-		require.Equal(t, refusedInterval, got.RequeueAfter, "round %d", round)
+		require.Equal(t, observed.RejectedInterval, got.RequeueAfter, "round %d", round)
 		require.Equal(t, round, sent)
 
-		clock.SetTime(clock.Now().Add(refusedInterval / 2))
+		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 		got, err = w.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
 		require.NoError(t, err)
-		require.Equal(t, refusedInterval/2, got.RequeueAfter)
+		require.Equal(t, observed.RejectedInterval/2, got.RequeueAfter)
 		require.Equal(t, round, sent)
-		clock.SetTime(clock.Now().Add(refusedInterval / 2))
+		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 	}
-	assert.Equal(t, 1, strings.Count(logged.String(), "The API server refused the Workspace"), "the same is logged once")
+	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
 	w.fail = nil
 	_, err := w.reconciler.Reconcile(ctx, request)

@@ -78,7 +78,7 @@ func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
 	assert.Equal(t, "state-of-the-older-capt", w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one whose Terraform state is state-of-the-older-capt")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state state-of-the-older-capt")
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
 	w.mustReconcile("demo-vpc")
@@ -88,7 +88,7 @@ func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
 // A fleet: the template is edited, and this one has to wait for its turn. The Workspace was last changed months ago.
 func TestWhoWaitsForItsTurnHasNotBegun(t *testing.T) {
 	for name, wait := range map[string]func(w *world){
-		"for its turn": func(w *world) { w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
+		"for its turn": func(w *world) { w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
 		"for a Secret": func(w *world) {
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 				a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "gone"}}
@@ -139,13 +139,13 @@ func TestSafety24ALookForAnOlderClaimDoesNotReadTheFleet(t *testing.T) {
 	})
 	apply := objects[500].(*infrav1.WorkspaceTemplateApply)
 	f := &Facts{Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
-	rival, err := w.reconciler.rival(t.Context(), apply, f)
+	claim, err := w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.Empty(t, rival)
+	assert.Empty(t, claim)
 	assert.Equal(t, 1, read, "itself")
 
 	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
-	rival, err = w.reconciler.rival(t.Context(), apply, f)
+	claim, err = w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.NotEmpty(t, rival, "a cluster-wide Workspace has rivals in every namespace")
+	assert.NotEmpty(t, claim, "a cluster-wide Workspace has rivals in every namespace")
 }

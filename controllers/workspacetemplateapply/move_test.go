@@ -76,7 +76,7 @@ var moved = []string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHi
 
 func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
 	w := atRest(t, moved...)
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Equal(t, w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
 
 	w.pause(true)
@@ -90,7 +90,7 @@ func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
 	w.pause(false)
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.writes)
 }
@@ -106,7 +106,7 @@ func TestTheFirstWriteBlocksAndNoneIsAdded(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
-	assert.Equal(t, untilLabelled, w.block())
+	assert.Equal(t, blockUntilLabelled, w.block())
 }
 
 // The manager before this one did not know of moves.
@@ -115,7 +115,7 @@ func TestWhatWasMadeBeforeIsBlockedWithOneWrite(t *testing.T) {
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.writes)
 }
@@ -130,7 +130,7 @@ func TestAMoveWaitsForTerraform(t *testing.T) {
 	} {
 		w.provide("demo-vpc", row)
 		w.mustReconcile("demo-vpc")
-		assert.Equal(t, untilPaused, w.block(), row)
+		assert.Equal(t, blockUntilPaused, w.block(), row)
 		assert.Contains(t, w.paused(), "clusterctl move waits: Workspace demo-vpc is not at rest ("+reason+")", row)
 	}
 	w.provide("demo-vpc", builder.AtRest)
@@ -145,7 +145,7 @@ func TestAMoveWaitsForTheEndOfADeletion(t *testing.T) {
 	require.Contains(t, w.writes, "delete Workspace")
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest (WorkspaceDeleting)")
 }
 
@@ -154,7 +154,7 @@ func TestAMoveWaitsForAChangeThatThePauseKeepsBack(t *testing.T) {
 	w.pause(true)
 	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest")
 }
 
@@ -163,11 +163,11 @@ func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
 		labels []string
 		want   string
 	}{
-		"none":             {nil, untilLabelled},
-		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, untilLabelled},
-		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, untilLabelled},
-		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, untilPaused},
-		"with Secrets":     {moved, untilPaused},
+		"none":             {nil, blockUntilLabelled},
+		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, blockUntilLabelled},
+		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, blockUntilLabelled},
+		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, blockUntilPaused},
+		"with Secrets":     {moved, blockUntilPaused},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, atRest(t, row.labels...).block()) })
 	}
@@ -184,12 +184,12 @@ func TestLabelsThatCameAfterThePauseDoNotCount(t *testing.T) {
 	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
 	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilLabelled, w.block())
-	assert.Contains(t, w.paused(), "it looked for what to move before it was allowed to move Workspace demo-vpc")
+	assert.Equal(t, blockUntilLabelled, w.block())
+	assert.Contains(t, w.paused(), "it discovered objects before Workspace demo-vpc could be moved")
 
 	w.pause(false)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.block())
@@ -204,8 +204,8 @@ func TestAClusterWideWorkspaceIsMovedByHandOnly(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilByHand, w.block())
-	assert.Contains(t, w.paused(), "is cluster-wide, and clusterctl can not move it")
+	assert.Equal(t, blockUntilManual, w.block())
+	assert.Contains(t, w.paused(), "is cluster-wide, and clusterctl cannot move it")
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterctlv1.BlockMoveAnnotation) })
 	w.mustReconcile("demo-vpc")
@@ -220,15 +220,15 @@ func TestAWorkspaceThatIsGoneKeepsItsObject(t *testing.T) {
 	require.NoError(t, w.client.Update(context.Background(), gone))
 	require.NoError(t, w.client.Delete(context.Background(), gone))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block(), "it would be made anew elsewhere, though it is perhaps not wanted any more")
-	assert.Contains(t, w.paused(), "Workspace demo-vpc is gone")
+	assert.Equal(t, blockUntilPaused, w.block(), "it would be made anew elsewhere, though it is perhaps not wanted any more")
+	assert.Contains(t, w.paused(), "Workspace demo-vpc does not exist")
 }
 
 func TestThePauseOfOneObjectOfAClusterIsNoMove(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.NotContains(t, w.paused(), "clusterctl")
 }
 
@@ -283,10 +283,10 @@ func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
 // The policy is part of CAPT's manifests, and somebody may have installed others.
 func TestAMoveWaitsForThePolicyThatGuardsIt(t *testing.T) {
 	w := atRest(t, moved...)
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicy}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}}
 	require.NoError(t, w.client.Delete(context.Background(), binding))
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
-	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces is not installed")
+	assert.Equal(t, blockUntilPaused, w.block())
+	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which keeps provider-terraform from moved Workspaces, is not installed")
 }

@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -30,11 +31,11 @@ func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes, "the name is written down before the Workspace is made")
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Spec.WorkspaceName)
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
-	assert.Equal(t, "False Provisioning: waiting for provider-terraform to initialise and plan", w.ready("demo-vpc"))
+	assert.Equal(t, "False Provisioning: Waiting for provider-terraform to run terraform init and plan", w.ready("demo-vpc"))
 
 	w.provide("demo-vpc", builder.FirstApplyDone)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "False Provisioning: Terraform applies the module for the first time", w.ready("demo-vpc"))
+	assert.Equal(t, "False Provisioning: Waiting for Terraform to apply the module for the first time", w.ready("demo-vpc"))
 
 	w.provide("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	w.mustReconcile("demo-vpc")
@@ -47,7 +48,7 @@ func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.Contains(t, w.writes, "delete Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: Terraform destroys what Workspace demo-vpc made")
+	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: Waiting for Terraform to destroy the resources of Workspace demo-vpc")
 
 	gone := w.workspace("demo-vpc")
 	gone.SetFinalizers(nil)
@@ -155,7 +156,7 @@ func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("older", named, legacyStatus("demo-vpc")),
 		builder.WorkspaceTemplateApply("younger", named, builder.WithCreation(builder.Created.Add(time.Second))))
-	legacy := newScene(t).shows(builder.AtRest)
+	legacy := newScene(t).withWorkspace(builder.AtRest)
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	workspace.Object["spec"] = legacy.Rendered.Object.DeepCopy().Object["spec"]
 	require.NoError(t, w.client.Create(context.Background(), workspace))
@@ -194,12 +195,12 @@ func TestARetainedWorkspaceIsLeftWithAWord(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
-	w.told()
+	w.events()
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
 	assert.NotNil(t, w.workspace("demo-vpc"))
-	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and what it made are left as they are"}, w.told())
+	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and its cloud resources are kept: spec.deletionPolicy is Retain"}, w.events())
 }
 
 func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
@@ -212,8 +213,8 @@ func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
 	}
 	got, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
-	assert.Equal(t, refusedInterval, got.RequeueAfter)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server refused the Workspace; correct the WorkspaceTemplate")
+	assert.Equal(t, observed.RejectedInterval, got.RequeueAfter)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: The API server rejected the Workspace, correct the WorkspaceTemplate")
 }
 
 func TestAKindThatIsNotServedYetIsLookedForAgain(t *testing.T) {
@@ -294,7 +295,7 @@ func TestARetainedWorkspaceThatIsGoneIsNotMadeAgain(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "apply Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "set the policy to Delete to have it made again")
+	assert.Contains(t, w.ready("demo-vpc"), "to recreate it, set the policy to Delete")
 }
 
 // A namespace, or a foreground deletion, deletes all at once. What was made in that moment is not in status, and never will be; yet

@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -153,9 +153,10 @@ func TestATemplateOutsideOfTheWatchedNamespaceIsReadPastTheCache(t *testing.T) {
 	}))).client
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
 	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
-	template, err := w.reconciler.template(context.Background(), apply)
-	require.NoError(t, err)
-	assert.NotNil(t, template)
+	f := &Facts{}
+	w.reconciler.observeTemplate(t.Context(), apply, f)
+	require.NoError(t, f.LookupError)
+	assert.NotNil(t, f.Template)
 }
 
 // withoutSince is a message without the times.
@@ -182,7 +183,7 @@ func TestWhatIsMissingIsToldWithTheTimeSinceWhen(t *testing.T) {
 }
 
 func TestAMessageNamesNotTooManyDependencies(t *testing.T) {
-	message := waitingFor(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
+	message := dependencies.Message(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
 	assert.Equal(t, 20, strings.Count(message, "Secret s"))
 	assert.Contains(t, message, "and 44 more, see status.missingDependencies")
 }
