@@ -39,7 +39,7 @@ func legacyWorld(t *testing.T, objects ...client.Object) *world {
 		builder.Workspace("demo", builder.AtRest, builder.InClusterScope()))...)
 }
 
-func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
+func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 	finalizer := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	withConditions := func(conditions ...metav1.Condition) builder.Option {
 		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions = conditions })
@@ -113,7 +113,7 @@ func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
 	assert.NotContains(t, builder.Story(w.get("another").Status.Conditions), "AdoptionRequired")
 }
 
-func TestWhatAnOlderCAPTMadeIsNotForgottenByDeletion(t *testing.T) {
+func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {
 	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply",
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), legacyStatus("demo")))
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-apply")))
@@ -128,7 +128,7 @@ func TestWhatAnOlderCAPTMadeIsNotForgottenByDeletion(t *testing.T) {
 	assert.Error(t, w.client.Get(context.Background(), client.ObjectKeyFromObject(apply), apply), "it is released")
 }
 
-func TestAWorkspaceOfAnOlderCAPTIsNobodyElsesHindrance(t *testing.T) {
+func TestAWorkspaceOfV03DoesNotBlockOtherObjects(t *testing.T) {
 	for name, option := range map[string]builder.Option{"adopted there": builder.WithWorkspaceName("demo"), "not adopted": legacyStatus("demo")} {
 		t.Run(name, func(t *testing.T) {
 			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))

@@ -74,7 +74,7 @@ func (w *world) paused() string {
 
 var moved = []string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}
 
-func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
+func TestAnObjectWithAWorkspaceBlocksMoveUntilPaused(t *testing.T) {
 	w := atRest(t, moved...)
 	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Equal(t, w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
@@ -95,14 +95,14 @@ func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-func TestNothingIsBlockedBeforeThereIsAWorkspace(t *testing.T) {
+func TestAnObjectWithoutAWorkspaceDoesNotBlockMove(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.NotContains(t, w.get("demo-vpc").Annotations, clusterctlv1.BlockMoveAnnotation)
 }
 
-func TestTheFirstWriteBlocksAndNoneIsAdded(t *testing.T) {
+func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
@@ -110,7 +110,7 @@ func TestTheFirstWriteBlocksAndNoneIsAdded(t *testing.T) {
 }
 
 // The manager before this one did not know of moves.
-func TestWhatWasMadeBeforeIsBlockedWithOneWrite(t *testing.T) {
+func TestAnExistingObjectIsBlockedWithOneWrite(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
 	w.mustReconcile("demo-vpc")
@@ -120,7 +120,7 @@ func TestWhatWasMadeBeforeIsBlockedWithOneWrite(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-func TestAMoveWaitsForTerraform(t *testing.T) {
+func TestMoveWaitsForTerraform(t *testing.T) {
 	w := atRest(t, moved...)
 	w.pause(true)
 	for row, reason := range map[builder.Row]string{
@@ -138,7 +138,7 @@ func TestAMoveWaitsForTerraform(t *testing.T) {
 	assert.Empty(t, w.block())
 }
 
-func TestAMoveWaitsForTheEndOfADeletion(t *testing.T) {
+func TestMoveWaitsForDeletion(t *testing.T) {
 	w := atRest(t, moved...)
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
@@ -149,7 +149,7 @@ func TestAMoveWaitsForTheEndOfADeletion(t *testing.T) {
 	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest (WorkspaceDeleting)")
 }
 
-func TestAMoveWaitsForAChangeThatThePauseKeepsBack(t *testing.T) {
+func TestMoveWaitsForAPausedChange(t *testing.T) {
 	w := atRest(t, moved...)
 	w.pause(true)
 	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
@@ -174,7 +174,7 @@ func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
 }
 
 // clusterctl looks at the labels before it pauses. One that waits already would move the object without its Workspace.
-func TestLabelsThatCameAfterThePauseDoNotCount(t *testing.T) {
+func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
 	w := atRest(t)
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
@@ -195,7 +195,7 @@ func TestLabelsThatCameAfterThePauseDoNotCount(t *testing.T) {
 	assert.Empty(t, w.block())
 }
 
-func TestAClusterWideWorkspaceIsMovedByHandOnly(t *testing.T) {
+func TestAClusterWideWorkspaceMustBeMovedManually(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.Cluster("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
 	for _, scope := range terraform.Scopes() {
@@ -212,7 +212,7 @@ func TestAClusterWideWorkspaceIsMovedByHandOnly(t *testing.T) {
 	assert.Empty(t, w.block(), "who does it by hand decides")
 }
 
-func TestAWorkspaceThatIsGoneKeepsItsObject(t *testing.T) {
+func TestAMissingWorkspaceBlocksMove(t *testing.T) {
 	w := atRest(t, moved...)
 	w.pause(true)
 	gone := w.workspace("demo-vpc")
@@ -224,7 +224,7 @@ func TestAWorkspaceThatIsGoneKeepsItsObject(t *testing.T) {
 	assert.Contains(t, w.paused(), "Workspace demo-vpc does not exist")
 }
 
-func TestThePauseOfOneObjectOfAClusterIsNoMove(t *testing.T) {
+func TestThePauseOfASingleObjectDoesNotAllowMove(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
 	w.mustReconcile("demo-vpc")
@@ -232,7 +232,7 @@ func TestThePauseOfOneObjectOfAClusterIsNoMove(t *testing.T) {
 	assert.NotContains(t, w.paused(), "clusterctl")
 }
 
-func TestWhoHasNoClusterIsMovedWhenPausedByItself(t *testing.T) {
+func TestAnObjectWithoutAClusterIsMovedWhenPaused(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.label(terraform.ScopeNamespaced, moved...)
 	w.mustReconcile("demo-vpc")
@@ -243,7 +243,7 @@ func TestWhoHasNoClusterIsMovedWhenPausedByItself(t *testing.T) {
 }
 
 // clusterctl takes all annotations away but its mark, that which paused the object among them.
-func TestWhatAMoveDeletesIsNotDestroyed(t *testing.T) {
+func TestDeletionByMoveDestroysNothing(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
@@ -262,7 +262,7 @@ func TestWhatAMoveDeletesIsNotDestroyed(t *testing.T) {
 
 // A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else
 // than before, the Workspace is still the object's own.
-func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
+func TestAMovedWorkspaceIsOwnedAlthoughItDiffers(t *testing.T) {
 	for name, remembered := range map[string]bool{"moved": true, "left behind by an earlier object": false} {
 		t.Run(name, func(t *testing.T) {
 			there := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-1)),
@@ -281,7 +281,7 @@ func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
 }
 
 // The policy is part of CAPT's manifests, and somebody may have installed others.
-func TestAMoveWaitsForThePolicyThatGuardsIt(t *testing.T) {
+func TestMoveWaitsForThePolicy(t *testing.T) {
 	w := atRest(t, moved...)
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}}
 	require.NoError(t, w.client.Delete(context.Background(), binding))

@@ -19,7 +19,7 @@ import (
 )
 
 // The owner writes nothing while it is paused; an edit of the template and the garbage collector reach what it controls all the same.
-func TestSafety17ThePauseOfAnOwnerPausesWhatItControls(t *testing.T) {
+func TestSafety17ThePauseOfTheControllerPausesTheObject(t *testing.T) {
 	ctx := context.Background()
 	for name, owner := range map[string]client.Object{"CAPTCluster": builder.CAPTCluster("demo"), "CAPTControlPlane": builder.CAPTControlPlane("demo")} {
 		t.Run(name, func(t *testing.T) {

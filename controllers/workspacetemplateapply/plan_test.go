@@ -103,7 +103,7 @@ func (s *scene) with(change func(f *Facts)) *scene {
 	return s
 }
 
-func TestDecideWhileTheApplyLives(t *testing.T) {
+func TestPlan(t *testing.T) {
 	for name, row := range map[string]struct {
 		scene *scene
 		want  Action
@@ -140,7 +140,7 @@ func TestDecideWhileTheApplyLives(t *testing.T) {
 	}
 }
 
-func TestDecideWhileTheApplyIsDeleted(t *testing.T) {
+func TestPlanDuringDeletion(t *testing.T) {
 	deleting := func(options ...builder.Option) *scene { return newScene(t, append(options, builder.Deleting())...) }
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	for name, row := range map[string]struct {

@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 
 	w.mustReconcile("demo-vpc")
@@ -60,7 +60,7 @@ func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
 }
 
 // Defect 2: the Workspace that was made a moment before the crash is found again, and is not leaked.
-func TestACrashBetweenMakingTheWorkspaceAndStatusIsHarmless(t *testing.T) {
+func TestACrashAfterTheCreation(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "patch status" {
@@ -78,7 +78,7 @@ func TestACrashBetweenMakingTheWorkspaceAndStatusIsHarmless(t *testing.T) {
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Status.WorkspaceRef.Name)
 }
 
-func TestACrashBeforeMakingTheWorkspaceIsHarmlessToo(t *testing.T) {
+func TestACrashBeforeTheCreation(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -118,7 +118,7 @@ func changed(w *world, option builder.Option) *infrav1.WorkspaceTemplate {
 }
 
 // Defect 9.
-func TestADeletedWorkspaceIsMadeAgain(t *testing.T) {
+func TestADeletedWorkspaceIsRecreated(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
@@ -126,7 +126,7 @@ func TestADeletedWorkspaceIsMadeAgain(t *testing.T) {
 	assert.NotNil(t, w.workspace("demo-vpc"))
 }
 
-func TestSomebodyElsesWorkspaceIsLeftAlone(t *testing.T) {
+func TestAForeignWorkspaceIsNotModified(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
 	w.mustReconcile("demo-vpc")
@@ -136,7 +136,7 @@ func TestSomebodyElsesWorkspaceIsLeftAlone(t *testing.T) {
 	assert.Equal(t, theirs.GetUID(), w.workspace("demo-vpc").GetUID())
 }
 
-func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
+func TestTheOlderOfTwoObjectsWithOneWorkspaceContinues(t *testing.T) {
 	named := builder.WithWorkspaceName("demo-vpc")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", named, builder.WithCreation(builder.Created.Add(time.Second))),
@@ -151,7 +151,7 @@ func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
 }
 
 // Both would render an adopted Workspace the same. Deleting the younger must not destroy what the older one has.
-func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
+func TestDeletingTheYoungerOfTwoKeepsTheWorkspace(t *testing.T) {
 	named := builder.WithWorkspaceName("demo-vpc")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("older", named, legacyStatus("demo-vpc")),
@@ -175,7 +175,7 @@ func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
 	assert.NotNil(t, w.workspace("demo-vpc"))
 }
 
-func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
+func TestAnAdoptedWorkspaceIsProtectedAndNotWritten(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), legacyStatus("demo-vpc"),
 			builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
@@ -191,7 +191,7 @@ func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-func TestARetainedWorkspaceIsLeftWithAWord(t *testing.T) {
+func TestARetainedWorkspaceIsKeptWithAnEvent(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
@@ -203,7 +203,7 @@ func TestARetainedWorkspaceIsLeftWithAWord(t *testing.T) {
 	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and its cloud resources are kept: spec.deletionPolicy is Retain"}, w.events())
 }
 
-func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
+func TestARejectedWorkspaceIsReported(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -217,7 +217,7 @@ func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: The API server rejected the Workspace, correct the WorkspaceTemplate")
 }
 
-func TestAKindThatIsNotServedYetIsLookedForAgain(t *testing.T) {
+func TestANotServedKindIsPolled(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -231,7 +231,7 @@ func TestAKindThatIsNotServedYetIsLookedForAgain(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
 }
 
-func TestAKindThatIsNotInstalledIsToldAndWatched(t *testing.T) {
+func TestAMissingKindIsReportedAndWatched(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	for _, scope := range terraform.Scopes() {
 		require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceDefinition(scope)))
@@ -244,7 +244,7 @@ func TestAKindThatIsNotInstalledIsToldAndWatched(t *testing.T) {
 	assert.Equal(t, []string{"patch status"}, w.writes)
 }
 
-func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {
+func TestADeletedApplyIsIgnored(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "patch WorkspaceTemplateApply" {
@@ -256,7 +256,7 @@ func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {
 	assert.NotContains(t, w.writes, "apply Workspace", "nobody would own it")
 }
 
-func TestAPausedApplyIsNotActedUpon(t *testing.T) {
+func TestAPausedApplyIsNotReconciled(t *testing.T) {
 	cluster := builder.Cluster("demo")
 	cluster.Spec.Paused = ptr.To(true)
 	w := newWorld(t, cluster, builder.WorkspaceTemplate("vpc"),
@@ -264,9 +264,10 @@ func TestAPausedApplyIsNotActedUpon(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.True(t, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, "Paused"))
+	assert.Equal(t, "False WorkspaceNotFound: Paused: Cluster spec.paused is set to true. The Workspace does not exist", w.ready("demo-vpc"))
 }
 
-func TestAClusterWideTemplateMakesAClusterWideWorkspace(t *testing.T) {
+func TestAClusterWideTemplateCreatesAClusterWideWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	ref := w.get("demo-vpc").Status.WorkspaceRef
@@ -288,7 +289,7 @@ func TestAClusterWideWorkspaceIsNotAdoptedByAnotherNamespace(t *testing.T) {
 	assert.Equal(t, []string{"patch status"}, w.writes)
 }
 
-func TestARetainedWorkspaceThatIsGoneIsNotMadeAgain(t *testing.T) {
+func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
@@ -300,7 +301,7 @@ func TestARetainedWorkspaceThatIsGoneIsNotMadeAgain(t *testing.T) {
 
 // A namespace, or a foreground deletion, deletes all at once. What was made in that moment is not in status, and never will be; yet
 // what it stands on must not be destroyed under it.
-func TestWhatWasMadeInTheMomentOfDeletionKeepsWhatItStandsOn(t *testing.T) {
+func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("eks"),
 		builder.WorkspaceTemplateApply("profile", builder.WaitingForWorkspace("eks", builder.Namespace)))
 	w.mustReconcile("eks")

@@ -64,7 +64,10 @@ func TestConditions(t *testing.T) {
 			"Ready": "False ProviderConfigFailed", "Synced": "False ProviderConfigFailed"}},
 		"interrupted":      {newScene(t).withWorkspace(builder.Interrupted), map[string]string{"Ready": "False CreateInterrupted", "Synced": "False CreateInterrupted"}},
 		"Workspace paused": {newScene(t).withWorkspace(builder.WorkspacePaused), map[string]string{"Ready": "False WorkspacePaused", "Synced": "Unknown WorkspacePaused"}},
-		"paused":           {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
+		"unpaused": {newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
+		})).withWorkspace(builder.AtRest), map[string]string{"Paused": "False NotPaused"}},
+		"paused": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
 		"its turn has not come": {newScene(t).with(func(f *Facts) { f.Queued = "one at a time" }), map[string]string{
 			"Ready": "False WaitingForTurn", "Synced": "Unknown WorkspaceNotFound"}},
 		"its turn to mend what failed has not come": {newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(func(f *Facts) { f.Queued = "one at a time" }),
@@ -124,7 +127,7 @@ func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
 	}
 }
 
-func TestMessagesSayWhatToDo(t *testing.T) {
+func TestMessages(t *testing.T) {
 	missing := newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret a does not exist", "Workspace b is not up to date") })
 	assert.Equal(t, "Secret a does not exist (since 2026-01-02T03:04:05Z); Workspace b is not up to date (since 2026-01-02T03:04:05Z)", missing.message("Ready"))
 
@@ -138,7 +141,7 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 	assert.Contains(t, refused.message("Ready"), "spec.forProvider.module: Invalid value")
 }
 
-func TestNoConditionShowsWhatTerraformPrinted(t *testing.T) {
+func TestConditionsOmitTheOutputOfTerraform(t *testing.T) {
 	for _, row := range builder.Rows() {
 		s := newScene(t).withWorkspace(row).status()
 		for _, condition := range s.Conditions {
@@ -148,7 +151,7 @@ func TestNoConditionShowsWhatTerraformPrinted(t *testing.T) {
 	}
 }
 
-func TestFieldsOfAWorkspaceThatIsUpToDate(t *testing.T) {
+func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	s := newScene(t, builder.WithGeneration(3)).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
 	got := s.status()
 	assert.Equal(t, int64(3), got.ObservedGeneration)
@@ -163,13 +166,13 @@ func TestFieldsOfAWorkspaceThatIsUpToDate(t *testing.T) {
 	}
 }
 
-func TestATemplateMayPublishFurtherOutputs(t *testing.T) {
+func TestATemplateMayPublishMoreOutputs(t *testing.T) {
 	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
 	s.Template.Spec.PublishOutputs = []string{"mine"}
 	assert.Equal(t, map[string]string{"mine": `["a"]`}, s.status().Outputs)
 }
 
-func TestTheTimeOfTheLastApplyMovesWithTheRevisionOnly(t *testing.T) {
+func TestLastAppliedTimeChangesWithTheRevision(t *testing.T) {
 	s := newScene(t).withWorkspace(builder.AtRest)
 	first := s.status().LastAppliedTime
 	s.Now = now.Add(time.Hour)
@@ -179,7 +182,7 @@ func TestTheTimeOfTheLastApplyMovesWithTheRevisionOnly(t *testing.T) {
 	assert.Equal(t, metav1.NewTime(s.Now), *s.status().LastAppliedTime)
 }
 
-func TestTheTimeAtWhichTheWorkBegan(t *testing.T) {
+func TestStartedTime(t *testing.T) {
 	s := newScene(t)
 	assert.Nil(t, s.status().StartedTime, "there is no Workspace")
 	assert.Nil(t, s.withWorkspace(builder.Planning).status().StartedTime, "nothing is applied yet")
@@ -192,7 +195,7 @@ func TestTheTimeAtWhichTheWorkBegan(t *testing.T) {
 	assert.Equal(t, now.Add(time.Hour), s.withWorkspace(builder.UpdateFailed).status().StartedTime.Time)
 }
 
-func TestAFailureIsRememberedUntilAnApplySucceeds(t *testing.T) {
+func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
 	s := newScene(t).withWorkspace(builder.UpdateFailed)
 	got := s.status()
 	assert.Equal(t, s.Rendered.Revision, got.LastFailedRevision)
@@ -207,13 +210,13 @@ func TestAFailureIsRememberedUntilAnApplySucceeds(t *testing.T) {
 	assert.Empty(t, got.LastFailureMessage)
 }
 
-func TestARefusalIsAFailureToo(t *testing.T) {
+func TestARejectionIsAFailure(t *testing.T) {
 	s := newScene(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Equal(t, s.Rendered.Revision, s.status().LastFailedRevision)
 	assert.Contains(t, s.apply.Status.LastFailureMessage, "Invalid value")
 }
 
-func TestWhatIsNotSeenAtTheMomentStaysAsItWas(t *testing.T) {
+func TestUnobservedStatusStays(t *testing.T) {
 	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	s.status()
 	before := s.apply.Status.DeepCopy()
@@ -225,7 +228,7 @@ func TestWhatIsNotSeenAtTheMomentStaysAsItWas(t *testing.T) {
 	assert.Equal(t, before.Applied, after.Applied)
 }
 
-func TestSomebodyElsesWorkspaceIsNotRecorded(t *testing.T) {
+func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
 	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	s.Ownership = workspace.Foreign
 	got := s.status()
@@ -234,7 +237,7 @@ func TestSomebodyElsesWorkspaceIsNotRecorded(t *testing.T) {
 	assert.Nil(t, got.Applied)
 }
 
-func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {
+func TestTransitionTimesChangeOnlyWithTheStatus(t *testing.T) {
 	s := newScene(t).withWorkspace(builder.FirstApplyRunning)
 	s.status()
 	for i := range s.apply.Status.Conditions {

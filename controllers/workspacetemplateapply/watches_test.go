@@ -34,7 +34,7 @@ func fleet(t *testing.T) *world {
 }
 
 // What happens to a definition wakes those for whom it can change something, and nobody else: there may be thousands.
-func TestADefinitionWakesThoseWhoseFateItIs(t *testing.T) {
+func TestADefinitionReconcilesAffectedObjects(t *testing.T) {
 	definition := func(scope terraform.Scope, change func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
 		made := builder.WorkspaceDefinition(scope)
 		if change != nil {
@@ -76,7 +76,7 @@ func TestADefinitionWakesThoseWhoseFateItIs(t *testing.T) {
 	}
 }
 
-func TestDefinitionsComeAndGo(t *testing.T) {
+func TestDefinitionPredicate(t *testing.T) {
 	matters, stranger := definitionChanged(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"}}
 	for _, scope := range terraform.Scopes() {
 		definition := builder.WorkspaceDefinition(scope)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestFiveHundredUsersOfATemplateTakeTurns(t *testing.T) {
+func TestUpdatesOfAFleetAreLimited(t *testing.T) {
 	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
 	var last time.Duration
 	for i := range 500 {
@@ -30,7 +30,7 @@ func TestASingleUpdateDoesNotWait(t *testing.T) {
 	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now.Add(time.Second)), "the next one is long after")
 }
 
-func TestATurnIsKeptUntilItIsTaken(t *testing.T) {
+func TestAReservationIsKeptUntilItIsUsed(t *testing.T) {
 	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
 	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "a"}, now))
 	wait := limiter.Reserve(client.ObjectKey{Name: "b"}, now)
@@ -39,7 +39,7 @@ func TestATurnIsKeptUntilItIsTaken(t *testing.T) {
 	assert.Zero(t, limiter.Reserve(client.ObjectKey{Name: "b"}, now.Add(wait)))
 }
 
-func TestATurnThatIsGivenUpIsSomebodyElses(t *testing.T) {
+func TestACanceledReservationIsFree(t *testing.T) {
 	limiter, now := NewRateLimiter(), time.Unix(1_800_000_000, 0)
 	for i := range 500 {
 		limiter.Reserve(client.ObjectKey{Name: strconv.Itoa(i)}, now)

@@ -76,7 +76,7 @@ func (c *fixture) takeEnqueued() []string {
 	return enqueued
 }
 
-func TestOneOfASeriesHasTheTurn(t *testing.T) {
+func TestOneMemberIsActive(t *testing.T) {
 	c := newFixture(t, "a", "b", "c")
 	c.records("a", "b", "c")
 	assert.True(t, c.acquires("b", false))
@@ -97,7 +97,7 @@ func TestOneOfASeriesHasTheTurn(t *testing.T) {
 }
 
 // After a restart nobody knows who is at work.
-func TestNobodyBeginsBesideOneThatWasNotLookedAt(t *testing.T) {
+func TestAnUnknownMemberBlocksOthers(t *testing.T) {
 	c := newFixture(t, "a", "b", "c")
 	assert.False(t, c.acquires("b", false))
 	c.records("a")
@@ -108,7 +108,7 @@ func TestNobodyBeginsBesideOneThatWasNotLookedAt(t *testing.T) {
 	assert.True(t, c.acquires("b", false))
 }
 
-func TestOneThatIsFoundAtWorkHasTheTurn(t *testing.T) {
+func TestAMemberFoundActiveIsActive(t *testing.T) {
 	c := newFixture(t, "a", "b")
 	c.Record(c.objects["b"], profiles, true)
 	assert.False(t, c.acquires("a", false))
@@ -121,7 +121,7 @@ func TestOneThatIsFoundAtWorkHasTheTurn(t *testing.T) {
 }
 
 // The oldest waits, and then wants nothing any more, or is gone: those who waited for it must know.
-func TestWhoDoesNotWantItsTurnAnyMoreStandsInNobodysWay(t *testing.T) {
+func TestAMemberThatNoLongerAcquiresBlocksNone(t *testing.T) {
 	c := newFixture(t, "a", "b", "c")
 	c.records("a", "b", "c")
 	require.True(t, c.acquires("c", false))
@@ -136,7 +136,7 @@ func TestWhoDoesNotWantItsTurnAnyMoreStandsInNobodysWay(t *testing.T) {
 	assert.True(t, c.acquires("b", false))
 }
 
-func TestWhoIsGoneStandsInNobodysWay(t *testing.T) {
+func TestADeletedMemberBlocksNone(t *testing.T) {
 	for name, last := range map[string]func(c *fixture){
 		"at work":         func(c *fixture) { c.Record(c.objects["a"], profiles, true) },
 		"waiting":         func(c *fixture) { c.Record(c.objects["c"], profiles, true); c.acquires("a", false); c.records("c") },
@@ -155,7 +155,7 @@ func TestWhoIsGoneStandsInNobodysWay(t *testing.T) {
 	}
 }
 
-func TestWhatIsForgottenTakesNoRoom(t *testing.T) {
+func TestForgetRemovesTheMember(t *testing.T) {
 	c := newFixture(t, "a", "b")
 	c.records("a", "b")
 	for _, object := range c.objects {
@@ -164,7 +164,7 @@ func TestWhatIsForgottenTakesNoRoom(t *testing.T) {
 	assert.Empty(t, c.members)
 }
 
-func TestATurnOfOneSeriesIsNoneOfAnother(t *testing.T) {
+func TestAMemberIsActiveInOneGroup(t *testing.T) {
 	c := newFixture(t, "a", "b")
 	c.records("a", "b")
 	require.True(t, c.acquires("a", false))
@@ -177,7 +177,7 @@ func TestATurnOfOneSeriesIsNoneOfAnother(t *testing.T) {
 	assert.False(t, granted, "it changed its label, and has a turn of the old series only")
 }
 
-func TestWithoutAListOfTheOthersNothingIsGiven(t *testing.T) {
+func TestAnErrorOfTheListRefusesTheAcquisition(t *testing.T) {
 	c := newFixture(t, "a")
 	c.records("a")
 	_, err := c.Acquire(c.objects["a"], profiles, false, func() ([]client.ObjectKey, error) { return nil, errors.New("no cache") })
@@ -187,7 +187,7 @@ func TestWithoutAListOfTheOthersNothingIsGiven(t *testing.T) {
 
 // Many ask at the same time, work, and rest. There is never a second one at work, and everybody comes to it in the end: no
 // wake-up is lost.
-func TestManyAtATimeComeOneByOne(t *testing.T) {
+func TestConcurrentMembersAreSerialized(t *testing.T) {
 	const members, rounds = 30, 20
 	names := make([]string, members)
 	for i := range names {

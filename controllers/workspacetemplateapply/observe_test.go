@@ -45,7 +45,7 @@ func (l lagging) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 }
 
 // Creating finds what the cache did not show, after the object was prepared. What is noted then must not make it ours.
-func TestWhatWasLeftBehindIsNotTakenByCreating(t *testing.T) {
+func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 	for name, row := range map[string]struct {
 		left *unstructured.Unstructured
 		lags bool
@@ -72,7 +72,7 @@ func TestWhatWasLeftBehindIsNotTakenByCreating(t *testing.T) {
 }
 
 // Restored from a backup, or moved, without status and without its Workspace: all that is left is where its state was.
-func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
+func TestAnObjectWithAnotherRecordedStateCreatesNoWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"),
 		builder.WithAnnotation(naming.ExternalNameAnnotation, "state-of-the-older-capt")))
 	w.mustReconcile("demo-vpc")
@@ -86,7 +86,7 @@ func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
 }
 
 // A fleet: the template is edited, and this one has to wait for its turn. The Workspace was last changed months ago.
-func TestWhoWaitsForItsTurnHasNotBegun(t *testing.T) {
+func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 	for name, wait := range map[string]func(w *world){
 		"for its turn": func(w *world) { w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
 		"for a Secret": func(w *world) {
@@ -111,7 +111,7 @@ func TestWhoWaitsForItsTurnHasNotBegun(t *testing.T) {
 }
 
 // The template is gone, and Terraform fails for a moment on what it applied months ago.
-func TestAnErrorWithoutATemplateBeginsNow(t *testing.T) {
+func TestAnErrorWithoutATemplateStartsNow(t *testing.T) {
 	w := atRest(t)
 	require.NoError(t, w.client.Delete(context.Background(), builder.WorkspaceTemplate("vpc")))
 	w.provide("demo-vpc", builder.PlanFailed)
@@ -122,7 +122,7 @@ func TestAnErrorWithoutATemplateBeginsNow(t *testing.T) {
 }
 
 // Each of a fleet looks at those that may have its Workspace, and not at the fleet.
-func TestSafety24ALookForAnOlderClaimDoesNotReadTheFleet(t *testing.T) {
+func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	objects := []client.Object{builder.WorkspaceTemplate("vpc")}
 	for i := range 1000 {
 		objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace(fmt.Sprintf("team-%d", i)),

@@ -137,7 +137,7 @@ func (w *team) destroy(name string) {
 	require.NoError(w, w.client.Update(context.Background(), workspace))
 }
 
-func TestThoseOfASeriesAreMadeOneAfterTheOther(t *testing.T) {
+func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p3", "p2", "p1")
 	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "the oldest comes first")
@@ -165,7 +165,7 @@ func TestThoseOfASeriesAreMadeOneAfterTheOther(t *testing.T) {
 }
 
 // The pace of updates is kept by who has the turn; nobody else begins meanwhile.
-func TestTurnAndPaceGoTogether(t *testing.T) {
+func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
 	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
@@ -186,7 +186,7 @@ func moduleOf(w *team, name string) any {
 	return w.workspace(name).Object["spec"].(map[string]any)["forProvider"].(map[string]any)["module"]
 }
 
-func TestAnEditThatIsTakenBackGivesTheTurnBack(t *testing.T) {
+func TestARevertedEditReleasesTheGroup(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
 	before := changed(w.world, builder.With(func(*infrav1.WorkspaceTemplate) {})).DeepCopy()
@@ -201,7 +201,7 @@ func TestAnEditThatIsTakenBackGivesTheTurnBack(t *testing.T) {
 	assert.Equal(t, "True UpToDate: ", w.ready("p2"), "it was woken")
 }
 
-func TestThoseOfASeriesAreDestroyedOneAfterTheOther(t *testing.T) {
+func TestDeletionsOfAGroupAreSerialized(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2", "p3")
 	w.remove("p1", "p2", "p3")
 	w.run("p1", "p2", "p3")
@@ -221,7 +221,7 @@ func TestThoseOfASeriesAreDestroyedOneAfterTheOther(t *testing.T) {
 }
 
 // Whether an error holds the others up depends on whether a retry is expected to help.
-func TestWhoFailsKeepsTheTurnIfARetryHelps(t *testing.T) {
+func TestATransientErrorKeepsTheMemberActive(t *testing.T) {
 	for name, row := range map[string]struct {
 		row   builder.Row
 		error string
@@ -250,7 +250,7 @@ func TestWhoFailsKeepsTheTurnIfARetryHelps(t *testing.T) {
 	}
 }
 
-func TestAfterARestartNobodyBeginsBeside(t *testing.T) {
+func TestAfterARestartNoMemberStartsBesideAnActiveOne(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p1", "p2", "p3")
 	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
@@ -272,7 +272,7 @@ func TestAfterARestartNobodyBeginsBeside(t *testing.T) {
 }
 
 // What never comes to be at work, and what this manager never looks at, is waited for by nobody.
-func TestNobodyWaitsForThoseThatDoNothing(t *testing.T) {
+func TestInactiveMembersBlockNone(t *testing.T) {
 	for name, first := range map[string]*infrav1.WorkspaceTemplateApply{
 		"paused":                        profile("p1", builder.Paused()),
 		"waiting for a Secret":          profile("p1", builder.WaitingForSecret("gone")),
@@ -299,7 +299,7 @@ func TestNobodyWaitsForThoseThatDoNothing(t *testing.T) {
 }
 
 // Two Clusters, or two series, do not wait for each other. Who has no label waits for nobody.
-func TestOnlyThoseOfASeriesWaitForEachOther(t *testing.T) {
+func TestGroupsAreIndependent(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
 		profile("p3", builder.WithLabel(naming.TurnsLabel, "others")), builder.WorkspaceTemplateApply("p4"))
 	w.run("p1", "p2", "p3", "p4")
@@ -307,7 +307,7 @@ func TestOnlyThoseOfASeriesWaitForEachOther(t *testing.T) {
 }
 
 // A request that is not answered may have been carried out; one that is refused was not.
-func TestWhoCouldNotBeWrittenGivesTheTurnBackOnlyIfThatIsSure(t *testing.T) {
+func TestAFailedWriteReleasesTheGroupOnlyWhenRefused(t *testing.T) {
 	resource := schema.GroupResource{Resource: "workspaces"}
 	for name, row := range map[string]struct {
 		err          error
@@ -344,7 +344,7 @@ func TestWhoCouldNotBeWrittenGivesTheTurnBackOnlyIfThatIsSure(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesTheSeriesWakesThoseWhoWait(t *testing.T) {
+func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p1", "p2", "p3")
 	before := w.get("p1")
@@ -370,7 +370,7 @@ func TestWhoLeavesTheSeriesWakesThoseWhoWait(t *testing.T) {
 }
 
 // A WorkspaceTemplateApply that is gone leaves nothing in memory, and nobody who waits for it.
-func TestWhoIsGoneIsForgotten(t *testing.T) {
+func TestADeletedMemberBlocksNone(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.edit("p1", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	w.provide("p1", builder.FirstApplyRunning)

@@ -32,7 +32,7 @@ import (
 
 // Each of these would destroy, double or forget what a Workspace made.
 
-func TestNoWorkspaceIsMadeForAnApplyThatIsGone(t *testing.T) {
+func TestNoWorkspaceIsCreatedForADeletedApply(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	gone := false
 	w.fail = func(string) error {
@@ -46,7 +46,7 @@ func TestNoWorkspaceIsMadeForAnApplyThatIsGone(t *testing.T) {
 	assert.NotContains(t, w.writes, "apply Workspace")
 }
 
-func TestATemplateOfTheOtherScopeDoesNotMakeASecondWorkspace(t *testing.T) {
+func TestATemplateOfTheOtherScopeCreatesNoSecondWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
@@ -74,7 +74,7 @@ func TestATemplateOfTheOtherScopeDoesNotMakeASecondWorkspace(t *testing.T) {
 	assert.Contains(t, w.writes, "delete Workspace", "the one that is there")
 }
 
-func TestAWorkspaceThatWasLeftBehindIsNotTakenOverByName(t *testing.T) {
+func TestARetainedWorkspaceIsNotTakenOverByName(t *testing.T) {
 	left := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-time.Hour)),
 		builder.WithAnnotation("capt.cluster.x-k8s.io/workspace-template-apply", "default/demo-vpc"))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), left, builder.WorkspaceTemplateApply("demo-vpc"))
@@ -83,7 +83,7 @@ func TestAWorkspaceThatWasLeftBehindIsNotTakenOverByName(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict")
 }
 
-func TestAWorkspaceOutlivesThoseThatWereMadeOnTopOfIt(t *testing.T) {
+func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
 	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""),
 		builder.WithRecordedWorkspace(builder.Workspace("eks", builder.AtRest)))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop)
@@ -103,7 +103,7 @@ func request(name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: name}}
 }
 
-func TestTheClaimOnAWorkspaceBeatsAnOlderObjectThatNamesItLater(t *testing.T) {
+func TestTheClaimPrecedesAnOlderObjectThatNamesTheWorkspaceLater(t *testing.T) {
 	older := builder.WorkspaceTemplateApply("older", builder.WithCreation(builder.Created.Add(-time.Hour)))
 	older.Spec.TemplateRef.Name = "missing"
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), older, builder.WorkspaceTemplateApply("x"))
@@ -121,7 +121,7 @@ func TestTheClaimOnAWorkspaceBeatsAnOlderObjectThatNamesItLater(t *testing.T) {
 }
 
 // Fleets have the same names in every namespace.
-func TestAnObjectOfTheSameNameInAnotherNamespaceWakesNobody(t *testing.T) {
+func TestAnObjectOfTheSameNameInAnotherNamespaceCausesNoReconcile(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("x"))
 	w.mustReconcile("x")
 	require.NotNil(t, w.get("x").Status.WorkspaceRef)
@@ -129,7 +129,7 @@ func TestAnObjectOfTheSameNameInAnotherNamespaceWakesNobody(t *testing.T) {
 	assert.Empty(t, w.reconciler.related(context.Background(), stranger))
 }
 
-func TestAnErrorOfBeforeIsNotThatOfTheChangeThatMendsIt(t *testing.T) {
+func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.UpdateFailed)
@@ -148,7 +148,7 @@ func TestAnErrorOfBeforeIsNotThatOfTheChangeThatMendsIt(t *testing.T) {
 }
 
 // A write that is refused costs one event and one status write, not one each time something wakes the object.
-func TestARefusedUpdateIsNotSentAgainBeforeSomethingChanges(t *testing.T) {
+func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
@@ -199,7 +199,7 @@ func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	}
 }
 
-func TestAnAdoptedWorkspaceThatIsMadeAgainFindsItsState(t *testing.T) {
+func TestARecreatedAdoptedWorkspaceKeepsItsState(t *testing.T) {
 	for name, adopted := range map[string]*infrav1.WorkspaceTemplateApply{
 		"status knows": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("network"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "network", UID: "1", ExternalName: "legacy-state"}
@@ -219,7 +219,7 @@ func TestAnAdoptedWorkspaceThatIsMadeAgainFindsItsState(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatMayNotBeReadDoesNotKeepStatusOrDeletion(t *testing.T) {
+func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), secret("default", "s", map[string]string{"a": "x"}))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
@@ -243,7 +243,7 @@ func TestAnObjectThatMayNotBeReadDoesNotKeepStatusOrDeletion(t *testing.T) {
 	assert.Contains(t, w.writes, "delete Workspace")
 }
 
-func TestAWriteThatFailsIsTold(t *testing.T) {
+func TestAFailedWriteIsReported(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -257,7 +257,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
 }
 
-func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
+func TestAnOrphanedWorkspaceIsReported(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	theirs := w.workspace("demo-vpc")
@@ -275,7 +275,7 @@ func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
 }
 
 // Nothing wakes the object when a definition or a policy of the API server changes.
-func TestSafety19ARefusedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
+func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	clock := clocktesting.NewFakePassiveClock(now)
 	w.reconciler.Clock = clock
