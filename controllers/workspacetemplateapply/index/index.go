@@ -28,7 +28,7 @@ const (
 	// name.
 	WaitForWorkspace = "spec.waitForWorkspaces.name"
 	// ConnectionSecret has the name of spec.writeConnectionSecretToRef.
-	ConnectionSecret = "spec.writeConnectionSecretToRef.name"
+	ConnectionSecret = "spec.writeConnectionSecretToRef.waitedFor" // Another controller registers the name of the field.
 )
 
 // Register adds the indexes to the cache.
