@@ -47,11 +47,7 @@ type importRule struct {
 }
 
 // importExceptions are imports that break a rule, with the reason. Add none.
-var importExceptions = map[string]string{
-	"cmd/captctl/view -> controllers/workspace/render": "rendering moves to api/render",
-	"migrate -> controllers/workspace/render":          "rendering moves to api/render",
-	"migrate/planner -> controllers/workspace/render":  "rendering moves to api/render",
-}
+var importExceptions = map[string]string{}
 
 // workspacePort is the only package that talks to Terraform, and workspacePortUsers are those that may use it.
 const workspacePort = "controllers/workspace"
@@ -74,7 +70,7 @@ var (
 	crossplanePackages = map[string]string{
 		"api/terraform":                 "the part of provider-terraform's API that CAPT uses",
 		"controllers/workspace":         "the port to Terraform",
-		"controllers/workspace/render":  "WorkspaceTemplateApply → Workspace; moves to api/render",
+		"api/render":                    "WorkspaceTemplateApply → Workspace",
 		"controllers/workspace/failure": "reasons for errors of provider-terraform",
 		"migrate/apply":                 "advice to annotate a Workspace",
 	}

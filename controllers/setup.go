@@ -33,6 +33,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 	"github.com/capt-provider/capt/controllers/workspacetemplateapply"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
 // Scheme knows every typed kind that CAPT reads or writes.
@@ -107,12 +108,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("setting up WorkspaceTemplates: %w", err)
 	}
 	applies := &workspacetemplateapply.Reconciler{
-		Engine:     engineFor("workspacetemplateapply-controller"),
-		Workspaces: &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
-		Uncached:   mgr.GetAPIReader(),
-		Clock:      clock.RealClock{},
-		Turns:      workspacetemplateapply.NewTurns(),
-		Namespace:  options.Namespace, StatePrefix: options.StatePrefix,
+		Engine:      engineFor("workspacetemplateapply-controller"),
+		Workspaces:  &workspace.Client{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader()},
+		Uncached:    mgr.GetAPIReader(),
+		Clock:       clock.RealClock{},
+		RateLimiter: serialize.NewRateLimiter(),
+		Namespace:   options.Namespace, StatePrefix: options.StatePrefix,
 	}
 	if err := applies.SetupWithManager(ctx, mgr, control); err != nil {
 		return fmt.Errorf("setting up WorkspaceTemplateApplies: %w", err)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/api/render"
 )
 
 // APIVersion of the documents that captctl writes: plans, decisions, reports and journals. Fields are added within a version, never

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/cluster-api/util/secret"
 
 	"github.com/capt-provider/capt/api/terraform"
 )
@@ -109,7 +108,7 @@ func fargate(cluster, profile string) string {
 
 // KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, as Cluster API's contract asks for it.
 func KubeconfigSecret(cluster string) string {
-	return secret.Name(cluster, secret.Kubeconfig)
+	return cluster + "-kubeconfig" // secret.Name of Cluster API, whose package would bring controller-runtime along.
 }
 
 // LegacyWorkspace is the name that the older CAPT gave to the Workspace of a WorkspaceTemplateApply, in the cluster scope.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/cluster-api/util/secret"
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
@@ -29,7 +30,7 @@ func TestNamesFollowTheScheme(t *testing.T) {
 		"WorkspaceTemplateApply of a control plane":       {naming.ControlPlaneWorkspaceTemplateApply("demo"), "demo-eks-controlplane-apply"},
 		"connection Secret of a control plane":            {naming.ControlPlaneConnectionSecret("demo"), "demo-eks-connection"},
 		"connection Secret of a VPC":                      {naming.VPCConnectionSecret("demo"), "demo-vpc-connection"},
-		"kubeconfig Secret of the contract":               {naming.KubeconfigSecret("demo"), "demo-kubeconfig"},
+		"kubeconfig Secret of the contract":               {naming.KubeconfigSecret("demo"), secret.Name("demo", secret.Kubeconfig)},
 		"kubeconfig Secret for people":                    {naming.UserKubeconfigSecret("demo"), "demo-user-kubeconfig"},
 		"WorkspaceTemplateApply of a Fargate profile":     {naming.FargateWorkspaceTemplateApply("demo", "default"), "demo-default-fargate-apply"},
 		"connection Secret of a Fargate profile":          {naming.FargateConnectionSecret("demo", "default"), "demo-default-fargate-connection"},

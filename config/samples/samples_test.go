@@ -23,9 +23,9 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 	providerv1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
 )
 

@@ -16,7 +16,7 @@ const (
 // cause is how Terraform tells that something a profile stands on is wrong.
 type cause struct {
 	what string
-	// codes and phrases are those of failure.Says.
+	// codes and phrases are those of failure.Matches.
 	codes, phrases []string
 	// and is a phrase that must be there, too.
 	and string
@@ -64,7 +64,7 @@ var causes = []cause{
 // another profile, template or limit, or another try.
 func dependency(message string) (what string, ok bool) {
 	for _, c := range causes {
-		if failure.Says(message, c.codes, c.phrases) && (c.and == "" || failure.Says(message, nil, []string{c.and})) {
+		if failure.Matches(message, c.codes, c.phrases) && (c.and == "" || failure.Matches(message, nil, []string{c.and})) {
 			return c.what, true
 		}
 	}

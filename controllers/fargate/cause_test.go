@@ -15,7 +15,7 @@ import (
 
 // told is how a WorkspaceTemplateApply shows what Terraform printed.
 func shownAs(stage, stderr string) string {
-	return failure.Tell(stage+": "+executor.Failure(stderr).Error(), nil, false).Message
+	return failure.Explain(stage+": "+executor.Failure(stderr).Error(), failure.Secrets{}, "").Message
 }
 
 // said is how Terraform prints an error of a resource.
@@ -120,7 +120,7 @@ func TestASubnetThatWasNotFoundIsAnErrorOfTheCreation(t *testing.T) {
 
 // provider-terraform reads the Secrets of varFiles before it runs Terraform. The values of one that is missing are not known.
 func TestASecretOfTheTemplateThatIsMissingIsADependency(t *testing.T) {
-	message := failure.Tell(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, nil, true).Message
+	message := failure.Explain(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, failure.Secrets{Incomplete: true}, "").Message
 	what, ok := dependency(message)
 	assert.True(t, ok)
 	assert.Equal(t, onSecret, what)

@@ -273,7 +273,7 @@ func TestANewProfileDoesNotWaitForOneThatIsPaused(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.act(w.look(foundation()))
 	first := w.applies()[0]
-	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace is not yet written as it was rendered")(&first)
+	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace is has not been updated to the rendered spec yet")(&first)
 	engine.Set(&first, engine.PausedCondition("the object has the annotation"))
 	require.NoError(t, w.Cached.Update(ctx, &first))
 	w.act(w.look(foundation()))

@@ -22,21 +22,21 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 var (
 	// ErrKindMissing means that provider-terraform's CRD of the scope is not installed.
 	ErrKindMissing = errors.New("the Workspace kind is not installed")
-	// ErrKindNotServed means that the CRD is installed, but the API server does not serve the version that CAPT knows: not
-	// yet, or not any more. It is an ErrKindMissing, too, but says nothing about which Workspaces there are.
+	// ErrKindNotServed means that the CRD is installed, but the API server does not serve the version that CAPT uses. It is
+	// also an ErrKindMissing, but does not mean that no Workspaces exist.
 	ErrKindNotServed = fmt.Errorf("%w in version %s", ErrKindMissing, terraform.ScopeCluster.GroupVersionKind().Version)
 )
 
-// DefinitionOf is the name of the CRD of a scope's Workspaces.
+// DefinitionOf is the name of the CRD of the Workspaces of a scope.
 func DefinitionOf(scope terraform.Scope) string {
 	return "workspaces." + scope.GroupVersionKind().Group
 }
@@ -44,28 +44,28 @@ func DefinitionOf(scope terraform.Scope) string {
 // RejectedError means that the API server refused a Workspace, and will refuse it again.
 type RejectedError struct{ Err error }
 
-// Error quotes no secret: what the API server says can hold any value of the Workspace.
+// Error is redacted: the API server may quote any value of the Workspace.
 func (e *RejectedError) Error() string { return failure.OneLine(e.Err.Error()) }
 func (e *RejectedError) Unwrap() error { return e.Err }
 
-// Client reads and writes Workspaces. Reads come from the cache, but for the last look before one is created.
+// Client reads and writes Workspaces. It reads from the cache, except before a Workspace is created.
 type Client struct {
 	Client client.Client
 	// Uncached reads from the API server.
 	Uncached client.Reader
-	// Watch starts the watch of a scope's Workspaces, the first time one of them is read. The kinds come and go with
-	// provider-terraform, so they are not watched from the start.
+	// Watch starts the watch of the Workspaces of a scope when one of them is first read: the kinds exist only while provider-terraform is
+	// installed.
 	Watch func(ctx context.Context, scope terraform.Scope) error
 
-	// written remembers what this process applied, since the cache shows it later.
+	// written is what this process applied last, to detect a stale cache.
 	written engine.Memory
-	// creating has a lock for each name, or rather for each of a number of shares of all names.
+	// creating has one lock per hash of a name.
 	creating [64]sync.Mutex
 }
 
-// Get returns the Workspace of a name, nil when there is none, or ErrKindMissing.
+// Get returns the Workspace with a name, nil when there is none, or ErrKindMissing.
 func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name string) (*Live, error) {
-	if err := c.known(ctx, scope); err != nil {
+	if err := c.ensureWatched(ctx, scope); err != nil {
 		return nil, err
 	}
 	live, err := get(ctx, c.Client, scope, namespace, name)
@@ -75,9 +75,9 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 	return live, err
 }
 
-// known checks that a scope's kind is installed, and watches it from then on.
-func (c *Client) known(ctx context.Context, scope terraform.Scope) error {
-	if err := c.installed(ctx, scope); err != nil {
+// ensureWatched checks that the kind of a scope is installed, and watches it.
+func (c *Client) ensureWatched(ctx context.Context, scope terraform.Scope) error {
+	if err := c.checkInstalled(ctx, scope); err != nil {
 		return err
 	}
 	return c.watch(ctx, scope)
@@ -90,9 +90,9 @@ func (c *Client) watch(ctx context.Context, scope terraform.Scope) error {
 	return nil
 }
 
-// installed checks that a scope's kind is installed. Its definition is looked at first: asking for a kind that is not there
-// costs a discovery, and a kind that was found once is never forgotten.
-func (c *Client) installed(ctx context.Context, scope terraform.Scope) error {
+// checkInstalled checks that the kind of a scope is installed. Its definition is read first: each lookup of a missing kind causes a discovery
+// request, and a kind that was found is cached for good.
+func (c *Client) checkInstalled(ctx context.Context, scope terraform.Scope) error {
 	if _, err := c.definition(ctx, scope); err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func (c *Client) installed(ctx context.Context, scope terraform.Scope) error {
 		if meta.IsNoMatchError(err) {
 			return fmt.Errorf("%w: %s", ErrKindNotServed, gvk)
 		}
-		return fmt.Errorf("looking for the Workspace kind: %w", err)
+		return fmt.Errorf("looking up the Workspace kind: %w", err)
 	}
 	return nil
 }
 
-// definition is the metadata of the CRD of a scope's Workspaces.
+// definition is the metadata of the CRD of the Workspaces of a scope.
 func (c *Client) definition(ctx context.Context, scope terraform.Scope) (*metav1.PartialObjectMetadata, error) {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -114,14 +114,14 @@ func (c *Client) definition(ctx context.Context, scope terraform.Scope) (*metav1
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindMissing, scope.GroupVersionKind())
 	case err != nil:
-		return nil, fmt.Errorf("looking for the definition of the Workspace kind: %w", err)
+		return nil, fmt.Errorf("reading the definition of the Workspace kind: %w", err)
 	}
 	return definition, nil
 }
 
-// Moved tells whether clusterctl move takes the Workspaces of a scope along: they have no owner, so labels on their definition
-// must say so. ErrKindMissing when there is no definition.
-func (c *Client) Moved(ctx context.Context, scope terraform.Scope) (bool, error) {
+// IsMovable reports whether clusterctl move moves the Workspaces of a scope: they have no owner, so their definition must have its labels.
+// ErrKindMissing when there is no definition.
+func (c *Client) IsMovable(ctx context.Context, scope terraform.Scope) (bool, error) {
 	definition, err := c.definition(ctx, scope)
 	if err != nil {
 		return false, err
@@ -139,7 +139,7 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 		key.Namespace = ""
 	}
 	switch err := reader.Get(ctx, key, object); {
-	case meta.IsNoMatchError(err), notServed(err):
+	case meta.IsNoMatchError(err), isNotServed(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, scope.GroupVersionKind())
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -149,17 +149,16 @@ func get(ctx context.Context, reader client.Reader, scope terraform.Scope, names
 	return newLive(object)
 }
 
-// Recorded returns the Workspace that a WorkspaceTemplateApply owns: the one status remembers, or the one of
-// spec.workspaceName in either scope. It needs no template; rendered may be nil. It looks past the cache, since a Workspace
-// that was made a moment ago and is not found would be left behind for ever. Should there be none of its own but somebody
-// else's, that one is returned, for the caller to tell; nil when there is none at all.
+// Recorded returns the Workspace that a WorkspaceTemplateApply owns: the one that status records, or the one of spec.workspaceName in
+// either scope. It needs no template; rendered may be nil. It reads from the API server, because a new Workspace that is not in the cache
+// would be orphaned. When only a Workspace of another owner exists, that one is returned; nil when there is none.
 func (c *Client) Recorded(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
 	var other *Live
 	for _, scope := range scopesOf(apply.Status.WorkspaceRef) {
-		err := c.known(ctx, scope) // The watch first: what goes between the two would not wake the object.
+		err := c.ensureWatched(ctx, scope) // Watch first, so that no deletion is missed.
 		if errors.Is(err, ErrKindMissing) && !errors.Is(err, ErrKindNotServed) && apply.Status.WorkspaceRef == nil {
 			continue
 		}
@@ -195,47 +194,45 @@ func (c *Client) lockOf(name string) *sync.Mutex {
 	return &c.creating[hash.Sum32()%uint32(len(c.creating))]
 }
 
-// Create makes the Workspace of a WorkspaceTemplateApply. Before it does, it looks past the cache: a Workspace that is there
-// already, in either scope, is returned as it is, for the caller to decide whose it is. Of each name one is made at a time, so
-// that two that mean the same do not both find nothing. Others do not wait for it: it takes four requests, and a fleet would
-// come one by one.
+// Create creates the Workspace of a WorkspaceTemplateApply. It first reads from the API server: a Workspace that exists in either scope is
+// returned unchanged, and the caller determines its owner. Creations of one name are serialized, so that two objects with the same
+// Workspace do not both create it.
 func (c *Client) Create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
-	creating := c.lockOf(rendered.Object.GetName())
-	creating.Lock()
-	defer creating.Unlock()
-	if err := c.stillWanted(ctx, apply); err != nil {
+	lock := c.lockOf(rendered.Object.GetName())
+	lock.Lock()
+	defer lock.Unlock()
+	if err := c.checkExists(ctx, apply); err != nil {
 		return nil, err
 	}
-	there, err := get(ctx, c.Uncached, scopeOf(rendered.Object), apply.Namespace, rendered.Object.GetName())
-	if err != nil || there != nil {
-		return there, err
+	existing, err := get(ctx, c.Uncached, scopeOf(rendered.Object), apply.Namespace, rendered.Object.GetName())
+	if err != nil || existing != nil {
+		return existing, err
 	}
-	if there, err = c.elsewhere(ctx, apply, rendered); err != nil || there != nil {
-		return there, err
+	if existing, err = c.inOtherScope(ctx, apply, rendered); err != nil || existing != nil {
+		return existing, err
 	}
 	return c.apply(ctx, rendered.Object.DeepCopy())
 }
 
-// stillWanted looks once more whether the WorkspaceTemplateApply is there. Another manager may have taken over since this one
-// decided, and released it.
-func (c *Client) stillWanted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) error {
+// checkExists reads the WorkspaceTemplateApply from the API server. Another manager may have become leader, and released it.
+func (c *Client) checkExists(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) error {
 	now, err := engine.Get(ctx, c.Uncached, client.ObjectKeyFromObject(apply), &infrav1.WorkspaceTemplateApply{})
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the WorkspaceTemplateApply: %w", err)
 	case now == nil || now.UID != apply.UID || !now.DeletionTimestamp.IsZero():
-		return fmt.Errorf("WorkspaceTemplateApply %s was deleted in the meantime", client.ObjectKeyFromObject(apply))
+		return fmt.Errorf("WorkspaceTemplateApply %s was deleted during the reconcile", client.ObjectKeyFromObject(apply))
 	}
 	return nil
 }
 
-// elsewhere finds the Workspace in the other scope: the template may have been exchanged, and status lost.
-func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
+// inOtherScope finds the Workspace in the other scope: the template may have been replaced, and status lost.
+func (c *Client) inOtherScope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) (*Live, error) {
 	for _, scope := range terraform.Scopes() {
 		if scope == scopeOf(rendered.Object) {
 			continue
 		}
-		switch err := c.installed(ctx, scope); {
+		switch err := c.checkInstalled(ctx, scope); {
 		case errors.Is(err, ErrKindNotServed):
 			return nil, err
 		case errors.Is(err, ErrKindMissing):
@@ -251,17 +248,16 @@ func (c *Client) elsewhere(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	return nil, nil
 }
 
-// Update makes the live Workspace what was rendered, by server-side apply. The caller knows that it differs, and whose it
-// is.
+// Update updates the live Workspace to what was rendered, by server-side apply. The caller checks difference and owner.
 func (c *Client) Update(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
-	want := live.applicable(rendered)
-	// Should the Workspace have been replaced in the meantime, the API server refuses.
+	want := live.desired(rendered)
+	// The API server refuses if the Workspace was recreated.
 	want.SetUID(live.UID())
 	return c.apply(ctx, want)
 }
 
-// Restore restores the managedFields of a Workspace that is as it was rendered, and was created by CAPT. provider-terraform does
-// not plan for that: neither the generation nor labels and annotations change.
+// Restore restores the managedFields of a Workspace that CAPT created and that is as rendered. provider-terraform does not plan: generation,
+// labels and annotations do not change.
 func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rendered) (*Live, error) {
 	restored, err := c.Update(ctx, live, rendered)
 	if err != nil {
@@ -278,9 +274,9 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.WorkspaceTemplateApplyFieldManager), client.ForceOwnership)
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), notOfSchema(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUnknownField(err):
 		return nil, &RejectedError{Err: err}
-	case meta.IsNoMatchError(err), notServed(err):
+	case meta.IsNoMatchError(err), isNotServed(err):
 		return nil, fmt.Errorf("%w: %s", ErrKindNotServed, object.GroupVersionKind())
 	case err != nil:
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
@@ -289,18 +285,18 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	return newLive(object)
 }
 
-// notOfSchema recognises the API server's answer to a field that the CRD does not have. It comes as an internal error.
-func notOfSchema(err error) bool {
+// isUnknownField recognizes the answer of the API server to a field that the CRD does not have, which is an internal error.
+func isUnknownField(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// notServed recognises the API server's answer about a kind that it no longer, or not yet, serves.
-func notServed(err error) bool {
+// isNotServed recognizes the answer of the API server about a kind that it does not serve.
+func isNotServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// Delete asks the provider to destroy the cloud resources and the Workspace. Only this very Workspace is deleted, never
-// another one of its name.
+// Delete deletes the Workspace, so that the provider destroys its cloud resources. A Workspace with the same name and another UID is not
+// deleted.
 func (c *Client) Delete(ctx context.Context, live *Live) error {
 	err := c.Client.Delete(ctx, live.object, client.Preconditions{UID: ptr.To(live.UID())})
 	c.written.Forget(client.ObjectKeyFromObject(live.object))

@@ -24,19 +24,19 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// world is an API server with Workspaces, a cache of it, and what was asked of them.
+// world is an API server with Workspaces, a cache, and the recorded requests.
 type world struct {
 	*Client
 	api     client.WithWatch
 	watched []terraform.Scope
 	applied []client.ApplyOptions
 	deleted []client.DeleteOptions
-	// refuse is what the next apply fails with.
+	// refuse is the error of the next apply.
 	refuse error
 }
 
@@ -82,8 +82,8 @@ func newWorld(t *testing.T, scopes []terraform.Scope, objects ...client.Object) 
 	return w
 }
 
-// caughtUp lets the cache show what the API server has.
-func (w *world) caughtUp() *world {
+// synced updates the cache.
+func (w *world) synced() *world {
 	w.Client.Client = w.api
 	return w
 }
@@ -107,21 +107,21 @@ func TestReadingAKindThatIsNotInstalled(t *testing.T) {
 	live, err := w.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
 	require.ErrorIs(t, err, ErrKindMissing)
 	assert.Nil(t, live)
-	assert.Empty(t, w.watched, "what is not there can not be watched")
+	assert.Empty(t, w.watched, "a missing kind cannot be watched")
 }
 
 func TestReadingStartsTheWatchOfTheScope(t *testing.T) {
-	w := newWorld(t, terraform.Scopes()).caughtUp()
+	w := newWorld(t, terraform.Scopes()).synced()
 	live, err := w.Get(ctx, terraform.ScopeCluster, "default", "demo-vpc")
 	require.NoError(t, err)
-	assert.Nil(t, live, "it does not exist, which is no error")
+	assert.Nil(t, live, "a missing Workspace is no error")
 	assert.Equal(t, []terraform.Scope{terraform.ScopeCluster}, w.watched)
 }
 
 func TestReadingAWorkspaceOfEitherScope(t *testing.T) {
 	namespaced := builder.Workspace("demo-vpc", builder.AtRest)
 	clusterWide := builder.Workspace("demo-vpc", builder.AtRest, builder.InClusterScope(), builder.WithUID("wide"))
-	w := newWorld(t, terraform.Scopes(), namespaced, clusterWide).caughtUp()
+	w := newWorld(t, terraform.Scopes(), namespaced, clusterWide).synced()
 
 	live, err := w.Get(ctx, terraform.ScopeNamespaced, "default", "demo-vpc")
 	require.NoError(t, err)
@@ -144,18 +144,16 @@ func TestAWorkspaceIsCreatedByServerSideApply(t *testing.T) {
 	assert.True(t, *w.applied[0].Force)
 }
 
-// The cache may not show it yet, or never will: a Workspace is not made over another one.
-// Another manager may have taken over, and released the object.
-func TestNothingIsCreatedForAnObjectThatIsGone(t *testing.T) {
+// Another manager may have become leader and released the object.
+func TestNothingIsCreatedForADeletedObject(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
 	require.NoError(t, w.api.Delete(ctx, builder.WorkspaceTemplateApply("demo-vpc")))
 	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
-	require.ErrorContains(t, err, "was deleted in the meantime")
+	require.ErrorContains(t, err, "was deleted during the reconcile")
 	assert.Empty(t, w.applied)
 }
 
-// A kind that is not served says nothing about the Workspaces there are.
-func TestAKindThatIsNotServedIsNotAWorkspaceThatIsGone(t *testing.T) {
+func TestANotServedKindIsNotAMissingWorkspace(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
 	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
@@ -166,8 +164,7 @@ func TestAKindThatIsNotServedIsNotAWorkspaceThatIsGone(t *testing.T) {
 	require.ErrorIs(t, err, ErrKindNotServed)
 }
 
-// What this process wrote is newer than what the cache shows.
-func TestAWorkspaceThatTheCacheShowsTooLateIsReadPastIt(t *testing.T) {
+func TestAStaleCacheIsBypassed(t *testing.T) {
 	rendered := rendering{}.must(t)
 	w := newWorld(t, terraform.Scopes())
 	_, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
@@ -193,7 +190,7 @@ func TestAWorkspaceThatTheCacheShowsTooLateIsReadPastIt(t *testing.T) {
 	assert.NotEqual(t, "5", live.object.GetResourceVersion())
 }
 
-func TestCreatingLooksPastTheCacheAndLeavesWhatIsThere(t *testing.T) {
+func TestCreateBypassesTheCacheAndKeepsAnExistingWorkspace(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, terraform.Scopes(), theirs)
 	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
@@ -203,27 +200,27 @@ func TestCreatingLooksPastTheCacheAndLeavesWhatIsThere(t *testing.T) {
 	assert.Empty(t, w.applied)
 }
 
-// While one is being made, another is made from its beginning to its end.
-func TestNobodyWaitsForAWorkspaceOfAnotherName(t *testing.T) {
+// During one creation, another one completes.
+func TestCreationsOfDifferentNamesAreConcurrent(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("other-vpc")
 	w := newWorld(t, terraform.Scopes(), other)
 	rendered, errs := render.Workspace(render.Input{Apply: other, Template: builder.WorkspaceTemplate("vpc"), Name: "other-vpc"})
 	require.Empty(t, errs)
-	made, begun := make(chan error, 1), atomic.Bool{}
+	created, started := make(chan error, 1), atomic.Bool{}
 	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			if begun.Swap(true) {
+			if started.Swap(true) {
 				return c.Get(ctx, key, obj, opts...)
 			}
 			go func() {
 				_, err := w.Create(ctx, other, rendered)
-				made <- err
+				created <- err
 			}()
 			select {
-			case err := <-made:
+			case err := <-created:
 				assert.NoError(t, err)
 			case <-time.After(time.Minute):
-				t.Error("the other one is not made meanwhile")
+				t.Error("the other creation does not complete")
 			}
 			return c.Get(ctx, key, obj, opts...)
 		},
@@ -233,7 +230,7 @@ func TestNobodyWaitsForAWorkspaceOfAnotherName(t *testing.T) {
 	assert.Len(t, w.applied, 2)
 }
 
-func TestCreatingChangesNothingInWhatWasRendered(t *testing.T) {
+func TestCreateDoesNotModifyTheRenderedWorkspace(t *testing.T) {
 	rendered := rendering{}.must(t)
 	before := rendered.Object.DeepCopy()
 	_, err := newWorld(t, terraform.Scopes()).Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendered)
@@ -241,7 +238,7 @@ func TestCreatingChangesNothingInWhatWasRendered(t *testing.T) {
 	assert.Equal(t, before, rendered.Object)
 }
 
-func TestAWorkspaceIsUpdatedToWhatWasRendered(t *testing.T) {
+func TestUpdate(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
 	live, err := w.Create(ctx, builder.WorkspaceTemplateApply("demo-vpc"), rendering{}.must(t))
 	require.NoError(t, err)
@@ -253,7 +250,7 @@ func TestAWorkspaceIsUpdatedToWhatWasRendered(t *testing.T) {
 	assert.False(t, live.Differs(changed))
 }
 
-func TestAnUpdateNamesTheVeryWorkspaceItMeans(t *testing.T) {
+func TestUpdateHasAUIDPrecondition(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
 	var sent []string
 	w.Client.Client = interceptor.NewClient(w.api, interceptor.Funcs{
@@ -268,21 +265,21 @@ func TestAnUpdateNamesTheVeryWorkspaceItMeans(t *testing.T) {
 	assert.Equal(t, []string{"Workspace/demo-vpc"}, sent)
 }
 
-func TestRefusals(t *testing.T) {
+func TestClassesOfApplyErrors(t *testing.T) {
 	gk := terraform.ScopeNamespaced.GroupVersionKind().GroupKind()
 	for name, row := range map[string]struct {
 		err      error
 		rejected bool
 		missing  bool
 	}{
-		"invalid":                 {apierrors.NewInvalid(gk, "demo-vpc", nil), true, false},
-		"bad request":             {apierrors.NewBadRequest("no"), true, false},
-		"too large":               {apierrors.NewRequestEntityTooLargeError("no"), true, false},
-		"a field the CRD has not": {apierrors.NewInternalError(errors.New("failed to create typed patch object (/demo-vpc; tf.m.upbound.io/v1beta1, Kind=Workspace): .spec.future: field not declared in schema")), true, false},
-		"the kind went away":      {&meta.NoKindMatchError{GroupKind: gk}, false, true},
-		"conflict":                {apierrors.NewConflict(schema.GroupResource{}, "demo-vpc", errors.New("UID")), false, false},
-		"the server is not up":    {apierrors.NewServiceUnavailable("later"), false, false},
-		"forbidden, for now":      {apierrors.NewForbidden(schema.GroupResource{}, "demo-vpc", errors.New("RBAC")), false, false},
+		"invalid":       {apierrors.NewInvalid(gk, "demo-vpc", nil), true, false},
+		"bad request":   {apierrors.NewBadRequest("no"), true, false},
+		"too large":     {apierrors.NewRequestEntityTooLargeError("no"), true, false},
+		"unknown field": {apierrors.NewInternalError(errors.New("failed to create typed patch object (/demo-vpc; tf.m.upbound.io/v1beta1, Kind=Workspace): .spec.future: field not declared in schema")), true, false},
+		"kind deleted":  {&meta.NoKindMatchError{GroupKind: gk}, false, true},
+		"conflict":      {apierrors.NewConflict(schema.GroupResource{}, "demo-vpc", errors.New("UID")), false, false},
+		"unavailable":   {apierrors.NewServiceUnavailable("later"), false, false},
+		"forbidden":     {apierrors.NewForbidden(schema.GroupResource{}, "demo-vpc", errors.New("RBAC")), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, terraform.Scopes())
@@ -297,7 +294,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestOnlyTheVeryWorkspaceIsDeleted(t *testing.T) {
+func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, terraform.Scopes(), workspace)
 	require.NoError(t, w.Delete(ctx, mustLive(t, workspace)))
@@ -306,12 +303,12 @@ func TestOnlyTheVeryWorkspaceIsDeleted(t *testing.T) {
 	assert.Equal(t, workspace.GetUID(), *w.deleted[0].Preconditions.UID)
 }
 
-func TestAWorkspaceThatIsGoneIsDeleted(t *testing.T) {
+func TestDeletingAMissingWorkspaceSucceeds(t *testing.T) {
 	w := newWorld(t, terraform.Scopes())
 	require.NoError(t, w.Delete(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest))))
 }
 
-func TestTheRecordedWorkspace(t *testing.T) {
+func TestRecorded(t *testing.T) {
 	rendered := rendering{}.must(t)
 	ours := asLive(t, rendered)
 	wide := asLive(t, rendering{template: []builder.Option{builder.WithScope(terraform.ScopeCluster)}}.must(t))
@@ -326,17 +323,17 @@ func TestTheRecordedWorkspace(t *testing.T) {
 		want     *unstructured.Unstructured
 		missing  bool
 	}{
-		"none was ever named":                             {terraform.Scopes(), []client.Object{ours}, nil, rendered, nil, false},
-		"found by name and claim, though status was lost": {terraform.Scopes(), []client.Object{ours}, []builder.Option{named}, nil, ours, false},
-		"found in the other scope":                        {terraform.Scopes(), []client.Object{wide}, []builder.Option{named}, nil, wide, false},
-		"found when only the other scope is installed":    {[]terraform.Scope{terraform.ScopeCluster}, []client.Object{wide}, []builder.Option{named}, nil, wide, false},
-		"found by its UID":                                {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named, builder.WithRecordedWorkspace(unclaimed)}, nil, unclaimed, false},
-		"found by what would be rendered":                 {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, rendered, unclaimed, false},
-		"somebody else's is told, for want of one":        {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, nil, unclaimed, false},
-		"its own counts more than somebody else's":        {terraform.Scopes(), []client.Object{unclaimed, wide}, []builder.Option{named}, nil, wide, false},
-		"gone": {terraform.Scopes(), nil, []builder.Option{named}, nil, nil, false},
-		"neither kind is installed, and none was recorded": {nil, nil, []builder.Option{named}, nil, nil, false},
-		"its kind is not installed":                        {nil, nil, []builder.Option{named, builder.WithRecordedWorkspace(ours)}, nil, nil, true},
+		"no name":                           {terraform.Scopes(), []client.Object{ours}, nil, rendered, nil, false},
+		"by name and claim, status lost":    {terraform.Scopes(), []client.Object{ours}, []builder.Option{named}, nil, ours, false},
+		"in the other scope":                {terraform.Scopes(), []client.Object{wide}, []builder.Option{named}, nil, wide, false},
+		"only the other scope is installed": {[]terraform.Scope{terraform.ScopeCluster}, []client.Object{wide}, []builder.Option{named}, nil, wide, false},
+		"by UID":                            {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named, builder.WithRecordedWorkspace(unclaimed)}, nil, unclaimed, false},
+		"by rendered spec":                  {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, rendered, unclaimed, false},
+		"only one of another owner":         {terraform.Scopes(), []client.Object{unclaimed}, []builder.Option{named}, nil, unclaimed, false},
+		"owned before one of another owner": {terraform.Scopes(), []client.Object{unclaimed, wide}, []builder.Option{named}, nil, wide, false},
+		"gone":                              {terraform.Scopes(), nil, []builder.Option{named}, nil, nil, false},
+		"no kind installed, none recorded":  {nil, nil, []builder.Option{named}, nil, nil, false},
+		"recorded kind not installed":       {nil, nil, []builder.Option{named, builder.WithRecordedWorkspace(ours)}, nil, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, err := newWorld(t, row.scopes, row.objects...).Recorded(ctx, builder.WorkspaceTemplateApply("demo-vpc", row.apply...), row.rendered)
@@ -346,7 +343,7 @@ func TestTheRecordedWorkspace(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.NotNil(t, live, "the cache is empty, so this looks past it")
+			require.NotNil(t, live, "the cache is empty")
 			assert.Equal(t, row.want.GetAPIVersion(), live.Reference().APIVersion)
 		})
 	}

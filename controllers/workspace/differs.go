@@ -8,31 +8,31 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/controllers/engine"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
-// Differs tells whether applying the rendered Workspace would change the live one. Asking is free; applying is not, since
-// any write to a Workspace makes the provider run a plan.
+// Differs reports whether applying the rendered Workspace would change the live one. It is checked before each write, because any write makes
+// the provider run a plan.
 func (l *Live) Differs(rendered *render.Rendered) bool {
-	return engine.Differs(l.object, l.applicable(rendered), naming.WorkspaceTemplateApplyFieldManager)
+	return engine.Differs(l.object, l.desired(rendered), naming.WorkspaceTemplateApplyFieldManager)
 }
 
-// Disowned reports whether the managedFields of a Workspace that CAPT created for the WorkspaceTemplateApply were lost. One that
-// was adopted is never disowned: CAPT did not write it.
-func (l *Live) Disowned(apply *infrav1.WorkspaceTemplateApply) bool {
+// LostManagedFields reports whether the managedFields of a Workspace that CAPT created for the WorkspaceTemplateApply were lost. CAPT did not
+// write an adopted one, so it has none.
+func (l *Live) LostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.ClaimedBy(apply) && engine.Disowned(l.object, naming.WorkspaceTemplateApplyFieldManager)
 }
 
-// madeAs tells whether the Workspace is exactly what was rendered, but for what the API server fills in. That applying would
-// change nothing is not enough to say whose it is: the less a template says, the more Workspaces it would fit.
-func (l *Live) madeAs(rendered *render.Rendered) bool {
+// equals reports whether the Workspace is exactly as rendered, except for defaults. That applying changes nothing does not prove ownership:
+// the fewer fields a template has, the more Workspaces it matches.
+func (l *Live) equals(rendered *render.Rendered) bool {
 	return len(render.Differences(l.object, rendered)) == 0
 }
 
-// applicable is what to apply to this Workspace. The external name it has is where its state is, so it is never changed, and
-// one that was adopted keeps its metadata altogether.
-func (l *Live) applicable(rendered *render.Rendered) *unstructured.Unstructured {
+// desired is what to apply to this Workspace. Its external name is the name of its state and is never changed, and an adopted Workspace keeps
+// all its metadata.
+func (l *Live) desired(rendered *render.Rendered) *unstructured.Unstructured {
 	want := rendered.Object.DeepCopy()
 	if name := l.object.GetAnnotations()[render.ExternalNameAnnotation]; name != "" {
 		annotate(want, render.ExternalNameAnnotation, name)

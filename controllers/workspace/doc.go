@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workspace is the port to Terraform: apply, observe, release. What to apply comes from package render, and what
-// the provider's errors mean from package failure. Nothing outside of the three and api/terraform knows Crossplane.
-// Observing is pure, as are both other packages.
+// Package workspace reads and writes Workspaces of provider-terraform: apply, observe, delete. Package render renders their spec, and
+// package failure explains errors of the provider. Only these, api/terraform and the tests know Crossplane. Observing is pure.
 //
-// What a Workspace of provider-terraform v0.18 to v1.1 shows, and what it means, is in docs/provider-terraform.md.
+// docs/provider-terraform.md lists the states of a Workspace of provider-terraform v0.18 to v1.1.
 package workspace

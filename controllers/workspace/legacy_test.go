@@ -21,20 +21,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
-// legacyObjects reads objects that the older CAPT and provider-terraform left in a cluster. They are not part of CAPT.
+// legacyObjects reads objects that CAPT v0.3 and provider-terraform wrote. They are not part of this repository.
 func legacyObjects(t *testing.T, file string) map[string]map[string]any {
 	t.Helper()
-	folder := os.Getenv("CAPT_REFERENCE")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "reference")
+	directory := os.Getenv("CAPT_REFERENCE")
+	if directory == "" {
+		directory = filepath.Join("..", "..", "..", "shared", "reference")
 	}
-	data, err := os.ReadFile(filepath.Join(folder, "legacy", file))
+	data, err := os.ReadFile(filepath.Join(directory, "legacy", file))
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s has no objects of the older CAPT; name a folder that has in CAPT_REFERENCE", folder)
+		t.Skipf("%s has no objects of CAPT v0.3; set CAPT_REFERENCE to a directory that has", directory)
 	}
 	require.NoError(t, err)
 	objects := map[string]map[string]any{}
@@ -67,7 +67,7 @@ func legacyTemplate(t *testing.T, object map[string]any) *infrav1.WorkspaceTempl
 func legacyApply(t *testing.T, object map[string]any) *infrav1.WorkspaceTemplateApply {
 	t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	// Conditions of the older CAPT have no message, which is no difference here.
+	// Conditions of CAPT v0.3 have no message.
 	unstructured.RemoveNestedField(object, "status", "conditions")
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object, apply))
 	return apply
@@ -88,7 +88,7 @@ func asStored(spec map[string]any) map[string]any {
 	return spec
 }
 
-func TestLegacyObjectsAreRenderedToWhatTheOlderCAPTMade(t *testing.T) {
+func TestLegacyObjectsAreRenderedAsByV03(t *testing.T) {
 	templates := legacyObjects(t, "workspacetemplate.yaml")
 	applies := legacyObjects(t, "workspacetemplateapply.yaml")
 	workspaces := legacyObjects(t, "workspaces.yaml")
@@ -98,7 +98,7 @@ func TestLegacyObjectsAreRenderedToWhatTheOlderCAPTMade(t *testing.T) {
 		apply := legacyApply(t, object)
 		template, ok := templates[apply.Spec.TemplateRef.Name]
 		if !ok {
-			continue // The template was never there, and so no Workspace was made.
+			continue // The template never existed, so there is no Workspace.
 		}
 		workspaceName, _, _ := unstructured.NestedString(object, "status", "workspaceName")
 		require.Contains(t, workspaces, workspaceName)
@@ -113,7 +113,7 @@ func TestLegacyObjectsAreRenderedToWhatTheOlderCAPTMade(t *testing.T) {
 	assert.Equal(t, len(workspaces), seen, "every Workspace was compared")
 }
 
-// This is what adoption asks for before it says that a Workspace belongs to a WorkspaceTemplateApply.
+// Adoption depends on it.
 func TestALegacyWorkspaceIsAdoptedWithoutAWrite(t *testing.T) {
 	templates := legacyObjects(t, "workspacetemplate.yaml")
 	applies := legacyObjects(t, "workspacetemplateapply.yaml")
@@ -130,7 +130,7 @@ func TestALegacyWorkspaceIsAdoptedWithoutAWrite(t *testing.T) {
 
 			assert.False(t, live.Differs(rendered))
 			assert.Equal(t, Owned, live.Owner(apply, rendered))
-			assert.True(t, Observe(live, Circumstances{}).UpToDate)
+			assert.True(t, Observe(live, ObserveInput{}).UpToDate)
 
 			apply.Spec.Variables = map[string]string{"cluster_name": "another"}
 			apply.UID, apply.Status = "", infrav1.WorkspaceTemplateApplyStatus{}

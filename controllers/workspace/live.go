@@ -14,11 +14,11 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
-// Live is a Workspace as the API server has it.
+// Live is a Workspace of the API server.
 type Live struct {
 	object *unstructured.Unstructured
 	typed  terraform.Workspace
@@ -41,7 +41,7 @@ func (l *Live) Reference() *infrav1.WorkspaceReference {
 	}
 }
 
-// RecordedFor reports whether status of a WorkspaceTemplateApply, which users cannot write, names this very Workspace.
+// RecordedFor reports whether status of a WorkspaceTemplateApply, which users cannot write, records the UID of this Workspace.
 func (l *Live) RecordedFor(apply *infrav1.WorkspaceTemplateApply) bool {
 	ref := apply.Status.WorkspaceRef
 	return ref != nil && ref.UID != "" && ref.UID == l.UID()
@@ -56,7 +56,7 @@ func (l *Live) UID() types.UID { return l.object.GetUID() }
 // Generation of the Workspace.
 func (l *Live) Generation() int64 { return l.object.GetGeneration() }
 
-// Deleting tells whether the Workspace is being deleted.
+// Deleting reports whether the Workspace is being deleted.
 func (l *Live) Deleting() bool { return !l.object.GetDeletionTimestamp().IsZero() }
 
 // DeletedAt is when the Workspace was deleted; zero if it was not.
@@ -67,26 +67,25 @@ func (l *Live) DeletedAt() time.Time {
 	return time.Time{}
 }
 
-// Ownership says whose a Workspace is.
+// Ownership of a Workspace.
 type Ownership string
 
 const (
 	// Owned by the WorkspaceTemplateApply: it created or adopted it.
 	Owned Ownership = "Owned"
-	// Foreign: another object's, or nothing says whose.
+	// Foreign: it belongs to another object, or to none.
 	Foreign Ownership = "Foreign"
-	// Undecided: the evidence is for the WorkspaceTemplateApply, but an earlier object of its name may have left the Workspace behind
-	// on purpose. A user decides, by naming its UID.
+	// Undecided: it was created for a WorkspaceTemplateApply of this name, but an earlier one may have kept it on purpose. A user must
+	// confirm, by its UID.
 	Undecided Ownership = "Undecided"
-	// Replaced: the recorded Workspace is gone, and one of its name came that this WorkspaceTemplateApply did not make.
+	// Replaced: another client recreated the recorded Workspace.
 	Replaced Ownership = "Replaced"
 )
 
-// Owner says whether the Workspace belongs to a WorkspaceTemplateApply. The claim written at creation decides, unless the Workspace
-// is older than the object: then status must have recorded its UID, the object must remember it from before a move or a restore,
-// or a user must have named its UID. A Workspace without a claim was not created by this version; it belongs to the
-// WorkspaceTemplateApply when its UID was recorded, or when rendering would not change anything in it and there is evidence that it
-// was made for it.
+// Owner reports whether the Workspace belongs to a WorkspaceTemplateApply. The claim annotation decides, unless the Workspace is older than
+// the object: then status must record its UID, an annotation from before a move or a restore must name its state, or a user must have
+// confirmed its UID. A Workspace without a claim was not created by this version: its UID must be recorded, or it must equal what is
+// rendered and be confirmed.
 func (l *Live) Owner(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) Ownership {
 	if l.Claimed() {
 		return l.claimedOwner(apply)
@@ -98,7 +97,7 @@ func (l *Live) claimedOwner(apply *infrav1.WorkspaceTemplateApply) Ownership {
 	switch {
 	case !l.ClaimedBy(apply):
 		return Foreign
-	case l.RecordedFor(apply), l.decidedFor(apply), !l.olderThan(apply):
+	case l.RecordedFor(apply), l.confirmedFor(apply), !l.olderThan(apply):
 		return Owned
 	}
 	return Undecided
@@ -109,9 +108,9 @@ func (l *Live) unclaimedOwner(apply *infrav1.WorkspaceTemplateApply, rendered *r
 	switch {
 	case l.RecordedFor(apply), same && apply.Status.WorkspaceName == l.object.GetName():
 		return Owned
-	case same && l.madeFor(apply, rendered) && l.decidedFor(apply):
+	case same && l.equalsInNamespace(apply, rendered) && l.confirmedFor(apply):
 		return Owned
-	case same && l.madeFor(apply, rendered):
+	case same && l.equalsInNamespace(apply, rendered):
 		return Undecided
 	case apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.UID != "":
 		return Replaced
@@ -119,43 +118,41 @@ func (l *Live) unclaimedOwner(apply *infrav1.WorkspaceTemplateApply, rendered *r
 	return Foreign
 }
 
-// decidedFor reports whether the object remembers the Workspace from before a move or a restore, or a user has named its UID.
-func (l *Live) decidedFor(apply *infrav1.WorkspaceTemplateApply) bool {
-	return l.rememberedBy(apply) || l.chosenBy(apply)
+// confirmedFor reports whether the object was moved or restored with the name of the state, or a user has confirmed the UID.
+func (l *Live) confirmedFor(apply *infrav1.WorkspaceTemplateApply) bool {
+	return l.restoredWith(apply) || l.confirmedByUser(apply)
 }
 
-// madeFor reports whether a Workspace without a claim is exactly as rendered, and of the same namespace. Whoever may write in one
-// namespace can name any cluster-wide Workspace in spec, and render the same or less; but cannot make it write its outputs into
-// that namespace.
-func (l *Live) madeFor(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) bool {
+// equalsInNamespace reports whether a Workspace without a claim is exactly as rendered, and of the same namespace. A user with access to one
+// namespace can name any cluster-wide Workspace in spec and render the same spec, but cannot make it write its outputs to that namespace.
+func (l *Live) equalsInNamespace(apply *infrav1.WorkspaceTemplateApply, rendered *render.Rendered) bool {
 	namespace := l.object.GetNamespace()
 	if ref := l.typed.Spec.WriteConnectionSecretToRef; namespace == "" && ref != nil {
 		namespace = ref.Namespace
 	}
-	return namespace == apply.Namespace && l.madeAs(rendered)
+	return namespace == apply.Namespace && l.equals(rendered)
 }
 
-// Claimed tells whether the Workspace was made by this CAPT, for whomever.
+// Claimed reports whether this version of CAPT created the Workspace.
 func (l *Live) Claimed() bool { return l.object.GetAnnotations()[naming.ClaimAnnotation] != "" }
 
-// ClaimedBy tells whether the Workspace was made for a WorkspaceTemplateApply of that namespace and name.
+// ClaimedBy reports whether the Workspace was created for a WorkspaceTemplateApply of that namespace and name.
 func (l *Live) ClaimedBy(apply *infrav1.WorkspaceTemplateApply) bool {
 	return l.object.GetAnnotations()[naming.ClaimAnnotation] == naming.Claim(types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name})
 }
 
-// ExternalName is where the state of the Workspace is.
+// ExternalName is the name of the state of the Workspace.
 func (l *Live) ExternalName() string { return l.object.GetAnnotations()[render.ExternalNameAnnotation] }
 
-// rememberedBy reports whether a WorkspaceTemplateApply was moved or restored, and noted before where the state of the Workspace is.
-// What it has noted itself, in this life, does not count: it notes the name before it creates a Workspace, and may find one that
-// was left behind in its place.
-func (l *Live) rememberedBy(apply *infrav1.WorkspaceTemplateApply) bool {
+// restoredWith reports whether a WorkspaceTemplateApply was moved or restored with an annotation that names the state of the Workspace. An
+// annotation of the object itself does not count: it is set before a Workspace is created, which may find a retained one.
+func (l *Live) restoredWith(apply *infrav1.WorkspaceTemplateApply) bool {
 	name := apply.Annotations[naming.ExternalNameAnnotation]
 	return name != "" && name == l.ExternalName() && apply.Annotations[naming.NotedByAnnotation] != string(apply.UID)
 }
 
-// chosenBy reports whether a user decided that a WorkspaceTemplateApply takes this very Workspace over.
-func (l *Live) chosenBy(apply *infrav1.WorkspaceTemplateApply) bool {
+// confirmedByUser reports whether a user confirmed that the Workspace belongs to a WorkspaceTemplateApply.
+func (l *Live) confirmedByUser(apply *infrav1.WorkspaceTemplateApply) bool {
 	uid := apply.Annotations[naming.AdoptWorkspaceAnnotation]
 	return uid != "" && uid == string(l.UID())
 }
@@ -163,7 +160,7 @@ func (l *Live) chosenBy(apply *infrav1.WorkspaceTemplateApply) bool {
 // ProviderConfig of the Workspace.
 func (l *Live) ProviderConfig() string { return render.ProviderConfigOf(l.object) }
 
-// ClaimedElsewhere tells whether the Workspace was made for a WorkspaceTemplateApply of another namespace.
+// ClaimedElsewhere reports whether the Workspace was created for a WorkspaceTemplateApply of another namespace.
 func (l *Live) ClaimedElsewhere(namespace string) bool {
 	return l.Claimed() && !strings.HasPrefix(l.object.GetAnnotations()[naming.ClaimAnnotation], namespace+"/")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
-// Conditions, reasons and marks of provider-terraform.
+// Conditions, reasons and the finalizer of provider-terraform.
 const (
 	conditionReady  = "Ready"
 	conditionSynced = "Synced"
@@ -27,64 +27,63 @@ const (
 	finalizer       = "finalizer.managedresource.crossplane.io"
 )
 
-// initialising is what is said before the provider shows that it applies.
-const initialising = "waiting for provider-terraform to initialise and plan"
+const initializing = "Waiting for provider-terraform to run terraform init and plan"
 
-// claimPatience is how long a new Workspace may be without any sign of the provider before that is told.
-const claimPatience = 2 * time.Minute
+// claimTimeout is how long a new Workspace may lack conditions and the finalizer of the provider before that is reported.
+const claimTimeout = 2 * time.Minute
 
 // hashLength is how many hexadecimal digits a hash has.
 const hashLength = 12
 
-// Observation is what a Workspace says about Terraform's work, in CAPT's terms.
+// Observation is the state of the work of Terraform on a Workspace.
 type Observation struct {
-	// UpToDate is true when Terraform has applied the Workspace as it was rendered, and found nothing to change since.
+	// UpToDate is true when Terraform has applied the Workspace as rendered, and no drift was found since.
 	UpToDate bool
-	// Failed is true when Terraform or the provider reports an error. Class then says of what kind it is.
+	// Failed is true when Terraform or the provider reports an error, of that class.
 	Failed bool
 	Class  failure.Class
-	// Applied is true when Terraform has applied anything at all.
+	// Applied is true when Terraform has applied the Workspace at least once.
 	Applied bool
-	// Reason and Message say why the Workspace is not up to date, or that it is. Neither holds a secret.
+	// Reason and Message of the state, without secrets.
 	Reason, Message string
 	// Outputs that may be published: strings as they are, others as JSON.
 	Outputs map[string]string
-	// LookAgain is when the observation changes although nothing happens; zero if it does not.
-	LookAgain time.Duration
+	// RequeueAfter is when the observation changes without an event; zero if it does not.
+	RequeueAfter time.Duration
 }
 
-// Circumstances are what an Observation depends on besides the Workspace.
-type Circumstances struct {
-	// Watched is for how long this process has seen the Workspace without a sign of the provider. The clocks of machines
-	// differ, so its age does not count.
-	Watched time.Duration
-	// Differs says that the Workspace is not yet as it was rendered.
+// ObserveInput is what an Observation depends on besides the Workspace.
+type ObserveInput struct {
+	// UnclaimedFor is for how long this process has seen the Workspace without a sign of the provider. Clocks of machines differ, so
+	// the age of the Workspace is not used.
+	UnclaimedFor time.Duration
+	// Differs is true when the Workspace has not been updated to what was rendered.
 	Differs bool
-	// LastUpdate is the last change of the Workspace as status has it; nil when nobody noted one.
+	// LastUpdate is the last change of the Workspace that status records.
 	LastUpdate *infrav1.WorkspaceUpdate
 	// Published are the names of the outputs that may be shown.
 	Published []string
-	// Told is the error that the Workspace shows, as Client.Tell put it into words; the zero value when there is none.
-	Told failure.Told
+	// Failure is the error of the Workspace, from Client.Explain; the zero value when there is none.
+	Failure failure.Report
 }
 
-// Observe turns a Workspace into an Observation.
-func Observe(live *Live, in Circumstances) Observation {
+// Observe returns the state of a Workspace.
+func Observe(live *Live, in ObserveInput) Observation {
 	o := Observation{Outputs: outputs(&live.typed, in.Published)}
 	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
 	o.Applied = isTrue(ready)
 
 	switch {
-	case synced != nil && synced.Reason == reasonPaused: // Deletion is frozen, too.
+	case synced != nil && synced.Reason == reasonPaused: // Deletion is paused, too.
 		o.Reason = infrav1.WorkspacePausedReason
-		o.Message = "the Workspace is paused, so Terraform does not run; remove its annotation crossplane.io/paused, or the empty managementPolicies"
+		o.Message = "The Workspace is paused, so Terraform does not run: remove its annotation crossplane.io/paused, or the empty managementPolicies"
 	case live.Deleting():
-		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "the Workspace was deleted, and Terraform destroys what it made"
-		if live.failed() && !ofApply(synced) { // Until destroy returns, such an error is that of before.
-			o.fail(in.Told)
+		o.Reason, o.Message = infrav1.WorkspaceDeletingReason, "The Workspace is being deleted: Terraform destroys its resources"
+		if live.failed() && !isApplyError(synced) { // Until destroy returns, the error of the last apply stays.
+			o.fail(in.Failure)
 		}
 	case live.failed() && current(live, synced):
-		o.fail(in.Told)
+		o.fail(in.Failure)
 	case isTrue(ready) && isTrue(synced) && !in.Differs && live.reported(in.LastUpdate):
 		o.UpToDate = true
 		o.Reason, o.Message = infrav1.UpToDateReason, ""
@@ -98,7 +97,7 @@ func (l *Live) condition(conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(l.typed.Status.Conditions, conditionType)
 }
 
-// ErrorHash is a hash of the error that the Workspace shows, of whatever generation; empty when it shows none.
+// ErrorHash is a hash of the error of the Workspace, of any generation; empty when it has none.
 func (l *Live) ErrorHash() string {
 	if !l.failed() {
 		return ""
@@ -108,48 +107,46 @@ func (l *Live) ErrorHash() string {
 
 func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:hashLength] }
 
-// failed tells whether the Workspace shows an error, of whatever generation.
+// failed reports whether the Workspace has an error, of any generation.
 func (l *Live) failed() bool {
 	synced := l.condition(conditionSynced)
 	return synced != nil && synced.Status == metav1.ConditionFalse && synced.Reason != reasonPaused
 }
 
-// current tells whether an error is about the Workspace as it is now. That of another generation may be mended already.
-// Before v1 the provider does not tell, and fails again without a change of what it shows: then an error counts.
+// current reports whether an error is of the current generation. Before v1 the provider does not report the generation, and a repeated
+// failure changes nothing: then an error counts.
 func current(live *Live, synced *metav1.Condition) bool {
 	return synced.ObservedGeneration == 0 || synced.ObservedGeneration == live.object.GetGeneration()
 }
 
-// reported tells whether what the provider shows is about the Workspace as it is now. Ready stays True while an update is being
-// applied, so it says nothing by itself. provider-terraform v1 puts the generation on Synced. Before, an update that went well
-// moves neither condition; but its status is refused when it has not read the last change, so that any status that was written
-// since is about it.
+// reported reports whether the status is of the current generation. Ready stays True while an update is applied. provider-terraform v1
+// sets the generation of Synced. Before v1 a successful update changes neither condition; but the API server refuses its status when it
+// has not read the last change, so any status written since is about that change.
 func (l *Live) reported(last *infrav1.WorkspaceUpdate) bool {
 	generation := l.object.GetGeneration()
 	if synced := l.condition(conditionSynced); synced != nil && synced.ObservedGeneration != 0 {
 		return synced.ObservedGeneration == generation
 	}
 	if generation <= 1 {
-		return true // Nothing was changed since it was made.
+		return true // Not changed since its creation.
 	}
 	if last != nil && last.Generation == generation {
 		return last.StatusHash == "" || last.StatusHash != l.statusHash()
 	}
-	// Somebody else changed it, or nobody could note the change. Both times have whole seconds: what happened in the second of
-	// the change may have happened before it. The API server does not count fields that are only taken away, so this can be
-	// late by a look of the provider, every ten minutes.
+	// Another client changed it, or the record is lost. Both times have whole seconds, so a status of the second of the change may be
+	// older. The API server does not record removed fields, so this can be late by one poll of the provider, ten minutes.
 	changed := lastChange(l)
 	return changed.IsZero() || lastStatus(l).After(changed)
 }
 
-// Update tells what the Workspace is, for status to remember after a change.
-func (l *Live) Update() *infrav1.WorkspaceUpdate {
+// UpdateRecord is what status records after a change of the Workspace.
+func (l *Live) UpdateRecord() *infrav1.WorkspaceUpdate {
 	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration(), StatusHash: l.statusHash()}
 }
 
-// Seen is what to remember of the last change: once the provider has seen it, it has, whatever it shows later. Nothing needs
-// to be remembered where the provider tells by itself.
-func (l *Live) Seen(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
+// RefreshRecord is the record of the last change after an observation: once the provider has reported on the change, that stays. No record
+// is needed where the provider reports the generation.
+func (l *Live) RefreshRecord(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
 	synced := l.condition(conditionSynced)
 	switch {
 	case !l.reported(last):
@@ -160,24 +157,24 @@ func (l *Live) Seen(last *infrav1.WorkspaceUpdate) *infrav1.WorkspaceUpdate {
 	return &infrav1.WorkspaceUpdate{Generation: l.object.GetGeneration()}
 }
 
-// statusHash is a hash of all that the provider shows.
+// statusHash is a hash of the status of the Workspace.
 func (l *Live) statusHash() string {
 	data, err := json.Marshal(l.object.Object["status"])
 	if err != nil {
-		return "" // What came as JSON can be encoded as JSON.
+		return "" // Cannot happen: it was decoded from JSON.
 	}
 	return hash(data)
 }
 
-// createPending is the annotation with which the provider notes, before it applies for the first time, when it begins.
+// createPending is the annotation in which the provider records when the first apply starts.
 const createPending = "crossplane.io/external-create-pending"
 
-// Started is when Terraform began to apply the Workspace as it is now; zero if it has not begun. Of a Workspace that was applied
-// before, only the time of its change is known. known is what was found earlier: the provider notes the time anew when it
-// tries again, but the work is the same until somebody changes the Workspace.
+// Started is when Terraform started to apply the current spec; zero if it has not. For a Workspace that was applied before, only the
+// time of its last change is known. known is the earlier result: the provider updates the annotation at each retry, but the operation
+// is the same until the Workspace changes.
 func (l *Live) Started(known time.Time) time.Time {
 	changed := lastChange(l)
-	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // None, or none that can be read: not begun.
+	began, _ := time.Parse(time.RFC3339, l.object.GetAnnotations()[createPending]) // Missing or invalid means not started.
 	switch {
 	case !known.IsZero() && !known.Before(changed):
 		return known
@@ -189,51 +186,51 @@ func (l *Live) Started(known time.Time) time.Time {
 	return changed
 }
 
-// lastChange is when anybody last changed the spec of the Workspace; zero if nobody ever did.
+// lastChange is when the spec of the Workspace was last changed; zero if unknown.
 func lastChange(live *Live) (changed time.Time) {
 	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:spec"`)
 	})
 }
 
-// lastStatus is when the provider last changed what it shows.
+// lastStatus is when the provider last changed the status.
 func lastStatus(live *Live) time.Time {
 	return newest(live.object, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
 }
 
-// newest is when the latest of the writes that count was made; zero if there was none.
-func newest(object metav1.Object, counts func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
+// newest is the time of the latest matching write; zero if there is none.
+func newest(object metav1.Object, matches func(metav1.ManagedFieldsEntry) bool) (last time.Time) {
 	for _, entry := range object.GetManagedFields() {
-		if entry.Time != nil && entry.Time.After(last) && counts(entry) {
+		if entry.Time != nil && entry.Time.After(last) && matches(entry) {
 			last = entry.Time.Time
 		}
 	}
 	return last
 }
 
-// progress says how far the provider is, when nothing is wrong.
-func (o *Observation) progress(live *Live, in Circumstances, ready, synced *metav1.Condition) {
+// progress reports what the provider is doing.
+func (o *Observation) progress(live *Live, in ObserveInput, ready, synced *metav1.Condition) {
 	o.Reason = infrav1.ProvisioningReason
 	switch {
 	case in.Differs:
-		o.Message = "the Workspace is not yet written as it was rendered"
-	case !live.claimed():
-		o.unclaimed(live, in.Watched)
+		o.Message = "The Workspace has not been updated to the rendered spec yet"
+	case !live.reconciled():
+		o.unclaimed(live, in.UnclaimedFor)
 	case isTrue(ready) && live.reported(in.LastUpdate):
-		o.Message = "Terraform applies a change"
+		o.Message = "Terraform is applying a change"
 	case isTrue(ready):
-		o.Message = "the Workspace was changed" + at(lastChange(live)) + ", and provider-terraform has not reported on it yet: it applies the change, or has not come to it"
+		o.Message = "The change of the Workspace" + at(lastChange(live)) + " is pending or in progress: provider-terraform has not reported on it yet"
 		if synced != nil && synced.ObservedGeneration == 0 {
-			o.Message += ". Before v1 it does not report when there was nothing to apply: should that be so, annotate the Workspace with crossplane.io/paused=true, and remove the annotation when Synced is False"
+			o.Message += ". Before v1 it reports nothing when there is nothing to apply: in that case set annotation crossplane.io/paused=true on the Workspace, and remove it when Synced is False"
 		}
-	case live.Started(time.Time{}).IsZero(): // Its finalizer comes a moment earlier, which is nothing to tell.
-		o.Message = initialising
+	case live.Started(time.Time{}).IsZero():
+		o.Message = initializing
 	default:
-		o.Message = "Terraform applies the module for the first time"
+		o.Message = "Waiting for Terraform to apply the module for the first time"
 	}
 }
 
-// at tells a time in words, if there is one.
+// at formats a time, if there is one.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -241,33 +238,31 @@ func at(t time.Time) string {
 	return " at " + t.UTC().Format(time.RFC3339)
 }
 
-// claimed tells whether the Workspace shows any sign of the provider.
-func (l *Live) claimed() bool {
+// reconciled reports whether the provider has reconciled the Workspace at least once.
+func (l *Live) reconciled() bool {
 	return l.condition(conditionReady) != nil || l.condition(conditionSynced) != nil || slices.Contains(l.object.GetFinalizers(), finalizer)
 }
 
-// Unclaimed tells whether a Workspace is new, and shows no sign of the provider.
-func (l *Live) Unclaimed() bool { return !l.claimed() && !l.Deleting() }
+// Unclaimed reports whether a Workspace has no condition and no finalizer of the provider.
+func (l *Live) Unclaimed() bool { return !l.reconciled() && !l.Deleting() }
 
-// unclaimed tells of a Workspace that shows no sign of the provider. It does not while it initialises and plans, so this is
-// nothing to worry about at first.
-func (o *Observation) unclaimed(live *Live, watched time.Duration) {
-	if left := claimPatience - watched; left > 0 {
-		o.Message, o.LookAgain = initialising, left
+// unclaimed reports a Workspace without a sign of the provider. During terraform init and plan that is normal.
+func (o *Observation) unclaimed(live *Live, unclaimedFor time.Duration) {
+	if left := claimTimeout - unclaimedFor; left > 0 {
+		o.Message, o.RequeueAfter = initializing, left
 		return
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason
-	o.Message = "made" + at(live.object.GetCreationTimestamp().Time) + " and not yet claimed by provider-terraform: look whether it runs and has " +
-		"this kind of Workspace. It applies one Workspace at a time, so this one may also wait behind others: see its flag --max-reconcile-rate"
+	o.Message = "The Workspace was created" + at(live.object.GetCreationTimestamp().Time) + " and provider-terraform has not reconciled it yet: check that it runs and " +
+		"serves this kind of Workspace. It applies one Workspace at a time unless its flag --max-reconcile-rate is raised"
 }
 
-// fail tells of an error in CAPT's words.
-func (o *Observation) fail(told failure.Told) {
-	o.Failed, o.Class, o.Reason, o.Message = true, told.Class, told.Reason, told.Message
+func (o *Observation) fail(report failure.Report) {
+	o.Failed, o.Class, o.Reason, o.Message = true, report.Class, report.Reason, report.Message
 }
 
-// ofApply tells whether a condition is the error of an apply.
-func ofApply(synced *metav1.Condition) bool {
+// isApplyError reports whether a condition is an error of terraform apply.
+func isApplyError(synced *metav1.Condition) bool {
 	return strings.HasPrefix(synced.Message, "create failed") || strings.HasPrefix(synced.Message, "update failed")
 }
 

@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,29 +17,32 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
-// Tell puts the error that a Workspace shows into words, without the secrets that it may quote. complete is false when what
-// Terraform said is left out, since not all of them are known.
-func (c *Client) Tell(ctx context.Context, live *Live) (told failure.Told, complete bool) {
+// Explain explains the error of a Workspace, without the secrets that it may quote. complete is false when the text of Terraform is omitted,
+// because some secrets are not known.
+func (c *Client) Explain(ctx context.Context, live *Live) (report failure.Report, complete bool) {
 	if !live.failed() {
-		return failure.Told{}, true
+		return failure.Report{}, true
 	}
 	secrets := c.secrets(ctx, live)
-	return failure.Tell(live.condition(conditionSynced).Message, secrets.values, secrets.unknown), !secrets.unknown
+	return failure.Explain(live.condition(conditionSynced).Message, secrets, live.describeCommand()), !secrets.Incomplete
 }
 
-// secrets are values that what Terraform says about a Workspace may quote.
-type secrets struct {
-	values [][]byte
-	// unknown is true when a value can not be recognised: its Secret can not be read, is gone, or has changed since.
-	unknown bool
+// describeCommand is the command that shows the complete error.
+func (l *Live) describeCommand() string {
+	kind := "workspaces." + l.object.GroupVersionKind().Group
+	if namespace := l.object.GetNamespace(); namespace != "" {
+		return fmt.Sprintf("kubectl -n %s describe %s %s", namespace, kind, l.object.GetName())
+	}
+	return fmt.Sprintf("kubectl describe %s %s", kind, l.object.GetName())
 }
 
-// secrets reads the values that a failed Workspace gets from Secrets, and its sensitive outputs.
-func (c *Client) secrets(ctx context.Context, live *Live) secrets {
-	var found secrets
-	told := lastStatus(live)
-	if told.IsZero() {
-		told = live.condition(conditionSynced).LastTransitionTime.Time
+// secrets reads the values that a failed Workspace takes from Secrets, and its sensitive outputs. They are incomplete when a Secret cannot
+// be read, is gone, or has changed since the error.
+func (c *Client) secrets(ctx context.Context, live *Live) failure.Secrets {
+	var found failure.Secrets
+	reportedAt := lastStatus(live)
+	if reportedAt.IsZero() {
+		reportedAt = live.condition(conditionSynced).LastTransitionTime.Time
 	}
 	read := func(namespace, name string) *corev1.Secret {
 		if namespace == "" {
@@ -47,8 +51,8 @@ func (c *Client) secrets(ctx context.Context, live *Live) secrets {
 		secret := &corev1.Secret{}
 		err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "A Secret that Terraform's error may quote can not be read", "Secret", name)
-			found.unknown = true
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot read a Secret that an error of Terraform may quote: details of the error are omitted", "Secret", name)
+			found.Incomplete = true
 		}
 		return secret
 	}
@@ -56,23 +60,23 @@ func (c *Client) secrets(ctx context.Context, live *Live) secrets {
 		secret := read(ref.Namespace, ref.Name)
 		value, ok := secret.Data[ref.Key]
 		if ok {
-			found.values = append(found.values, value)
+			found.Values = append(found.Values, value)
 		}
-		// The error may quote a value that is not there any more.
-		found.unknown = found.unknown || !ok || changed(secret).After(told)
+		// The error may quote an earlier value.
+		found.Incomplete = found.Incomplete || !ok || lastWrite(secret).After(reportedAt)
 	}
 	if ref := live.typed.Spec.WriteConnectionSecretToRef; ref != nil {
 		for name, value := range read(ref.Namespace, ref.Name).Data {
 			if _, shown := live.typed.Status.AtProvider.Outputs[name]; !shown {
-				found.values = append(found.values, value)
+				found.Values = append(found.Values, value)
 			}
 		}
 	}
 	return found
 }
 
-// changed is when a Secret was made, or last changed.
-func changed(secret *corev1.Secret) time.Time {
+// lastWrite is when a Secret was created, or last changed.
+func lastWrite(secret *corev1.Secret) time.Time {
 	last := newest(secret, func(metav1.ManagedFieldsEntry) bool { return true })
 	if secret.CreationTimestamp.After(last) {
 		return secret.CreationTimestamp.Time

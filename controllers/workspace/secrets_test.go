@@ -24,8 +24,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// takingSecrets gives a Workspace a value of each kind of reference to a Secret.
-func takingSecrets() builder.Option {
+// withSecrets adds each kind of reference to a Secret.
+func withSecrets() builder.Option {
 	return builder.With(func(workspace *unstructured.Unstructured) {
 		ref := func(key string) map[string]any { return map[string]any{"name": "inputs", "key": key} }
 		workspace.Object["spec"] = map[string]any{
@@ -53,55 +53,55 @@ func secretObjects() []client.Object {
 
 func failing(options ...builder.Option) *unstructured.Unstructured {
 	outputs := builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"})
-	return builder.Workspace("demo-vpc", builder.UpdateFailed, append([]builder.Option{takingSecrets(), outputs}, options...)...)
+	return builder.Workspace("demo-vpc", builder.UpdateFailed, append([]builder.Option{withSecrets(), outputs}, options...)...)
 }
 
-func TestTheSecretsThatAnErrorMayQuote(t *testing.T) {
+func TestSecretsOfAWorkspace(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()...)
 	secrets := w.secrets(ctx, mustLive(t, failing()))
-	assert.False(t, secrets.unknown)
+	assert.False(t, secrets.Incomplete)
 	var values []string
-	for _, value := range secrets.values {
+	for _, value := range secrets.Values {
 		values = append(values, string(value))
 	}
 	slices.Sort(values)
-	assert.Equal(t, []string{"a-file", "a-variable", "an-output"}, values, "public outputs and keys that are not taken are no secrets here")
+	assert.Equal(t, []string{"a-file", "a-variable", "an-output"}, values, "without public outputs and unused keys")
 }
 
-func TestNoSecretIsReadForAWorkspaceWithoutAnError(t *testing.T) {
+func TestSecretsAreReadOnlyAfterAnError(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()...)
 	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("nothing should be read")
 		},
 	})
-	told, complete := w.Tell(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, takingSecrets())))
-	assert.Empty(t, told)
+	report, complete := w.Explain(ctx, mustLive(t, builder.Workspace("demo-vpc", builder.AtRest, withSecrets())))
+	assert.Empty(t, report)
 	assert.True(t, complete)
 }
 
-// The error is older than the change, and quotes what is not there any more.
-func TestWithoutTheValueOfThatTimeNothingThatTerraformSaidIsTold(t *testing.T) {
+// The error is older than the change, and may quote the earlier value.
+func TestAChangedSecretOmitsTheErrorText(t *testing.T) {
 	rotated := secretObjects()
 	rotated[0].SetCreationTimestamp(metav1.NewTime(builder.Created.Add(time.Hour)))
 	for name, objects := range map[string][]client.Object{
-		"the Secret is gone": nil,
-		"it was rotated":     rotated,
-		"it has another key": {&corev1.Secret{ObjectMeta: secretObjects()[0].(*corev1.Secret).ObjectMeta}},
+		"deleted":     nil,
+		"rotated":     rotated,
+		"key missing": {&corev1.Secret{ObjectMeta: secretObjects()[0].(*corev1.Secret).ObjectMeta}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, terraform.Scopes(), objects...)
-			assert.True(t, w.secrets(ctx, mustLive(t, failing())).unknown)
+			assert.True(t, w.secrets(ctx, mustLive(t, failing())).Incomplete)
 		})
 	}
 }
 
-func TestAConnectionSecretThatIsGoneHidesNothing(t *testing.T) {
+func TestAMissingConnectionSecretOmitsNothing(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()[0])
-	assert.False(t, w.secrets(ctx, mustLive(t, failing())).unknown, "an output that is nowhere is no input of Terraform")
+	assert.False(t, w.secrets(ctx, mustLive(t, failing())).Incomplete, "outputs are no inputs")
 }
 
-func TestWithoutARightToReadSecretsNothingThatTerraformSaidIsTold(t *testing.T) {
+func TestForbiddenSecretsOmitTheErrorText(t *testing.T) {
 	w := newWorld(t, terraform.Scopes(), secretObjects()...)
 	w.Uncached = interceptor.NewClient(w.api, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -109,11 +109,11 @@ func TestWithoutARightToReadSecretsNothingThatTerraformSaidIsTold(t *testing.T) 
 		},
 	})
 	live := mustLive(t, failing())
-	told, complete := w.Tell(ctx, live)
+	report, complete := w.Explain(ctx, live)
 	require.False(t, complete)
 
-	got := Observe(live, Circumstances{Told: told})
+	got := Observe(live, ObserveInput{Failure: report})
 	assert.True(t, got.Failed)
 	assert.NotContains(t, got.Message, "ThrottlingException")
-	assert.Contains(t, got.Message, "see condition Synced of the Workspace")
+	assert.Contains(t, got.Message, "details omitted: they may contain credentials")
 }

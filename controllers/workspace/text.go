@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 )
 
-// text is a string output as it is, and any other output as compact JSON, like in the connection Secret.
+// text is the value of a string output, and compact JSON of any other, as in the connection Secret.
 func text(raw []byte) string {
 	var s string
 	if err := json.Unmarshal(raw, &s); err == nil {

@@ -12,25 +12,24 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
-// Working tells whether Terraform creates, changes or destroys what a Workspace as it is now stands for, or is about to. last is
-// the last change of the Workspace as status has it, and class that of the error it shows.
+// InProgress reports whether Terraform is creating, changing or destroying the resources of a Workspace, or is about to. last is the change
+// that status records, and class that of the current error.
 //
-// After an error that is expected to pass, Terraform is still at work: the provider tries again, and what AWS had begun may go
-// on. Any other error ends the work until somebody does something, although the provider tries again: most of the time it
-// fails before anything has begun. So does one that comes before Terraform applies or destroys, whatever its class: a module that
-// is nowhere would keep the others waiting for ever. What the provider repairs by itself, since somebody changed it in AWS, does not show.
-func Working(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) bool {
+// A transient error does not end the operation: the provider retries, and AWS may continue. Any other error ends it, although the provider
+// retries, and so does any error before apply or destroy: a module that cannot be downloaded would block the others forever. Repairs of
+// drift cannot be seen.
+func InProgress(live *Live, last *infrav1.WorkspaceUpdate, class failure.Class) bool {
 	ready, synced := live.condition(conditionReady), live.condition(conditionSynced)
 	switch {
 	case synced != nil && synced.Reason == reasonPaused:
 		return false
-	case live.failed() && current(live, synced) && (!live.Deleting() || !ofApply(synced)):
-		return class.Passes() && !ofPlan(synced)
+	case live.failed() && current(live, synced) && (!live.Deleting() || !isApplyError(synced)):
+		return class.IsTransient() && !isPlanError(synced)
 	}
 	return live.Deleting() || !isTrue(ready) || !isTrue(synced) || !live.reported(last)
 }
 
-// ofPlan tells whether a condition is an error that came before Terraform could begin with anything.
-func ofPlan(synced *metav1.Condition) bool {
+// isPlanError reports whether a condition is an error before terraform apply or destroy.
+func isPlanError(synced *metav1.Condition) bool {
 	return strings.HasPrefix(synced.Message, "connect failed") || strings.HasPrefix(synced.Message, "observe failed")
 }

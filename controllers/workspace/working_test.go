@@ -13,14 +13,14 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// atWork tells whether Terraform is at work on a Workspace that nobody noted a change of.
-func atWork(t *testing.T, workspace *unstructured.Unstructured) bool {
+// inProgress calls InProgress without a record of the last change.
+func inProgress(t *testing.T, workspace *unstructured.Unstructured) bool {
 	t.Helper()
 	live := mustLive(t, workspace)
-	return Working(live, nil, told(live).Class)
+	return InProgress(live, nil, report(live).Class)
 }
 
-func TestTerraformIsAtWorkUntilItIsDoneOrAPersonMustHelp(t *testing.T) {
+func TestInProgressUntilDoneOrTerminalError(t *testing.T) {
 	rows := map[builder.Row]bool{
 		builder.Queued: true, builder.Planning: true, builder.FirstApplyRunning: true, builder.FirstApplyDone: true,
 		builder.AtRest: false, builder.FirstApplyFailed: false, builder.Updating: true, builder.UpdateFailed: true,
@@ -29,32 +29,32 @@ func TestTerraformIsAtWorkUntilItIsDoneOrAPersonMustHelp(t *testing.T) {
 	}
 	require.Len(t, rows, len(builder.Rows()))
 	for row, want := range rows {
-		assert.Equal(t, want, atWork(t, builder.Workspace("p1", row)), row)
-		if row != builder.Updating { // There, a provider of before v1 looks as if it were at rest, but for what status remembers.
-			assert.Equal(t, want, atWork(t, builder.Workspace("p1", row, builder.OfV0())), "%s, before v1", row)
+		assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row)), row)
+		if row != builder.Updating { // Before v1 the status of the Workspace is that of AtRest.
+			assert.Equal(t, want, inProgress(t, builder.Workspace("p1", row, builder.OfV0())), "%s, before v1", row)
 		}
 	}
 }
 
-func TestWithProviderV0WhatStatusRemembersTellsOfTheWork(t *testing.T) {
+func TestProviderV0InProgressFromTheRecordedUpdate(t *testing.T) {
 	live := mustLive(t, builder.Workspace("p1", builder.AtRest, builder.OfV0(), builder.WithGeneration(2)))
-	assert.True(t, Working(live, live.Update(), ""), "nothing has happened since it was written")
-	assert.False(t, Working(live, live.Seen(nil), ""))
+	assert.True(t, InProgress(live, live.UpdateRecord(), ""), "no status since the write")
+	assert.False(t, InProgress(live, live.RefreshRecord(nil), ""))
 }
 
-// Terraform destroys what could not be made or changed, or planned. The error of before stays until the destroy returns.
-func TestADestroyIsWorkWhateverFailedBefore(t *testing.T) {
+// The last error stays until destroy returns.
+func TestDestroyIsInProgressAfterAnyError(t *testing.T) {
 	for _, row := range []builder.Row{builder.FirstApplyFailed, builder.PlanFailed, builder.ProviderConfigMissing, builder.AtRest} {
-		// The API server counts a deletion as a change.
-		dying := builder.Workspace("p1", row, builder.Deleting(), builder.WithGeneration(2))
-		assert.True(t, atWork(t, dying), row)
+		// A deletion increases the generation.
+		deleted := builder.Workspace("p1", row, builder.Deleting(), builder.WithGeneration(2))
+		assert.True(t, inProgress(t, deleted), row)
 	}
 	failed := builder.Workspace("p1", builder.FirstApplyFailed, builder.OfV0(), builder.Deleting())
-	assert.True(t, atWork(t, failed), "before v1, the error of an apply is known to be one of before")
+	assert.True(t, inProgress(t, failed), "before v1, an apply error during deletion is an earlier one")
 }
 
-func TestAnErrorOfBeforeAChangeDoesNotEndTheWork(t *testing.T) {
-	assert.True(t, atWork(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2))))
-	assert.False(t, atWork(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2), builder.OfV0())),
-		"before v1 nobody can tell, and one that stays broken is not to hold the others up")
+func TestAnErrorOfAnEarlierGenerationDoesNotEndTheOperation(t *testing.T) {
+	assert.True(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2))))
+	assert.False(t, inProgress(t, builder.Workspace("p1", builder.PlanFailed, builder.WithGeneration(2), builder.OfV0())),
+		"before v1 the generation is unknown, and a permanent error must not block the others")
 }

@@ -6,12 +6,16 @@ package workspacetemplateapply
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -20,29 +24,29 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
-// ownersInterval is how often to look for the owners of a restored object.
-const ownersInterval = time.Minute
+const (
+	// ownersInterval is how often to read missing owners: no watch reports other kinds, or owners of owners.
+	ownersInterval = time.Minute
+	// servedInterval is how often to check whether an installed CRD is served: no event reports it.
+	servedInterval = 5 * time.Second
+)
 
-// servedInterval is how often to look whether a CRD that is installed is served: nothing tells.
-const servedInterval = 5 * time.Second
-
-func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	r.tellReplaced(apply, f)
-	action, err := r.inTurn(ctx, apply, f, decide(apply, f))
-	if err != nil {
+func (r *Reconciler) act(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) error {
+	r.reportReplaced(apply, f)
+	if p.Action != Update {
+		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
+	}
+	return r.serialized(ctx, apply, f, p.Action, func() error {
+		err := r.carryOut(ctx, apply, f, p.Action)
+		if err == nil && f.LookupError != nil && p.Action == Observe && f.Unadopted == "" {
+			return f.LookupError // Status reports it, and the lookup is retried.
+		}
 		return err
-	}
-	if action != Update {
-		r.Turns.giveUp(client.ObjectKeyFromObject(apply), f.Now)
-	}
-	err = r.carryOut(ctx, apply, f, action)
-	r.acted(apply, f, action, err)
-	if err == nil && f.Unreadable != nil && action == Observe && f.Unadopted == "" {
-		return f.Unreadable // Status tells what is known, and the look is taken again.
-	}
-	return err
+	})
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action) error {
@@ -53,125 +57,170 @@ func (r *Reconciler) carryOut(ctx context.Context, apply *infrav1.WorkspaceTempl
 		return r.update(ctx, apply, f)
 	case Restore:
 		return r.restore(ctx, apply, f)
-	case Hold:
-		return r.prepare(ctx, apply, f)
-	case LetMove:
+	case Protect:
+		return r.protect(ctx, apply, f)
+	case AllowMove:
 		return engine.Patch(ctx, r.Client, apply, func() { delete(apply.Annotations, clusterctlv1.BlockMoveAnnotation) })
-	case AwaitKind:
-		return awaitKind(f)
+	case WaitForKind:
+		return waitForKind(f)
 	case Destroy:
 		ctrl.LoggerFrom(ctx).Info("Deleting Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 		return r.Workspaces.Delete(ctx, f.Live)
 	case Release:
 		return r.release(ctx, apply, f)
 	case Observe:
-		return await(f)
-	case AwaitDestroyed, AwaitTurn:
+		return poll(f)
+	case WaitForDestroy:
 	}
 	return nil
 }
 
-// await waits for what no watch reports, when there is nothing to write.
-func await(f *Facts) error {
+// poll waits for what no watch reports, when there is nothing to write.
+func poll(f *Facts) error {
 	switch {
-	case f.OwnerMissing != "": // No watch reports other kinds, or that an owner got another owner.
+	case f.OwnerMissing != "":
 		return engine.Wait("the owners of this object", ownersInterval)
 	case f.Rejected != "":
-		return awaitAccepted(f)
+		return waitForRetry(f)
 	}
-	if after := f.Observation().LookAgain; after > 0 {
-		return engine.Wait("provider-terraform to claim the Workspace", after)
+	if after := f.Observation().RequeueAfter; after > 0 {
+		return engine.Wait("provider-terraform to reconcile the Workspace", after)
 	}
 	return nil
 }
 
-// awaitAccepted waits until a refused Workspace is sent again. What makes the API server accept it is not watched.
-func awaitAccepted(f *Facts) error {
-	return engine.Wait("something to change that makes the API server accept the Workspace", f.RejectedFor)
+// waitForRetry waits until a rejected Workspace is sent again.
+func waitForRetry(f *Facts) error {
+	return engine.Wait("the next attempt to write the rejected Workspace", f.RetryAt.Sub(f.Now))
 }
 
-// awaitKind waits for provider-terraform to be installed. The definition of the kind is watched.
-func awaitKind(f *Facts) error {
+// waitForKind waits for provider-terraform. The definition of the kind is watched.
+func waitForKind(f *Facts) error {
 	if f.KindNotServed {
 		return engine.Wait("the API server to serve the Workspace kind", servedInterval)
 	}
 	return nil
 }
 
-// tellReplaced tells once that somebody made the Workspace anew, claim and all, as from a backup. Its state is found by the
-// external name, so that Terraform goes on where it was.
-func (r *Reconciler) tellReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+// serialized runs an action that makes Terraform start only while the object is the active member of its serialized group.
+func (r *Reconciler) serialized(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, action Action, run func() error) error {
+	group, member := serialize.GroupOf(apply)
+	switch {
+	case !member:
+		r.serializer.Forget(client.ObjectKeyFromObject(apply))
+		return run()
+	case !action.changesResources():
+		r.serializer.Record(apply, group, f.inProgress())
+		return run()
+	}
+	active, err := r.serializer.Acquire(apply, group, f.inProgress(), func() ([]client.ObjectKey, error) { return r.others(ctx, apply, group) })
+	if err != nil {
+		return err
+	}
+	if !active {
+		f.Queued = group.QueuedMessage()
+		r.RateLimiter.Cancel(client.ObjectKeyFromObject(apply), f.Now)
+		return nil
+	}
+	err = run()
+	// A request without an answer may have succeeded.
+	requested := err == nil && action == Destroy || err != nil && !isRefused(err) && f.Rejected == ""
+	r.serializer.Record(apply, group, requested || f.inProgress())
+	return err
+}
+
+// others lists the rest of a group, without objects that this manager does not reconcile.
+func (r *Reconciler) others(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, group serialize.Group) ([]client.ObjectKey, error) {
+	list, err := r.list(ctx, client.InNamespace(group.Namespace), group.Labels())
+	var keys []client.ObjectKey
+	for i := range list {
+		other := &list[i]
+		reconciled := r.WatchFilterValue == "" || clusterlabels.HasWatchLabel(other, r.WatchFilterValue)
+		if other.Name != apply.Name && reconciled && !annotations.IsExternallyManaged(other) {
+			keys = append(keys, client.ObjectKeyFromObject(other))
+		}
+	}
+	return keys, err
+}
+
+// isRefused reports whether the API server certainly did not carry out a request.
+func isRefused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
+}
+
+// reportReplaced sends an event once when the Workspace was recreated with its claim, for example from a backup. Its external name names
+// the state, so Terraform continues.
+func (r *Reconciler) reportReplaced(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	before := apply.Status.WorkspaceRef
 	if !apply.DeletionTimestamp.IsZero() || !f.owned() || before == nil || before.UID == "" || before.UID == f.Live.UID() {
 		return
 	}
 	r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, infrav1.WorkspaceReplacedReason, "Observe",
-		"Workspace %s is another one than before: it was deleted and made anew (UID %s, now %s)", f.Name, before.UID, f.Live.UID())
+		"Workspace %s was deleted and recreated (UID was %s, is %s)", f.Name, before.UID, f.Live.UID())
 }
 
-// create writes down which Workspace is ours, and only then makes it: whatever happens between the two, the Workspace is
-// found again.
+// create records the name of the Workspace before it creates it, so that the Workspace is found after a crash between the two.
 func (r *Reconciler) create(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if err := r.prepare(ctx, apply, f); err != nil {
+	if err := r.protect(ctx, apply, f); err != nil {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Creating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Create(ctx, apply, f.Rendered)
-	return r.written(ctx, apply, f, live, err)
+	return r.recordWrite(ctx, apply, f, live, err)
 }
 
 func (r *Reconciler) update(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	if wait := r.Turns.wait(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
-		return engine.Wait("its turn, so that the users of a template are not all changed at once", wait)
+	if wait := r.RateLimiter.Reserve(client.ObjectKeyFromObject(apply), f.Now); wait > 0 {
+		return engine.Wait("the rate limit of updates", wait)
 	}
-	if err := r.prepare(ctx, apply, f); err != nil {
+	if err := r.protect(ctx, apply, f); err != nil {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name), "revision", f.Rendered.Revision)
 	live, err := r.Workspaces.Update(ctx, f.Live, f.Rendered)
 	if err == nil {
-		f.LastUpdate = live.Update()
+		f.LastUpdate = live.UpdateRecord()
 	}
-	return r.written(ctx, apply, f, live, err)
+	return r.recordWrite(ctx, apply, f, live, err)
 }
 
-// restore restores the managedFields of a Workspace that is as it was rendered. Terraform has nothing to do, so that neither its
-// turn nor the last update matter.
+// restore restores the managedFields of a Workspace. Terraform does nothing, so it is neither serialized nor limited.
 func (r *Reconciler) restore(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	ctrl.LoggerFrom(ctx).Info("Restoring the managedFields of the Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
+	ctrl.LoggerFrom(ctx).Info("Restoring managedFields of Workspace", "Workspace", klog.KRef(apply.Namespace, f.Name))
 	live, err := r.Workspaces.Restore(ctx, f.Live, f.Rendered)
-	return r.written(ctx, apply, f, live, err)
+	return r.recordWrite(ctx, apply, f, live, err)
 }
 
-// written adds what became of a write to the facts. A refused Workspace is reported in status, and sent again when something
-// changes, or after refusedInterval. Only the first of equal refusals is logged.
-func (r *Reconciler) written(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
+// recordWrite adds the result of a write to the facts. A rejected Workspace is sent again after a change, or at RetryAt. Only the first of
+// equal rejections is logged.
+func (r *Reconciler) recordWrite(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, live *workspace.Live, err error) error {
 	var rejected *workspace.RejectedError
 	switch {
 	case errors.As(err, &rejected):
-		f.Rejected, f.RejectedFor = rejection(rejected), refusedInterval
-		if r.refuse(apply, f, f.Rejected) {
-			ctrl.LoggerFrom(ctx).Error(err, "The API server refused the Workspace")
+		f.Rejected, f.RetryAt = rejection(rejected), f.Now.Add(observed.RejectedInterval)
+		if r.observed.Reject(client.ObjectKeyFromObject(apply), *f.request(), f.Rejected, f.Now) {
+			ctrl.LoggerFrom(ctx).Error(err, "The API server rejected the Workspace")
 		}
-		return awaitAccepted(f)
+		return waitForRetry(f)
 	case errors.Is(err, workspace.ErrKindMissing):
-		f.kindMissing(err)
-		return awaitKind(f)
+		f.setKindMissing(err)
+		return waitForKind(f)
 	case err != nil:
-		f.NotWritten = err
+		f.WriteError = err
 		return err
 	}
 	f.Live, f.Ownership = live, live.Owner(apply, f.Rendered)
 	return nil
 }
 
-// prepare sets the finalizer, spec.workspaceName and what keeps clusterctl from moving the object, in one patch. The finalizer of
-// CAPT v0.3 stays until the object is released: after a rollback it shows that the object has a Workspace.
-func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+// protect sets the finalizer, spec.workspaceName and the annotations, in one patch. The finalizer of CAPT v0.3 stays until the object is
+// released: after a rollback it shows that the object has a Workspace.
+func (r *Reconciler) protect(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	return engine.Patch(ctx, r.Client, apply, func() {
 		controllerutil.AddFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
 		apply.Spec.WorkspaceName = f.Name
-		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.Block)
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, clusterctlv1.BlockMoveAnnotation, f.MoveBlock)
 		if name := f.externalName(); apply.Annotations[naming.ExternalNameAnnotation] != name {
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.ExternalNameAnnotation, name)
 			metav1.SetMetaDataAnnotation(&apply.ObjectMeta, naming.NotedByAnnotation, string(apply.UID))
@@ -182,9 +231,9 @@ func (r *Reconciler) prepare(ctx context.Context, apply *infrav1.WorkspaceTempla
 func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
 	held := false
 	err := engine.Patch(ctx, r.Client, apply, func() {
-		ours := controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-		older := controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-		held = ours || older
+		current := controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
+		legacy := controllerutil.RemoveFinalizer(apply, infrav1.LegacyWorkspaceTemplateApplyFinalizer)
+		held = current || legacy
 	})
 	switch {
 	case err != nil:
@@ -200,7 +249,7 @@ func (r *Reconciler) release(ctx context.Context, apply *infrav1.WorkspaceTempla
 		r.Recorder.Eventf(apply, nil, corev1.EventTypeWarning, "WorkspaceLeft", "Delete",
 			"Workspace %s (UID %s) is kept: it is not recorded for this object. To destroy its cloud resources, delete the Workspace", f.Name, f.Live.UID())
 	default:
-		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and what it made are left as they are", f.Name)
+		r.Recorder.Eventf(apply, nil, corev1.EventTypeNormal, "WorkspaceRetained", "Delete", "Workspace %s and its cloud resources are kept: spec.deletionPolicy is Retain", f.Name)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace"
 )
 
-// rule is a reason why the Workspace is not written: it may not be this object's, or would not be the same afterwards.
+// rule is a reason not to write the Workspace: it may belong to another object, or would lose its state.
 type rule struct {
 	reason  string
 	applies func(f *Facts) bool
@@ -22,11 +22,11 @@ type rule struct {
 // rules in the order in which they are reported.
 var rules = []rule{
 	{infrav1.AdoptionRequiredReason, func(f *Facts) bool { return f.Unadopted != "" }, unadoptedMessage},
-	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.Forgotten != "" }, forgottenMessage},
-	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.Rival != "" }, rivalMessage},
+	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.LostState != "" }, lostStateMessage},
+	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OlderClaim != "" }, olderClaimMessage},
 	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.OwnerMissing != "" }, ownerMissingMessage},
 	{infrav1.WorkspaceConflictReason, func(f *Facts) bool { return f.StateUnknown }, stateUnknownMessage},
-	{infrav1.WorkspaceScopeConflictReason, func(f *Facts) bool { return f.OtherScope && f.owned() }, otherScopeMessage},
+	{infrav1.WorkspaceScopeConflictReason, func(f *Facts) bool { return f.ScopeChanged && f.owned() }, scopeMessage},
 	{infrav1.ProviderConfigConflictReason, func(f *Facts) bool { return f.ProviderConfig != "" }, providerConfigMessage},
 	{infrav1.WorkspaceReplacedReason, isOf(workspace.Replaced), replacedMessage},
 	{infrav1.WorkspaceConflictReason, isOf(workspace.Undecided), undecidedMessage},
@@ -55,37 +55,37 @@ func conflict(apply *infrav1.WorkspaceTemplateApply, f *Facts) engine.Condition 
 }
 
 func unadoptedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %[1]s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply; if it is not of this object, set spec.workspaceName to another name", f.Unadopted)
+	return fmt.Sprintf("Workspace %s was created by CAPT v0.3 for this object and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", f.Unadopted)
 }
 
 const leftAloneMessage = "CAPT v0.3 recorded no Workspace for this helper, and spec.deletionPolicy is Retain: nothing is written or deleted, and nothing is to be done"
 
-func forgottenMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s does not exist, and this object had one whose Terraform state is %s: a new one would have another state and create everything a second time. "+
-		"Restore the Workspace, or remove the annotation %s if nothing is left of what it created", f.Name, f.Forgotten, naming.ExternalNameAnnotation)
+func lostStateMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s does not exist, and this object had one with Terraform state %s: a new Workspace would have another state and create all resources a second time. "+
+		"Restore the Workspace, or remove the annotation %s if none of its resources are left", f.Name, f.LostState, naming.ExternalNameAnnotation)
 }
 
-func rivalMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s belongs to %s, which is older. Delete this object, or recreate it under another name", f.Name, f.Rival)
+func olderClaimMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s belongs to %s, which is older. Delete this object, or recreate it under another name", f.Name, f.OlderClaim)
 }
 
 func ownerMissingMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return f.OwnerMissing + ": the garbage collector may delete this object, so that no Workspace is created or recorded for it. Remove the owner reference, or recreate this object when its owner exists"
+	return f.OwnerMissing + ": the garbage collector may delete this object, so no Workspace is created or recorded for it. Remove the owner reference, or recreate this object when its owner exists"
 }
 
 func stateUnknownMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would get another state and create everything a second time. "+
-		"Restore the Workspace first, or recreate this object without spec.workspaceName if nothing is left of it", f.Name)
+	return fmt.Sprintf("Workspace %s of spec.workspaceName does not exist, and nothing records its Terraform state: a new Workspace would have another state and create all resources a second time. "+
+		"Restore the Workspace first, or recreate this object without spec.workspaceName if none of its resources are left", f.Name)
 }
 
-func otherScopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s is in scope %s, but the template makes Workspaces in scope %s; refer to a template of scope %s",
+func scopeMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	return fmt.Sprintf("Workspace %s has scope %s, and the template has scope %s: use a template with scope %s",
 		f.Name, f.Live.Scope(), f.Template.Spec.WorkspaceScope.OrDefault(), f.Live.Scope())
 }
 
 func providerConfigMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of the template now gives %s: another account or backend does not know what Terraform created, and would create it a second time. "+
-		"Nothing is updated. Revert the template; or, if state and resources are there too: %s",
+	return fmt.Sprintf("Workspace %s uses ProviderConfig %s, and providerConfigRef of the template is now %s: with another account or backend, Terraform would create all resources a second time. "+
+		"Nothing is updated. Revert the template; or, if it has the same account and backend: %s",
 		f.Name, f.Live.ProviderConfig(), f.ProviderConfig, annotateCommand(apply, naming.AllowProviderConfigAnnotation, f.ProviderConfig))
 }
 
@@ -94,8 +94,8 @@ func replacedMessage(_ *infrav1.WorkspaceTemplateApply, f *Facts) string {
 }
 
 func undecidedMessage(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	return fmt.Sprintf("Workspace %s (UID %s) exists, and is not recorded for this object: an earlier object of this name may have kept it. CAPT does not modify it. "+
-		"To take it over, with everything that it created: %s. Otherwise recreate this object under another name",
+	return fmt.Sprintf("Workspace %s (UID %s) exists and is not recorded for this object: an earlier object of this name may have retained it. CAPT does not modify it. "+
+		"To take it over with its resources: %s. Otherwise recreate this object under another name",
 		f.Name, f.Live.UID(), annotateCommand(apply, naming.AdoptWorkspaceAnnotation, string(f.Live.UID())))
 }
 

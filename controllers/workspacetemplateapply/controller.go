@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workspacetemplateapply turns a WorkspaceTemplateApply into one Workspace, and tells what becomes of it.
+// Package workspacetemplateapply reconciles WorkspaceTemplateApplies: each renders a WorkspaceTemplate to one Workspace, and reports its state.
 package workspacetemplateapply
 
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,30 +15,34 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
 // Reconciler of WorkspaceTemplateApplies.
 type Reconciler struct {
 	engine.Engine
 	Workspaces *workspace.Client
-	// Uncached reads Secrets, which are never cached with their values.
+	// Uncached reads Secrets, whose values are never cached.
 	Uncached client.Reader
 	Clock    clock.PassiveClock
-	// Turns paces updates of Workspaces.
-	Turns *Turns
-
-	recollection
-	rota rota
-	// Namespace is the only one the cache holds; empty means all. Templates of other namespaces are read past it then, and do
-	// not wake anybody.
+	// RateLimiter limits updates of Workspaces.
+	RateLimiter *serialize.RateLimiter
+	// Namespace is the only one that the cache holds; empty means all. Templates of other namespaces are then read from the API server,
+	// and cause no reconciles.
 	Namespace string
 	// StatePrefix is part of the names of the Terraform states of new Workspaces.
 	StatePrefix string
+
+	observed   observed.Cache
+	serializer serialize.Serializer
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tf.upbound.io;tf.m.upbound.io,resources=workspaces,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -45,17 +50,28 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,verbs=list
-// By this right, policies and webhooks recognize the manager, whatever its account is called.
+// By this permission, policies and webhooks recognize the manager, whatever the name of its ServiceAccount.
 // +kubebuilder:rbac:groups=capt.cluster.x-k8s.io,resources=guards,verbs=bypass
 
 // Reconcile one WorkspaceTemplateApply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var decided Plan // One per reconcile, made from the facts before anything is written.
 	return engine.Reconcile(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Steps[*infrav1.WorkspaceTemplateApply, Facts]{
-		Observe:  r.observe,
-		Act:      r.act,
-		Status:   status,
-		Gone:     r.gone,
+		Observe: r.observe,
+		Act: func(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+			decided = plan(apply, f)
+			return r.act(ctx, apply, f, decided)
+		},
+		Status:   func(apply *infrav1.WorkspaceTemplateApply, f *Facts) { status(apply, f, decided) },
+		Gone:     r.forget,
 		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition},
-		Warnings: warning,
+		Warnings: func(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) },
 	})
+}
+
+// forget drops what is cached about an object that no longer exists.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	r.observed.Forget(key)
+	r.serializer.Forget(key)
+	r.RateLimiter.Cancel(key, r.Clock.Now())
 }

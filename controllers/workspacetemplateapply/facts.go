@@ -4,122 +4,129 @@
 package workspacetemplateapply
 
 import (
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
-	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 )
 
-// Facts are everything a decision about a WorkspaceTemplateApply rests on.
+// Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// Paused says why the object is paused; empty when it is not.
+	// Paused is why the object is paused; empty when it is not.
 	Paused string
-	// Frozen is true when the object is paused in the way that clusterctl does it: by its Cluster, or by itself when it has
-	// none.
-	Frozen bool
-	// Block is what keeps clusterctl from moving the object, and until when: one of the values of its annotation.
-	Block string
-	// Unguarded is true when the policy is not there that keeps providers away from what is moved; looked up only then.
-	Unguarded bool
-	// Retained is true when the Workspace is to be left when the object is deleted.
+	// PausedForMove is true when the object is paused like clusterctl move does: by its Cluster, or by itself without a Cluster.
+	PausedForMove bool
+	// MoveBlock is the value of the annotation that blocks clusterctl move: until when it does.
+	MoveBlock string
+	// MovePolicyMissing is true when the policy is missing that keeps providers from moved Workspaces; observed only during a move.
+	MovePolicyMissing bool
+	// Retained is true when the Workspace is kept when the object is deleted.
 	Retained bool
-	// RetainConflict is why the object must not be deleted although it is Retained; looked up during deletion only.
+	// RetainConflict is why the object must not be deleted although it is Retained; observed only during deletion.
 	RetainConflict string
-	// TemplateKey is the WorkspaceTemplate that spec refers to.
+	// TemplateKey is the WorkspaceTemplate of spec.
 	TemplateKey types.NamespacedName
-	// Template is nil when it does not exist or may not be used from here; nobody is told which of the two.
+	// Template is nil when it does not exist or does not allow the namespace; which of the two is not disclosed.
 	Template *infrav1.WorkspaceTemplate
-	// Name of the Workspace: what spec says, else what the naming scheme gives.
+	// Name of the Workspace: that of spec, or the derived one.
 	Name string
-	// TemplateLeaves is true when the template is being deleted, and the object has never had a Workspace.
-	TemplateLeaves bool
-	// Rendered is nil when the template is missing or RenderErrors says what is wrong with it.
+	// TemplateDeleting is true when the template is being deleted, and the object never had a Workspace.
+	TemplateDeleting bool
+	// Rendered is nil when the template is missing, or has RenderErrors.
 	Rendered     *render.Rendered
 	RenderErrors field.ErrorList
-	// Unadopted is the Workspace that the older CAPT seems to have made for the object, which nobody has adopted yet; empty
-	// when there is none.
+	// Unadopted is the Workspace that CAPT v0.3 created for the object and that has not been adopted; empty when there is none.
 	Unadopted string
-	// Unreadable is what could not be looked at. Nothing is written then, and the look is taken again.
-	Unreadable error
-	// Missing lists what is waited for.
+	// LookupError is why a template or dependency could not be read. Nothing is written then, and the reconcile is retried.
+	LookupError error
+	// Missing lists the dependencies that are not ready.
 	Missing []infrav1.MissingDependency
-	// KindMissing is true when provider-terraform's CRD is not installed. KindNotServed is true, too, when it was installed a
-	// moment ago, or does not serve the version that CAPT knows. KindScope is the scope that is meant.
+	// KindMissing is true when the CRD of KindScope is not installed, or, with KindNotServed, does not serve the version that CAPT uses.
 	KindMissing, KindNotServed bool
 	KindScope                  terraform.Scope
-	// Live is nil when the Workspace does not exist. Ownership says whose it is.
+	// Live is nil when the Workspace does not exist.
 	Live      *workspace.Live
 	Ownership workspace.Ownership
-	// Forgotten is where the state of the Workspace was that the object had, when that is gone, status with it, and a new one
-	// would have another.
-	Forgotten string
-	// StateUnknown is true when there is no Workspace, and nothing says which state one of this name would have to get.
+	// LostState is the Terraform state that the object had, when Workspace and status are gone and a new Workspace would have another state.
+	LostState string
+	// StateUnknown is true when there is no Workspace, and nothing records which state a new one must have.
 	StateUnknown bool
-	// Restored is true when the object came from a backup or a move, and was not recorded as the owner of its Workspace since.
+	// Restored is true when the object came from a backup or a move, and has not been recorded as the owner of its Workspace since.
 	Restored bool
 	// OwnerMissing describes an owner that does not exist, or cannot be read, while nothing is recorded for the object: the garbage
-	// collector may be about to delete it.
+	// collector may delete it.
 	OwnerMissing string
-	// Rival says in words which other WorkspaceTemplateApply has the older claim to the same Workspace.
-	Rival string
-	// Told is the error that the Workspace shows, in words.
-	Told failure.Told
-	// GoneForGood is true when the Workspace was there, is gone, and is not made again: an owner who wants to keep what exists
-	// does not want another one in its place.
-	GoneForGood bool
-	// OtherScope is true when the Workspace is of another scope than those the template makes.
-	OtherScope bool
-	// ProviderConfig is the one that an update would give to the Workspace in place of another, which nothing allows; empty when
-	// it would not.
+	// OlderClaim names another WorkspaceTemplateApply with an older claim to the same Workspace.
+	OlderClaim string
+	// Failure is the error of the Workspace.
+	Failure failure.Report
+	// NotRecreated is true when the Workspace is gone and, with deletionPolicy Retain, not created again.
+	NotRecreated bool
+	// ScopeChanged is true when the Workspace has another scope than the template.
+	ScopeChanged bool
+	// ProviderConfig is the one that an update would set instead of another, without permission; empty when it would not.
 	ProviderConfig string
-	// Dependents are WorkspaceTemplateApplies whose Workspaces were made on top of this one; looked up during deletion only.
+	// Dependents are WorkspaceTemplateApplies whose Workspaces depend on this one; observed only during deletion.
 	Dependents []string
-	// Watched is for how long the Workspace has been seen without a sign of the provider.
-	Watched time.Duration
-	// AwaitsTurn says in words what the object waits for whose turn has not come; empty when it waits for no turn.
-	AwaitsTurn string
-	// Rejected is why the API server refused the rendered Workspace, in words; empty when it did not.
+	// UnclaimedFor is for how long the Workspace has been seen without a sign of the provider.
+	UnclaimedFor time.Duration
+	// Queued is the message while another member of the serialized group is active; empty when the object does not wait for it.
+	Queued string
+	// Rejected is why the API server rejected the rendered Workspace; empty when it did not. It is sent again at RetryAt.
 	Rejected string
-	// RejectedFor is how long it is not sent again unless something changes.
-	RejectedFor time.Duration
-	// NotWritten is why the Workspace could not be written this time.
-	NotWritten error
-	// WrittenGeneration and LastUpdate are what status says.
+	RetryAt  time.Time
+	// WriteError is why the Workspace could not be written in this reconcile.
+	WriteError error
+	// WrittenGeneration and LastUpdate are those of status.
 	WrittenGeneration int64
 	LastUpdate        *infrav1.WorkspaceUpdate
 	// Generation of the WorkspaceTemplateApply.
 	Generation int64
 }
 
-// Differs tells whether the Workspace is not yet what was rendered.
+// Differs reports whether the Workspace is not as rendered.
 func (f *Facts) Differs() bool {
 	return f.Live != nil && f.Rendered != nil && f.Live.Differs(f.Rendered)
 }
 
-// outdated reports whether the Workspace is ours and has to be updated.
+// outdated reports whether the Workspace is owned and must be updated.
 func (f *Facts) outdated() bool { return f.owned() && !f.Live.Deleting() && f.Differs() }
 
-// disowned reports whether the managedFields of the Workspace no longer say that CAPT applied it.
-func (f *Facts) disowned(apply *infrav1.WorkspaceTemplateApply) bool {
-	return f.owned() && !f.Live.Deleting() && f.Live.Disowned(apply)
+// lostManagedFields reports whether the managedFields of the Workspace no longer record what CAPT applied.
+func (f *Facts) lostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
+	return f.owned() && !f.Live.Deleting() && f.Live.LostManagedFields(apply)
 }
 
-// owned reports whether the Workspace is there and ours, and may be recorded.
+// owned reports whether the Workspace exists and belongs to the object.
 func (f *Facts) owned() bool {
 	return f.Live != nil && f.Ownership == workspace.Owned && f.OwnerMissing == ""
 }
 
-// otherProviderConfig is the one that an update would give to the Workspace in place of the one it has, unless it is the one that is
-// allowed; empty when it would not.
-func (f *Facts) otherProviderConfig(allowed string) string {
-	if !f.owned() || f.OtherScope || !f.Differs() {
+// inProgress reports whether Terraform is working on the current Workspace.
+func (f *Facts) inProgress() bool {
+	return f.owned() && workspace.InProgress(f.Live, f.LastUpdate, f.Failure.Class)
+}
+
+// clusterWide reports whether the Workspace has, or would have, no namespace.
+func (f *Facts) clusterWide() bool {
+	if f.Live != nil {
+		return f.Live.Reference().Namespace == ""
+	}
+	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
+}
+
+// changedProviderConfig is the ProviderConfig that an update would set instead of another, unless it is the allowed one.
+func (f *Facts) changedProviderConfig(allowed string) string {
+	if !f.owned() || f.ScopeChanged || !f.Differs() {
 		return ""
 	}
 	if want := f.Rendered.ProviderConfig(); want != f.Live.ProviderConfig() && want != allowed {
@@ -128,7 +135,7 @@ func (f *Facts) otherProviderConfig(allowed string) string {
 	return ""
 }
 
-// written tells whether the Workspace is as spec says. Without a template, that it once was counts, unless spec has changed since.
+// written reports whether the Workspace is as spec requires. Without a template, the recorded generation decides.
 func (f *Facts) written() bool {
 	if f.Rendered == nil {
 		return f.owned() && f.WrittenGeneration == f.Generation
@@ -136,7 +143,38 @@ func (f *Facts) written() bool {
 	return f.owned() && !f.Differs()
 }
 
-// Observation of the Workspace; the zero value when there is none of ours.
+// externalName is that of the Workspace, or that of a new one.
+func (f *Facts) externalName() string {
+	if f.Live != nil && f.Live.ExternalName() != "" {
+		return f.Live.ExternalName()
+	}
+	if f.Rendered != nil {
+		return f.Rendered.Object.GetAnnotations()[render.ExternalNameAnnotation]
+	}
+	return f.Name // The default of the provider.
+}
+
+// request is what would be sent to the API server; nil when nothing is rendered.
+func (f *Facts) request() *observed.Request {
+	if f.Rendered == nil {
+		return nil
+	}
+	request := &observed.Request{Revision: f.Rendered.Revision}
+	if f.Live != nil {
+		request.Workspace, request.Generation = f.Live.UID(), f.Live.Generation()
+	}
+	return request
+}
+
+// setKindMissing records that the kind of the Workspace is not installed or not served.
+func (f *Facts) setKindMissing(err error) {
+	f.KindMissing, f.KindNotServed, f.KindScope = true, errors.Is(err, workspace.ErrKindNotServed), terraform.ScopeNamespaced
+	if f.Template != nil {
+		f.KindScope = f.Template.Spec.WorkspaceScope.OrDefault()
+	}
+}
+
+// Observation of the owned Workspace; the zero value when there is none.
 func (f *Facts) Observation() workspace.Observation {
 	if !f.owned() {
 		return workspace.Observation{}
@@ -145,7 +183,7 @@ func (f *Facts) Observation() workspace.Observation {
 	if f.Template != nil {
 		published = append(published, f.Template.Spec.PublishOutputs...)
 	}
-	return workspace.Observe(f.Live, workspace.Circumstances{
-		Watched: f.Watched, Differs: !f.written(), LastUpdate: f.LastUpdate, Published: published, Told: f.Told,
+	return workspace.Observe(f.Live, workspace.ObserveInput{
+		UnclaimedFor: f.UnclaimedFor, Differs: !f.written(), LastUpdate: f.LastUpdate, Published: published, Failure: f.Failure,
 	})
 }

@@ -21,8 +21,8 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -64,7 +64,7 @@ func TestSafety03RetainedWorkspaceIsNotTakenOver(t *testing.T) {
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.Nil(t, w.get("demo-vpc").Status.WorkspaceRef)
 	command := "kubectl -n default annotate --overwrite workspacetemplateapply demo-vpc capt.cluster.x-k8s.io/adopt-workspace=" + string(kept.GetUID())
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists, and is not recorded for this object")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc (UID "+string(kept.GetUID())+") exists and is not recorded for this object")
 	assert.Contains(t, w.ready("demo-vpc"), command)
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
@@ -82,7 +82,7 @@ func TestARetainedWorkspaceIsKeptWhenALaterObjectOfTheNameIsDeleted(t *testing.T
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "delete Workspace")
-	assert.Contains(t, w.told()[0], "Warning WorkspaceLeft")
+	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft")
 }
 
 // restoredApply is as kubectl get -o yaml gave it, created again.
@@ -99,7 +99,7 @@ func TestSafety04ARestoredCopyThatIsDeletedDestroysNothing(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
-	assert.Contains(t, w.told()[0], "Warning WorkspaceLeft Workspace demo-vpc")
+	assert.Contains(t, w.events()[0], "Warning WorkspaceLeft Workspace demo-vpc")
 }
 
 // The garbage collector comes a moment after the controller. What is recorded by then would be destroyed.
@@ -214,5 +214,5 @@ func TestSafety12ARestoredObjectOfAnotherPrefixCreatesNothing(t *testing.T) {
 	w.reconciler.StatePrefix = "two"
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one whose Terraform state is ")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state ")
 }

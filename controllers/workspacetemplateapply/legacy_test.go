@@ -39,15 +39,15 @@ func legacyWorld(t *testing.T, objects ...client.Object) *world {
 		builder.Workspace("demo", builder.AtRest, builder.InClusterScope()))...)
 }
 
-func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
+func TestAWorkspaceOfV03IsNotCreatedAgain(t *testing.T) {
 	finalizer := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	shows := func(conditions ...metav1.Condition) builder.Option {
+	withConditions := func(conditions ...metav1.Condition) builder.Option {
 		return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.Conditions = conditions })
 	}
 	created := metav1.NewTime(builder.Created)
-	ready := shows(metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: created},
+	ready := withConditions(metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: created},
 		metav1.Condition{Type: "Synced", Status: metav1.ConditionTrue, Reason: "ReconcileSuccess", LastTransitionTime: created, ObservedGeneration: 1})
-	failed := shows(metav1.Condition{Type: "Synced", Status: metav1.ConditionFalse, Reason: "ReconcileError", Message: "connect failed", LastTransitionTime: created})
+	failed := withConditions(metav1.Condition{Type: "Synced", Status: metav1.ConditionFalse, Reason: "ReconcileError", Message: "connect failed", LastTransitionTime: created})
 	for name, row := range map[string]struct {
 		options []builder.Option
 		noted   string
@@ -71,7 +71,7 @@ func TestWhatAnOlderCAPTMadeIsNotMadeAgain(t *testing.T) {
 			required := meta.FindStatusCondition(after.Status.Conditions, infrav1.AdoptionRequiredCondition)
 			require.NotNil(t, required)
 			assert.Equal(t, "Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-				"nothing is written or deleted. Adopt it with captctl migrate apply; if it is not of this object, set spec.workspaceName to another name", required.Message)
+				"nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", required.Message)
 			want := builder.Story(before.Status.Conditions)
 			want["AdoptionRequired"] = "True AdoptionRequired"
 			assert.Equal(t, want, builder.Story(after.Status.Conditions), "readiness stays as it was")
@@ -115,7 +115,7 @@ func TestAnObjectFromGitBesideAWorkspaceOfCAPTv03ReportsWhyItWaits(t *testing.T)
 	assert.Equal(t, after.Generation, after.Status.ObservedGeneration)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(after.Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired: Workspace demo was created by CAPT v0.3 for this object and has not been adopted: "+
-		"nothing is written or deleted. Adopt it with captctl migrate apply; if it is not of this object, set spec.workspaceName to another name", w.ready("demo-apply"))
+		"nothing is written or deleted. Adopt it with captctl migrate apply; if it belongs to another object, set spec.workspaceName to another name", w.ready("demo-apply"))
 	w.mustReconcile("demo-apply")
 	assert.Empty(t, w.writes)
 }
@@ -135,13 +135,13 @@ func TestAnAdoptedObjectNoLongerAwaitsAdoption(t *testing.T) {
 	assert.NotContains(t, builder.Story(w.get("another").Status.Conditions), "AdoptionRequired")
 }
 
-func TestWhatAnOlderCAPTMadeIsNotForgottenByDeletion(t *testing.T) {
+func TestDeletionKeepsAWorkspaceOfV03(t *testing.T) {
 	w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply",
 		builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), legacyStatus("demo")))
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-apply")))
 	w.mustReconcile("demo-apply")
 	assert.Equal(t, []string{"patch status"}, w.writes)
-	assert.Contains(t, w.ready("demo-apply"), "set spec.deletionPolicy to Retain to leave what the Workspace made")
+	assert.Contains(t, w.ready("demo-apply"), "set spec.deletionPolicy to Retain to keep the cloud resources")
 
 	apply := w.get("demo-apply")
 	apply.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
@@ -150,7 +150,7 @@ func TestWhatAnOlderCAPTMadeIsNotForgottenByDeletion(t *testing.T) {
 	assert.Error(t, w.client.Get(context.Background(), client.ObjectKeyFromObject(apply), apply), "it is released")
 }
 
-func TestAWorkspaceOfAnOlderCAPTIsNobodyElsesHindrance(t *testing.T) {
+func TestAWorkspaceOfV03DoesNotBlockOtherObjects(t *testing.T) {
 	for name, option := range map[string]builder.Option{"adopted there": builder.WithWorkspaceName("demo"), "not adopted": legacyStatus("demo")} {
 		t.Run(name, func(t *testing.T) {
 			w := legacyWorld(t, builder.WorkspaceTemplateApply("demo-apply", option, builder.WithNamespace("other")), builder.WorkspaceTemplateApply("demo-apply"))

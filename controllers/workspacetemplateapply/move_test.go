@@ -74,9 +74,9 @@ func (w *world) paused() string {
 
 var moved = []string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}
 
-func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
+func TestAnObjectWithAWorkspaceBlocksMoveUntilPaused(t *testing.T) {
 	w := atRest(t, moved...)
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Equal(t, w.workspace("demo-vpc").GetAnnotations()["crossplane.io/external-name"], w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
 
 	w.pause(true)
@@ -90,37 +90,37 @@ func TestWhatHasAWorkspaceIsNotMovedBeforeItIsPaused(t *testing.T) {
 	w.pause(false)
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "patch status"}, w.writes)
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.writes)
 }
 
-func TestNothingIsBlockedBeforeThereIsAWorkspace(t *testing.T) {
+func TestAnObjectWithoutAWorkspaceDoesNotBlockMove(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.NotContains(t, w.get("demo-vpc").Annotations, clusterctlv1.BlockMoveAnnotation)
 }
 
-func TestTheFirstWriteBlocksAndNoneIsAdded(t *testing.T) {
+func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
-	assert.Equal(t, untilLabelled, w.block())
+	assert.Equal(t, blockUntilLabelled, w.block())
 }
 
 // The manager before this one did not know of moves.
-func TestWhatWasMadeBeforeIsBlockedWithOneWrite(t *testing.T) {
+func TestAnExistingObjectIsBlockedWithOneWrite(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.writes)
 }
 
-func TestAMoveWaitsForTerraform(t *testing.T) {
+func TestMoveWaitsForTerraform(t *testing.T) {
 	w := atRest(t, moved...)
 	w.pause(true)
 	for row, reason := range map[builder.Row]string{
@@ -130,7 +130,7 @@ func TestAMoveWaitsForTerraform(t *testing.T) {
 	} {
 		w.provide("demo-vpc", row)
 		w.mustReconcile("demo-vpc")
-		assert.Equal(t, untilPaused, w.block(), row)
+		assert.Equal(t, blockUntilPaused, w.block(), row)
 		assert.Contains(t, w.paused(), "clusterctl move waits: Workspace demo-vpc is not at rest ("+reason+")", row)
 	}
 	w.provide("demo-vpc", builder.AtRest)
@@ -138,23 +138,23 @@ func TestAMoveWaitsForTerraform(t *testing.T) {
 	assert.Empty(t, w.block())
 }
 
-func TestAMoveWaitsForTheEndOfADeletion(t *testing.T) {
+func TestMoveWaitsForDeletion(t *testing.T) {
 	w := atRest(t, moved...)
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	require.Contains(t, w.writes, "delete Workspace")
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest (WorkspaceDeleting)")
 }
 
-func TestAMoveWaitsForAChangeThatThePauseKeepsBack(t *testing.T) {
+func TestMoveWaitsForAPausedChange(t *testing.T) {
 	w := atRest(t, moved...)
 	w.pause(true)
 	require.NoError(t, w.client.Update(context.Background(), changed(w, builder.WithModule("# new"))))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.Contains(t, w.paused(), "Workspace demo-vpc is not at rest")
 }
 
@@ -163,18 +163,18 @@ func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
 		labels []string
 		want   string
 	}{
-		"none":             {nil, untilLabelled},
-		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, untilLabelled},
-		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, untilLabelled},
-		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, untilPaused},
-		"with Secrets":     {moved, untilPaused},
+		"none":             {nil, blockUntilLabelled},
+		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, blockUntilLabelled},
+		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, blockUntilLabelled},
+		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, blockUntilPaused},
+		"with Secrets":     {moved, blockUntilPaused},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, atRest(t, row.labels...).block()) })
 	}
 }
 
 // clusterctl looks at the labels before it pauses. One that waits already would move the object without its Workspace.
-func TestLabelsThatCameAfterThePauseDoNotCount(t *testing.T) {
+func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
 	w := atRest(t)
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
@@ -184,18 +184,18 @@ func TestLabelsThatCameAfterThePauseDoNotCount(t *testing.T) {
 	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
 	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilLabelled, w.block())
-	assert.Contains(t, w.paused(), "it looked for what to move before it was allowed to move Workspace demo-vpc")
+	assert.Equal(t, blockUntilLabelled, w.block())
+	assert.Contains(t, w.paused(), "it discovered objects before Workspace demo-vpc could be moved")
 
 	w.pause(false)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.block())
 }
 
-func TestAClusterWideWorkspaceIsMovedByHandOnly(t *testing.T) {
+func TestAClusterWideWorkspaceMustBeMovedManually(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.Cluster("demo"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")))
 	for _, scope := range terraform.Scopes() {
@@ -204,15 +204,15 @@ func TestAClusterWideWorkspaceIsMovedByHandOnly(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilByHand, w.block())
-	assert.Contains(t, w.paused(), "is cluster-wide, and clusterctl can not move it")
+	assert.Equal(t, blockUntilManual, w.block())
+	assert.Contains(t, w.paused(), "is cluster-wide, and clusterctl cannot move it")
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterctlv1.BlockMoveAnnotation) })
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.block(), "who does it by hand decides")
 }
 
-func TestAWorkspaceThatIsGoneKeepsItsObject(t *testing.T) {
+func TestAMissingWorkspaceBlocksMove(t *testing.T) {
 	w := atRest(t, moved...)
 	w.pause(true)
 	gone := w.workspace("demo-vpc")
@@ -220,19 +220,19 @@ func TestAWorkspaceThatIsGoneKeepsItsObject(t *testing.T) {
 	require.NoError(t, w.client.Update(context.Background(), gone))
 	require.NoError(t, w.client.Delete(context.Background(), gone))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block(), "it would be made anew elsewhere, though it is perhaps not wanted any more")
-	assert.Contains(t, w.paused(), "Workspace demo-vpc is gone")
+	assert.Equal(t, blockUntilPaused, w.block(), "it would be made anew elsewhere, though it is perhaps not wanted any more")
+	assert.Contains(t, w.paused(), "Workspace demo-vpc does not exist")
 }
 
-func TestThePauseOfOneObjectOfAClusterIsNoMove(t *testing.T) {
+func TestThePauseOfASingleObjectDoesNotAllowMove(t *testing.T) {
 	w := atRest(t, moved...)
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
+	assert.Equal(t, blockUntilPaused, w.block())
 	assert.NotContains(t, w.paused(), "clusterctl")
 }
 
-func TestWhoHasNoClusterIsMovedWhenPausedByItself(t *testing.T) {
+func TestAnObjectWithoutAClusterIsMovedWhenPaused(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.label(terraform.ScopeNamespaced, moved...)
 	w.mustReconcile("demo-vpc")
@@ -243,7 +243,7 @@ func TestWhoHasNoClusterIsMovedWhenPausedByItself(t *testing.T) {
 }
 
 // clusterctl takes all annotations away but its mark, that which paused the object among them.
-func TestWhatAMoveDeletesIsNotDestroyed(t *testing.T) {
+func TestDeletionByMoveDestroysNothing(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
@@ -262,7 +262,7 @@ func TestWhatAMoveDeletesIsNotDestroyed(t *testing.T) {
 
 // A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else
 // than before, the Workspace is still the object's own.
-func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
+func TestAMovedWorkspaceIsOwnedAlthoughItDiffers(t *testing.T) {
 	for name, remembered := range map[string]bool{"moved": true, "left behind by an earlier object": false} {
 		t.Run(name, func(t *testing.T) {
 			there := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-1)),
@@ -281,12 +281,12 @@ func TestAMovedWorkspaceIsKnownThoughItDiffers(t *testing.T) {
 }
 
 // The policy is part of CAPT's manifests, and somebody may have installed others.
-func TestAMoveWaitsForThePolicyThatGuardsIt(t *testing.T) {
+func TestMoveWaitsForThePolicy(t *testing.T) {
 	w := atRest(t, moved...)
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicy}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}}
 	require.NoError(t, w.client.Delete(context.Background(), binding))
 	w.pause(true)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, untilPaused, w.block())
-	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces is not installed")
+	assert.Equal(t, blockUntilPaused, w.block())
+	assert.Contains(t, w.paused(), "clusterctl move waits: ValidatingAdmissionPolicyBinding capt-moved-workspaces, which keeps provider-terraform from moved Workspaces, is not installed")
 }

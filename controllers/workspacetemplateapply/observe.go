@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -17,76 +18,75 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/controllers/workspacetemplate"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/owners"
 )
 
 func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (*Facts, error) {
-	cluster, err := engine.LabelledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
-	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
-		return nil, fmt.Errorf("reading the Cluster: %w", err)
-	}
-	byOwner, err := r.pausedByOwner(ctx, apply)
-	if err != nil {
-		return nil, err
-	}
 	f := &Facts{
-		Now: r.Clock.Now(), Paused: cmp.Or(engine.Paused(cluster, apply), byOwner), Unadopted: adoption.Unadopted(apply),
-		Frozen:     frozen(cluster, apply),
-		Retained:   retained(apply),
+		Now: r.Clock.Now(), Unadopted: adoption.Unadopted(apply), Retained: retained(apply), Restored: adoption.Restored(apply),
 		Generation: apply.Generation, WrittenGeneration: apply.Status.WrittenGeneration, LastUpdate: apply.Status.LastUpdate,
 	}
+	if err := r.observePause(ctx, apply, f); err != nil {
+		return nil, err
+	}
 	r.observeTemplate(ctx, apply, f)
-	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
-		return nil, err
+	for _, observe := range []func(context.Context, *infrav1.WorkspaceTemplateApply, *Facts) error{
+		r.observeDeletion, r.observeWorkspace, r.observeOwners, r.observeMove,
+	} {
+		if err := observe(ctx, apply, f); err != nil {
+			return nil, err
+		}
 	}
-	if err := r.observeWorkspace(ctx, apply, f); err != nil {
-		return nil, err
-	}
-	if err := r.observeOwners(ctx, apply, f); err != nil {
-		return nil, err
-	}
-	f.TemplateLeaves = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
-	if err := r.observeMove(ctx, apply, f); err != nil {
-		return nil, err
-	}
-	f.Rejected, f.RejectedFor = r.recall(apply, f)
+	f.TemplateDeleting = f.Template != nil && !f.Template.DeletionTimestamp.IsZero() && f.Live == nil && apply.Status.WorkspaceRef == nil
+	f.Rejected, f.RetryAt = r.observed.Rejected(client.ObjectKeyFromObject(apply), f.request(), f.Now)
 	return f, nil
 }
 
-// observeTemplate renders the template, and looks for what has to be there before.
+func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
+	cluster, err := engine.LabelledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
+	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
+		return fmt.Errorf("reading the Cluster: %w", err)
+	}
+	byOwner, err := r.owners().PausedBy(ctx, apply)
+	f.Paused, f.PausedForMove = cmp.Or(engine.Paused(cluster, apply), byOwner), pausedForMove(cluster, apply)
+	return err
+}
+
+func (r *Reconciler) owners() owners.Reader {
+	return owners.Reader{Cached: r.Client, Uncached: r.Uncached}
+}
+
+// observeTemplate reads and renders the template, and reads the dependencies.
 func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	f.TemplateKey = apply.TemplateKey()
-	f.Template, f.Unreadable = r.template(ctx, apply)
+	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
+	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
 	f.Name = validation.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
-		f.Rendered, f.RenderErrors = render.Workspace(r.input(apply, f))
+		f.Rendered, f.RenderErrors = render.Workspace(r.renderInput(apply, f))
 	}
-	if apply.DeletionTimestamp.IsZero() { // Nothing is waited for any more.
-		missing, err := r.missing(ctx, apply, f.Now)
-		f.Missing, f.Unreadable = missing, errors.Join(f.Unreadable, err)
+	if apply.DeletionTimestamp.IsZero() {
+		reader := dependencies.Reader{Client: r.Client, Uncached: r.Uncached, Workspaces: r.Workspaces}
+		missing, err := reader.Missing(ctx, apply, f.Now)
+		f.Missing, f.LookupError = missing, errors.Join(f.LookupError, err)
 	}
 }
 
-func (r *Reconciler) input(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
+func (r *Reconciler) renderInput(apply *infrav1.WorkspaceTemplateApply, f *Facts) render.Input {
 	return render.Input{Apply: apply, Template: f.Template, Name: f.Name, ExternalName: recordedExternalName(apply), StatePrefix: r.StatePrefix}
 }
 
-// forgotten is the state that an object without status remembers, when a new Workspace would not get it. That of an adopted
-// Workspace is called otherwise than the scheme says; after a restore or a move without the Workspace, it is all that is left.
-func forgotten(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
-	remembered := apply.Annotations[naming.ExternalNameAnnotation]
-	if apply.Status.WorkspaceRef != nil || f.Rendered == nil || remembered == f.externalName() {
-		return ""
-	}
-	return remembered
-}
-
-// recordedExternalName is the state that status records. An adopted Workspace without an external name of its own has the state
-// that provider-terraform names like the Workspace.
+// recordedExternalName is the state that status records. For an adopted Workspace without an external name, the provider names the state
+// like the Workspace.
 func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 	ref := apply.Status.WorkspaceRef
 	switch {
@@ -98,29 +98,36 @@ func recordedExternalName(apply *infrav1.WorkspaceTemplateApply) string {
 	return ref.ExternalName
 }
 
+// observeDeletion observes what may block the deletion of the object.
+func (r *Reconciler) observeDeletion(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	if apply.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if f.RetainConflict, err = r.retainConflict(ctx, apply); err != nil {
+		return err
+	}
+	f.Dependents, err = r.dependentsOf(ctx, apply)
+	return err
+}
+
 func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
 	f.Live, err = r.findWorkspace(ctx, apply, f)
 	if errors.Is(err, workspace.ErrKindMissing) {
-		f.kindMissing(err)
+		f.setKindMissing(err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !apply.DeletionTimestamp.IsZero() {
-		if f.Dependents, err = r.dependentsOf(ctx, apply); err != nil {
-			return err
-		}
-	}
-	if f.Rival, err = r.rival(ctx, apply, f); err != nil {
+	if f.OlderClaim, err = r.olderClaim(ctx, apply, f); err != nil {
 		return err
 	}
-	f.Watched = r.watched(apply, f)
 	if f.Live == nil {
-		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
-		f.Forgotten = forgotten(apply, f)
+		r.observed.UnclaimedFor(client.ObjectKeyFromObject(apply), "", f.Now)
+		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
+		f.LostState = lostState(apply, f)
 		f.StateUnknown = validation.StateUnknown(apply, f.Template)
-		f.Unadopted, err = r.leftByOlderCAPT(ctx, apply, f)
+		f.Unadopted, err = r.unadopted(ctx, apply, f)
 		return err
 	}
 	r.observeLive(ctx, apply, f)
@@ -128,37 +135,82 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 }
 
 func (r *Reconciler) observeLive(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
-	r.renderAdopted(apply, f)
-	f.OtherScope = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
+	if len(f.RenderErrors) > 0 && f.Live.RecordedFor(apply) { // An adopted Workspace keeps its references to other namespaces.
+		again := r.renderInput(apply, f)
+		again.Recorded = f.Live.Spec()
+		f.Rendered, f.RenderErrors = render.Workspace(again)
+	}
+	f.ScopeChanged = f.Template != nil && f.Live.Scope() != f.Template.Spec.WorkspaceScope.OrDefault()
 	rendered := f.Rendered
-	if f.Rival != "" {
-		rendered = nil // A Workspace that both would render the same is the older one's.
+	if f.OlderClaim != "" {
+		rendered = nil // A Workspace that both objects render belongs to the older one.
 	}
 	f.Ownership = f.Live.Owner(apply, rendered)
-	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.Rival == "" && !f.Live.Claimed() && adoption.LegacyFinalizer(apply) {
-		f.Unadopted = f.Name // spec.workspaceName was set by hand: releasing it would leave the Workspace behind.
+	if !apply.DeletionTimestamp.IsZero() && f.Ownership == workspace.Foreign && f.OlderClaim == "" && !f.Live.Claimed() && adoption.LegacyFinalizer(apply) {
+		f.Unadopted = f.Name // A user set spec.workspaceName: releasing the object would orphan the Workspace.
 	}
-	f.ProviderConfig = f.otherProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
+	f.ProviderConfig = f.changedProviderConfig(apply.Annotations[naming.AllowProviderConfigAnnotation])
+	key := client.ObjectKeyFromObject(apply)
+	var unclaimed types.UID
+	if f.Live.Unclaimed() {
+		unclaimed = f.Live.UID()
+	}
+	f.UnclaimedFor = r.observed.UnclaimedFor(key, unclaimed, f.Now)
 	if f.owned() {
-		f.Told = r.tell(ctx, apply, f.Live)
+		f.Failure = r.observed.Failure(key, f.Live.ErrorHash(), func() (failure.Report, bool) { return r.Workspaces.Explain(ctx, f.Live) })
 	}
 }
 
-// renderAdopted renders once more what cannot be rendered without looking at the Workspace: an adopted one keeps the references to
-// other namespaces that it has.
-func (r *Reconciler) renderAdopted(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
-	if len(f.RenderErrors) == 0 || !f.Live.RecordedFor(apply) {
-		return
+// findWorkspace reads the Workspace that the template determines; the recorded one when that is elsewhere, without a template, during
+// deletion, and before a move is allowed.
+func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (*workspace.Live, error) {
+	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedInOtherScope(apply, f.Template.Spec.WorkspaceScope) || f.moveRequested(apply) {
+		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
-	again := r.input(apply, f)
-	again.Recorded = f.Live.Spec()
-	f.Rendered, f.RenderErrors = render.Workspace(again)
+	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
+	gone := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || validation.StateUnknown(apply, f.Template)
+	if live == nil && err == nil && gone { // Confirmed by the API server, and in the other scope, before it is reported.
+		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
+	}
+	return live, err
 }
 
-// leftByOlderCAPT is the Workspace that CAPT v0.3 created. It also finds that of a WorkspaceTemplateApply that was restored from Git or
-// a backup, without what CAPT v0.3 had recorded: one with the name that CAPT v0.3 gave, without a claim, and of no other
-// WorkspaceTemplateApply.
-func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+func retained(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
+}
+
+// recordedInOtherScope reports whether the recorded Workspace has another scope than the template. A second Workspace with the same state
+// must not be created in the new scope.
+func recordedInOtherScope(apply *infrav1.WorkspaceTemplateApply, scope terraform.Scope) bool {
+	ref := apply.Status.WorkspaceRef
+	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
+}
+
+// lostState is the state in the annotation of an object without status, when a new Workspace would have another one. After a restore or a
+// move without the Workspace, nothing else records it.
+func lostState(apply *infrav1.WorkspaceTemplateApply, f *Facts) string {
+	recorded := apply.Annotations[naming.ExternalNameAnnotation]
+	if apply.Status.WorkspaceRef != nil || f.Rendered == nil || recorded == f.externalName() {
+		return ""
+	}
+	return recorded
+}
+
+// observeOwners reads the owners of an object for which no Workspace is recorded, also while it is paused: the garbage collector continues.
+func (r *Reconciler) observeOwners(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (err error) {
+	if apply.Status.WorkspaceRef != nil || !apply.DeletionTimestamp.IsZero() || f.Unadopted != "" {
+		return nil
+	}
+	// The manager may not be able to read owners of other controllers. Only a restored object waits for them, unless a user confirmed
+	// the Workspace.
+	mustRead := f.Restored && (f.Live == nil || apply.Annotations[naming.AdoptWorkspaceAnnotation] != string(f.Live.UID()))
+	f.OwnerMissing, err = r.owners().Missing(ctx, apply, mustRead)
+	return err
+}
+
+// unadopted is the Workspace that CAPT v0.3 created for the object. For an object that was restored from Git or a backup, without the
+// status of CAPT v0.3, it is the one with the name that CAPT v0.3 gave, without a claim and without another WorkspaceTemplateApply.
+func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
 	if f.Unadopted != "" || apply.Spec.WorkspaceName != "" || !f.clusterWide() {
 		return f.Unadopted, nil
 	}
@@ -170,155 +222,101 @@ func (r *Reconciler) leftByOlderCAPT(ctx context.Context, apply *infrav1.Workspa
 	if err != nil {
 		return "", err
 	}
-	if others, err := r.haveWorkspace(ctx, apply, name); err != nil || others {
-		return "", err
+	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
+		others, err := r.list(ctx, client.MatchingFields{field: name})
+		if err != nil || slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
+			self := other.Namespace == apply.Namespace && other.Name == apply.Name
+			return !self && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
+		}) {
+			return "", err
+		}
 	}
 	return name, nil
 }
 
-// haveWorkspace reports whether a Workspace without a claim belongs to another WorkspaceTemplateApply, adopted or not.
-func (r *Reconciler) haveWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
-	for _, index := range []string{workspaceNameIndex, legacyNameIndex} {
-		var others infrav1.WorkspaceTemplateApplyList
-		if err := r.Client.List(ctx, &others, client.MatchingFields{index: name}); err != nil {
-			return false, fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", name, err)
-		}
-		if slices.ContainsFunc(others.Items, func(other infrav1.WorkspaceTemplateApply) bool {
-			self := other.Namespace == apply.Namespace && other.Name == apply.Name
-			return !self && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
-		}) {
-			return true, nil
-		}
+// list reads WorkspaceTemplateApplies from the cache. They must not be changed.
+func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) ([]infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
 	}
-	return false, nil
+	return list.Items, nil
 }
 
-// findWorkspace looks where the template says, but where status says when that is elsewhere, and without a template. Whether
-// the object may be moved is decided on a look past the cache.
-func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (*workspace.Live, error) {
-	if f.Template == nil || !apply.DeletionTimestamp.IsZero() || recordedElsewhere(apply, f.Template.Spec.WorkspaceScope) || f.asked(apply) {
-		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
-	}
-	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	gone := retained(apply) && apply.Status.WorkspaceRef != nil || forgotten(apply, f) != "" || validation.StateUnknown(apply, f.Template)
-	if live == nil && err == nil && gone { // Before that is told, a look past the cache, and in the other scope.
-		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
-	}
-	return live, err
-}
-
-func retained(apply *infrav1.WorkspaceTemplateApply) bool {
-	return apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
-}
-
-// kindMissing notes that the kind of the Workspace is not there.
-func (f *Facts) kindMissing(err error) {
-	f.KindMissing, f.KindNotServed, f.KindScope = true, errors.Is(err, workspace.ErrKindNotServed), terraform.ScopeNamespaced
-	if f.Template != nil {
-		f.KindScope = f.Template.Spec.WorkspaceScope.OrDefault()
-	}
-}
-
-// recordedElsewhere tells whether the Workspace is known to be of another scope. It is not looked for in the new one then,
-// since a second Workspace with the same state would be made there, and the first forgotten.
-func recordedElsewhere(apply *infrav1.WorkspaceTemplateApply, scope terraform.Scope) bool {
-	ref := apply.Status.WorkspaceRef
-	return ref != nil && ref.APIVersion != scope.GroupVersionKind().GroupVersion().String()
-}
-
-// retainConflict reports why an object that is being deleted must not be, although its Workspace is retained.
+// retainConflict reports why a retained object that is being deleted must not be: dependencies of its Workspace would be destroyed.
 func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (string, error) {
-	if apply.DeletionTimestamp.IsZero() || !retained(apply) {
+	if !retained(apply) {
 		return "", nil
 	}
 	var others []infrav1.WorkspaceTemplateApply
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
-		var list infrav1.WorkspaceTemplateApplyList
-		if err := r.Client.List(ctx, &list, client.InNamespace(apply.Namespace), client.MatchingFields{workspaceNameIndex: dependency.Name}); err != nil {
-			return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", dependency.Name, err)
+		found, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.WorkspaceName: dependency.Name})
+		if err != nil {
+			return "", err
 		}
-		others = append(others, list.Items...)
+		others = append(others, found...)
 	}
 	return validation.RetainConflict(apply, others), nil
 }
 
-// dependentsOf lists those whose Workspaces were made on top of this one, and are still there. The garbage collector and the
-// namespace controller delete everything at once; the order is kept here. Those of other namespaces do not count: nobody may
-// keep another namespace from deleting what it has.
+// dependentsOf lists objects of the same namespace whose Workspaces depend on this one. The garbage collector and the namespace controller
+// delete everything at once, so the order is kept here. Objects of other namespaces must not be able to block the deletion.
 func (r *Reconciler) dependentsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
 	if apply.Spec.WorkspaceName == "" {
 		return nil, nil
 	}
-	var list infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &list, client.InNamespace(apply.Namespace), client.MatchingFields{waitForWorkspaceIndex: apply.Namespace + "/" + apply.Spec.WorkspaceName}); err != nil {
-		return nil, fmt.Errorf("listing the dependents of Workspace %s: %w", apply.Spec.WorkspaceName, err)
-	}
+	list, err := r.list(ctx, client.InNamespace(apply.Namespace), client.MatchingFields{index.WaitForWorkspace: apply.Namespace + "/" + apply.Spec.WorkspaceName})
 	var names []string
-	for i := range list.Items {
-		dependent := &list.Items[i]
-		if dependent.UID != apply.UID && (dependent.Status.WorkspaceRef != nil || leavesSoon(dependent)) {
+	for i := range list {
+		dependent := &list[i]
+		// One that is being deleted may have created a Workspace that status does not record yet. Its finalizer is added before.
+		mayHaveOne := !dependent.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(dependent, infrav1.WorkspaceTemplateApplyFinalizer)
+		if dependent.UID != apply.UID && (dependent.Status.WorkspaceRef != nil || mayHaveOne) {
 			names = append(names, dependent.Name)
 		}
 	}
-	slices.Sort(names) // The cache lists in any order, and another order would be another message.
-	return names, nil
+	slices.Sort(names) // The cache has no order, and another order would be another message.
+	return names, err
 }
 
-// leavesSoon tells whether a WorkspaceTemplateApply is being deleted and may have a Workspace that status does not tell of: it
-// was deleted in the moment in which that was made. Its finalizer is put on before, and goes when that is found out.
-func leavesSoon(apply *infrav1.WorkspaceTemplateApply) bool {
-	return !apply.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceTemplateApplyFinalizer)
-}
-
-// rival returns another WorkspaceTemplateApply that names the same Workspace and is older. The older one wins, so that of
-// two that were admitted at the same time exactly one goes on. Cluster-wide Workspaces have rivals in every namespace.
-func (r *Reconciler) rival(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
+// olderClaim returns an older WorkspaceTemplateApply with the same Workspace. The oldest wins, so that exactly one of two objects that
+// were admitted concurrently continues. Objects of all namespaces can have the same cluster-wide Workspace.
+func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) (string, error) {
 	if f.Name == "" || (f.Live != nil && f.Live.ClaimedBy(apply)) {
-		return "", nil // Made for this one: nobody else can have a better claim.
+		return "", nil
 	}
-	// Most names are unique in their namespace only: with namespaced Workspaces, each of a fleet would look at all others.
-	options := []client.ListOption{client.MatchingFields{workspaceNameIndex: f.Name}, client.UnsafeDisableDeepCopy}
+	// Without the namespace, each object of a fleet with namespaced Workspaces would read all others of its name.
+	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: f.Name}}
 	if !f.clusterWide() {
 		options = append(options, client.InNamespace(apply.Namespace))
 	}
-	var others infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &others, options...); err != nil {
-		return "", fmt.Errorf("listing WorkspaceTemplateApplies of Workspace %s: %w", f.Name, err)
+	others, err := r.list(ctx, options...)
+	if err != nil {
+		return "", err
 	}
-	for i := range others.Items {
-		other := &others.Items[i]
-		if other.UID == apply.UID || !older(other, apply) {
-			continue
-		}
-		if other.Namespace == apply.Namespace {
+	for i := range others {
+		other := &others[i]
+		switch {
+		case other.UID == apply.UID || !older(other, apply):
+		case other.Namespace == apply.Namespace:
 			return "WorkspaceTemplateApply " + other.Name, nil
-		}
-		if claimsClusterWide(other, apply, f.Name) {
-			return "a WorkspaceTemplateApply of another namespace", nil // Whose, is not for everybody to know.
+		case claimsClusterWide(other, apply, f.Name):
+			return "a WorkspaceTemplateApply of another namespace", nil // Its name is not disclosed.
 		}
 	}
 	return "", nil
 }
 
-// claimsClusterWide tells whether a WorkspaceTemplateApply of another namespace has, or may come to have, a cluster-wide
-// Workspace. That it names what the scheme gives to this one is no claim.
+// claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may get, a cluster-wide Workspace. Naming the
+// derived name of this object is no claim.
 func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
 	if other.Status.WorkspaceRef == nil {
 		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))
 	}
-	return !namespaced(other)
+	return !hasNamespacedWorkspace(other)
 }
 
-// clusterWide tells whether the Workspace is, or would be, one without a namespace.
-func (f *Facts) clusterWide() bool {
-	if f.Live != nil {
-		return f.Live.Reference().Namespace == ""
-	}
-	return f.Template != nil && f.Template.Spec.WorkspaceScope == terraform.ScopeCluster
-}
-
-// namespaced tells whether a WorkspaceTemplateApply is known to have a Workspace within its namespace.
-func namespaced(apply *infrav1.WorkspaceTemplateApply) bool {
+func hasNamespacedWorkspace(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.WorkspaceRef != nil && apply.Status.WorkspaceRef.Namespace != ""
 }
 
@@ -326,8 +324,5 @@ func older(a, b *infrav1.WorkspaceTemplateApply) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}
-	if a.Namespace != b.Namespace {
-		return a.Namespace < b.Namespace
-	}
-	return a.Name < b.Name
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }

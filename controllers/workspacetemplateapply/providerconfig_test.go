@@ -69,7 +69,7 @@ func TestSafety02ProviderConfigOfALiveWorkspaceIsNeverChanged(t *testing.T) {
 			w.mustReconcile("demo-vpc")
 			assert.Equal(t, []string{"patch status"}, w.writes)
 			assert.Equal(t, before, w.workspace("demo-vpc").Object["spec"])
-			assert.Contains(t, w.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template now gives "+row.wanted)
+			assert.Contains(t, w.ready("demo-vpc"), "False ProviderConfigConflict: Workspace demo-vpc uses ProviderConfig "+row.is+", and providerConfigRef of the template is now "+row.wanted)
 			assert.Contains(t, w.ready("demo-vpc"), "capt.cluster.x-k8s.io/allow-provider-config="+row.wanted)
 
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[naming.AllowProviderConfigAnnotation] = "true" })
@@ -122,5 +122,5 @@ func TestAnAdoptedWorkspaceKeepsItsProviderConfig(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "apply Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template now gives default:")
+	assert.Contains(t, w.ready("demo-vpc"), "uses ProviderConfig legacy, and providerConfigRef of the template is now default:")
 }

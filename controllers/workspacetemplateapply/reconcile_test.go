@@ -20,21 +20,22 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes, "the name is written down before the Workspace is made")
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Spec.WorkspaceName)
 	assert.Equal(t, []string{infrav1.WorkspaceTemplateApplyFinalizer}, w.get("demo-vpc").Finalizers)
-	assert.Equal(t, "False Provisioning: waiting for provider-terraform to initialise and plan", w.ready("demo-vpc"))
+	assert.Equal(t, "False Provisioning: Waiting for provider-terraform to run terraform init and plan", w.ready("demo-vpc"))
 
 	w.provide("demo-vpc", builder.FirstApplyDone)
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "False Provisioning: Terraform applies the module for the first time", w.ready("demo-vpc"))
+	assert.Equal(t, "False Provisioning: Waiting for Terraform to apply the module for the first time", w.ready("demo-vpc"))
 
 	w.provide("demo-vpc", builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	w.mustReconcile("demo-vpc")
@@ -47,7 +48,7 @@ func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.Contains(t, w.writes, "delete Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: Terraform destroys what Workspace demo-vpc made")
+	assert.Contains(t, w.ready("demo-vpc"), "False Deleting: Waiting for Terraform to destroy the resources of Workspace demo-vpc")
 
 	gone := w.workspace("demo-vpc")
 	gone.SetFinalizers(nil)
@@ -59,7 +60,7 @@ func TestTheLifeOfAWorkspaceTemplateApply(t *testing.T) {
 }
 
 // Defect 2: the Workspace that was made a moment before the crash is found again, and is not leaked.
-func TestACrashBetweenMakingTheWorkspaceAndStatusIsHarmless(t *testing.T) {
+func TestACrashAfterTheCreation(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "patch status" {
@@ -77,7 +78,7 @@ func TestACrashBetweenMakingTheWorkspaceAndStatusIsHarmless(t *testing.T) {
 	assert.Equal(t, "demo-vpc", w.get("demo-vpc").Status.WorkspaceRef.Name)
 }
 
-func TestACrashBeforeMakingTheWorkspaceIsHarmlessToo(t *testing.T) {
+func TestACrashBeforeTheCreation(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -117,7 +118,7 @@ func changed(w *world, option builder.Option) *infrav1.WorkspaceTemplate {
 }
 
 // Defect 9.
-func TestADeletedWorkspaceIsMadeAgain(t *testing.T) {
+func TestADeletedWorkspaceIsRecreated(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
@@ -125,7 +126,7 @@ func TestADeletedWorkspaceIsMadeAgain(t *testing.T) {
 	assert.NotNil(t, w.workspace("demo-vpc"))
 }
 
-func TestSomebodyElsesWorkspaceIsLeftAlone(t *testing.T) {
+func TestAForeignWorkspaceIsNotModified(t *testing.T) {
 	theirs := builder.Workspace("demo-vpc", builder.AtRest)
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), theirs)
 	w.mustReconcile("demo-vpc")
@@ -135,7 +136,7 @@ func TestSomebodyElsesWorkspaceIsLeftAlone(t *testing.T) {
 	assert.Equal(t, theirs.GetUID(), w.workspace("demo-vpc").GetUID())
 }
 
-func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
+func TestTheOlderOfTwoObjectsWithOneWorkspaceContinues(t *testing.T) {
 	named := builder.WithWorkspaceName("demo-vpc")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", named, builder.WithCreation(builder.Created.Add(time.Second))),
@@ -150,12 +151,12 @@ func TestOfTwoThatNameOneWorkspaceTheOlderGoesOn(t *testing.T) {
 }
 
 // Both would render an adopted Workspace the same. Deleting the younger must not destroy what the older one has.
-func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
+func TestDeletingTheYoungerOfTwoKeepsTheWorkspace(t *testing.T) {
 	named := builder.WithWorkspaceName("demo-vpc")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("older", named, legacyStatus("demo-vpc")),
 		builder.WorkspaceTemplateApply("younger", named, builder.WithCreation(builder.Created.Add(time.Second))))
-	legacy := newScene(t).shows(builder.AtRest)
+	legacy := newScene(t).withWorkspace(builder.AtRest)
 	workspace := builder.Workspace("demo-vpc", builder.AtRest)
 	workspace.Object["spec"] = legacy.Rendered.Object.DeepCopy().Object["spec"]
 	require.NoError(t, w.client.Create(context.Background(), workspace))
@@ -174,7 +175,7 @@ func TestDeletingTheYoungerOfTwoLeavesTheWorkspaceToTheOlder(t *testing.T) {
 	assert.NotNil(t, w.workspace("demo-vpc"))
 }
 
-func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
+func TestAnAdoptedWorkspaceIsProtectedAndNotWritten(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"), legacyStatus("demo-vpc"),
 			builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)))
@@ -190,19 +191,19 @@ func TestAnAdoptedWorkspaceIsHeldAndNotWritten(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-func TestARetainedWorkspaceIsLeftWithAWord(t *testing.T) {
+func TestARetainedWorkspaceIsKeptWithAnEvent(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
-	w.told()
+	w.events()
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply"}, w.writes)
 	assert.NotNil(t, w.workspace("demo-vpc"))
-	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and what it made are left as they are"}, w.told())
+	assert.Equal(t, []string{"Normal WorkspaceRetained Workspace demo-vpc and its cloud resources are kept: spec.deletionPolicy is Retain"}, w.events())
 }
 
-func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
+func TestARejectedWorkspaceIsReported(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -212,11 +213,11 @@ func TestARefusedWorkspaceIsToldAndNotSentAgain(t *testing.T) {
 	}
 	got, err := w.reconcile("demo-vpc")
 	require.NoError(t, err)
-	assert.Equal(t, refusedInterval, got.RequeueAfter)
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: the API server refused the Workspace; correct the WorkspaceTemplate")
+	assert.Equal(t, observed.RejectedInterval, got.RequeueAfter)
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected: The API server rejected the Workspace, correct the WorkspaceTemplate")
 }
 
-func TestAKindThatIsNotServedYetIsLookedForAgain(t *testing.T) {
+func TestANotServedKindIsPolled(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -230,7 +231,7 @@ func TestAKindThatIsNotServedYetIsLookedForAgain(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceKindMissing")
 }
 
-func TestAKindThatIsNotInstalledIsToldAndWatched(t *testing.T) {
+func TestAMissingKindIsReportedAndWatched(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	for _, scope := range terraform.Scopes() {
 		require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceDefinition(scope)))
@@ -243,7 +244,7 @@ func TestAKindThatIsNotInstalledIsToldAndWatched(t *testing.T) {
 	assert.Equal(t, []string{"patch status"}, w.writes)
 }
 
-func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {
+func TestADeletedApplyIsIgnored(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "patch WorkspaceTemplateApply" {
@@ -255,7 +256,7 @@ func TestAnApplyThatWentInTheMeantimeIsDone(t *testing.T) {
 	assert.NotContains(t, w.writes, "apply Workspace", "nobody would own it")
 }
 
-func TestAPausedApplyIsNotActedUpon(t *testing.T) {
+func TestAPausedApplyIsNotReconciled(t *testing.T) {
 	cluster := builder.Cluster("demo")
 	cluster.Spec.Paused = ptr.To(true)
 	w := newWorld(t, cluster, builder.WorkspaceTemplate("vpc"),
@@ -263,9 +264,10 @@ func TestAPausedApplyIsNotActedUpon(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.True(t, meta.IsStatusConditionTrue(w.get("demo-vpc").Status.Conditions, "Paused"))
+	assert.Equal(t, "False WorkspaceNotFound: Paused: Cluster spec.paused is set to true. The Workspace does not exist", w.ready("demo-vpc"))
 }
 
-func TestAClusterWideTemplateMakesAClusterWideWorkspace(t *testing.T) {
+func TestAClusterWideTemplateCreatesAClusterWideWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster)), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	ref := w.get("demo-vpc").Status.WorkspaceRef
@@ -287,19 +289,19 @@ func TestAClusterWideWorkspaceIsNotAdoptedByAnotherNamespace(t *testing.T) {
 	assert.Equal(t, []string{"patch status"}, w.writes)
 }
 
-func TestARetainedWorkspaceThatIsGoneIsNotMadeAgain(t *testing.T) {
+func TestADeletedRetainedWorkspaceIsNotRecreated(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"),
 		builder.WorkspaceTemplateApply("demo-vpc", builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)))
 	w.mustReconcile("demo-vpc")
 	require.NoError(t, w.client.Delete(context.Background(), w.workspace("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "apply Workspace")
-	assert.Contains(t, w.ready("demo-vpc"), "set the policy to Delete to have it made again")
+	assert.Contains(t, w.ready("demo-vpc"), "to recreate it, set the policy to Delete")
 }
 
 // A namespace, or a foreground deletion, deletes all at once. What was made in that moment is not in status, and never will be; yet
 // what it stands on must not be destroyed under it.
-func TestWhatWasMadeInTheMomentOfDeletionKeepsWhatItStandsOn(t *testing.T) {
+func TestADependentCreatedDuringDeletionIsWaitedFor(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("eks"),
 		builder.WorkspaceTemplateApply("profile", builder.WaitingForWorkspace("eks", builder.Namespace)))
 	w.mustReconcile("eks")

@@ -18,7 +18,7 @@ import (
 )
 
 // Chains that users build themselves have no owner who could hold the deletion.
-func TestSafety05ARetainedWorkspaceIsNotReleasedOnTopOfOneThatIsDestroyed(t *testing.T) {
+func TestSafety05ARetainedWorkspaceKeepsItsDependencies(t *testing.T) {
 	ctx := context.Background()
 	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""), builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain))
 	for name, allow := range map[string]func(w *world){

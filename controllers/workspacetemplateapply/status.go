@@ -18,28 +18,28 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 )
 
-// status computes the status from the facts. What the facts do not tell, because there is nothing to see at the moment,
-// stays as it was.
-func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
+// status computes the status from facts and plan. What they do not contain stays as it was.
+func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 	s := &apply.Status
-	// An object that CAPT v0.3 did not write, such as one from Git beside a Workspace of CAPT v0.3, has no status to keep.
+	// Objects without the status of CAPT v0.3, for example from Git, have no status to keep.
 	if apply.DeletionTimestamp.IsZero() && (adoption.Unadopted(apply) != "" || engine.IsMigrating(apply)) {
 		required := f.adoptionRequired()
 		if adoption.LeftAlone(apply) {
 			required = engine.False(infrav1.AdoptionRequiredCondition, infrav1.LeftAloneReason, leftAloneMessage)
 			engine.SetOnce(apply, required)
 		}
-		engine.KeepStatus(apply, f.whyPaused(apply), required)
+		engine.KeepStatus(apply, p.Paused, required)
 		return
 	}
 	s.ObservedGeneration = apply.Generation
 	observation := f.Observation()
+	engine.SetOnce(apply, engine.PausedCondition(p.Paused))
 	if !apply.DeletionTimestamp.IsZero() {
 		deleting := deleting(f, observation)
-		engine.Set(apply, engine.PausedCondition(f.whyPaused(apply)), deleting,
-			engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		engine.Set(apply, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
 	if f.owned() {
@@ -54,21 +54,15 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 		s.WrittenGeneration = apply.Generation
 	}
 	if s.LastUpdate = f.LastUpdate; f.owned() {
-		s.LastUpdate = f.Live.Seen(f.LastUpdate)
+		s.LastUpdate = f.Live.RefreshRecord(f.LastUpdate)
 	}
 	s.StartedTime = started(s, f, observation)
 	revisions(s, f, observation)
 
-	engine.Set(apply,
-		engine.PausedCondition(f.whyPaused(apply)),
-		rendered(f),
-		dependencies(f),
-		conflict(apply, f),
-		synced(f, observation),
-		ready(apply, f, observation),
-		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
-	)
+	engine.Set(apply, rendered(f), dependenciesReady(f), synced(f, observation), ready(apply, f, p, observation))
+	engine.SetOnce(apply, conflict(apply, f))
 	engine.SetOnce(apply, f.adoptionRequired())
+	engine.SetOnce(apply, engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""))
 }
 
 func (f *Facts) adoptionRequired() engine.Condition {
@@ -78,8 +72,8 @@ func (f *Facts) adoptionRequired() engine.Condition {
 	return engine.True(infrav1.AdoptionRequiredCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 }
 
-// started is when the work began that Terraform has not ended yet. What is not written has not begun, whatever it waits for. When
-// what was applied once must be applied again, because somebody changed it in AWS, that is when it is seen first.
+// started is when the current operation of Terraform started. What is not written has not started. Repair of drift starts when it is first
+// seen.
 func started(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Observation) *metav1.Time {
 	known := ptr.Deref(s.StartedTime, metav1.Time{})
 	switch {
@@ -107,50 +101,55 @@ func revisions(s *infrav1.WorkspaceTemplateApplyStatus, f *Facts, o workspace.Ob
 			s.LastAppliedTime = ptr.To(metav1.NewTime(f.Now))
 		}
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = "", "", ""
-	case o.Failed && f.written(): // What was not written has not failed.
+	case o.Failed && f.written():
 		s.LastFailedRevision, s.LastFailureMessage, s.LastFailureClass = f.Rendered.Revision, o.Message, string(o.Class)
 	}
 }
 
 func rendered(f *Facts) engine.Condition {
 	switch {
-	case f.Template == nil && f.Unreadable != nil:
+	case f.Template == nil && f.LookupError != nil:
 		return engine.Unknown(infrav1.RenderedCondition, infrav1.LookupFailedReason,
-			fmt.Sprintf("WorkspaceTemplate %s can not be read: %s", f.TemplateKey, failure.OneLine(f.Unreadable.Error())))
+			fmt.Sprintf("WorkspaceTemplate %s cannot be read, CAPT retries: %s", f.TemplateKey, failure.OneLine(f.LookupError.Error())))
 	case f.Template == nil:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateNotFoundReason,
-			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace; create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
-	case f.TemplateLeaves:
+			fmt.Sprintf("WorkspaceTemplate %s does not exist, or does not allow this namespace: create it, or add the namespace to its spec.allowedNamespaces", f.TemplateKey))
+	case f.TemplateDeleting:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateDeletingReason, validation.TemplateLeaves(f.TemplateKey))
 	case len(f.RenderErrors) > 0:
 		return engine.False(infrav1.RenderedCondition, infrav1.TemplateInvalidReason,
 			fmt.Sprintf("WorkspaceTemplate %s/%s: %s", f.Template.Namespace, f.Template.Name, f.RenderErrors.ToAggregate()))
 	case f.Rejected != "":
-		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.Rejected)
+		return engine.False(infrav1.RenderedCondition, infrav1.WorkspaceRejectedReason, f.rejectedMessage())
 	}
 	return engine.True(infrav1.RenderedCondition, infrav1.RenderedReason, "")
 }
 
 func rejection(err error) string {
-	return "the API server refused the Workspace; correct the WorkspaceTemplate: " + failure.OneLine(err.Error())
+	return "The API server rejected the Workspace, correct the WorkspaceTemplate: " + failure.OneLine(err.Error())
 }
 
-func dependencies(f *Facts) engine.Condition {
-	if f.Unreadable != nil && f.Template != nil {
+// rejectedMessage has the time of the next attempt.
+func (f *Facts) rejectedMessage() string {
+	return fmt.Sprintf("%s. Next attempt at %s", strings.TrimRight(f.Rejected, "."), f.RetryAt.UTC().Format(time.RFC3339))
+}
+
+func dependenciesReady(f *Facts) engine.Condition {
+	if f.LookupError != nil && f.Template != nil {
 		return engine.Unknown(infrav1.DependenciesReadyCondition, infrav1.LookupFailedReason,
-			"what spec waits for can not be read: "+failure.OneLine(f.Unreadable.Error()))
+			"Dependencies cannot be read, CAPT retries: "+failure.OneLine(f.LookupError.Error()))
 	}
 	if len(f.Missing) > 0 {
-		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, waitingFor(f.Missing))
+		return engine.False(infrav1.DependenciesReadyCondition, infrav1.WaitingForDependenciesReason, dependencies.Message(f.Missing))
 	}
 	return engine.True(infrav1.DependenciesReadyCondition, infrav1.DependenciesReadyReason, "")
 }
 
 func synced(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
-	case f.NotWritten != nil:
+	case f.WriteError != nil:
 		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotWrittenReason,
-			"the Workspace can not be written; it is tried again: "+failure.OneLine(f.NotWritten.Error()))
+			"The Workspace cannot be written, CAPT retries: "+failure.OneLine(f.WriteError.Error()))
 	case o.Failed:
 		return engine.False(infrav1.SyncedCondition, o.Reason, o.Message)
 	case o.UpToDate:
@@ -160,15 +159,15 @@ func synced(f *Facts, o workspace.Observation) engine.Condition {
 	case o.Reason != "":
 		return engine.Unknown(infrav1.SyncedCondition, o.Reason, o.Message)
 	}
-	if f.GoneForGood {
+	if f.NotRecreated {
 		return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason,
-			"the Workspace is gone and, with spec.deletionPolicy Retain, not made again; set the policy to Delete to have it made again")
+			"The Workspace does not exist and is not recreated, because spec.deletionPolicy is Retain: to recreate it, set the policy to Delete")
 	}
-	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "the Workspace does not exist")
+	return engine.Unknown(infrav1.SyncedCondition, infrav1.WorkspaceNotFoundReason, "The Workspace does not exist")
 }
 
-// gates are what must be met before the Workspace can be written. A Workspace that is written already stays what it is
-// when a Secret it waited for, or its template, goes away.
+// gates are the conditions that must be met before the Workspace is written. A Workspace that is written is not affected when a Secret
+// or its template is deleted.
 func gates(f *Facts) []engine.Condition {
 	written := f.written()
 	switch {
@@ -177,24 +176,36 @@ func gates(f *Facts) []engine.Condition {
 	case written:
 		return []engine.Condition{rendered(f)}
 	}
-	return []engine.Condition{rendered(f), dependencies(f)}
+	return []engine.Condition{rendered(f), dependenciesReady(f)}
 }
 
-// kindMissingMessage says which definition is missing. Whoever has provider-terraform of before v1 has only the other one.
+// kindMissingMessage names the missing definition. provider-terraform before v1 has only the cluster-wide one.
 func (f *Facts) kindMissingMessage() string {
 	definition := workspace.DefinitionOf(f.KindScope)
 	switch {
 	case f.KindNotServed:
-		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1", definition)
+		return fmt.Sprintf("CustomResourceDefinition %s is installed, but the API server does not serve its version v1beta1: check the definition", definition)
 	case f.KindScope == terraform.ScopeCluster:
-		return fmt.Sprintf("CustomResourceDefinition %s is not installed; install provider-terraform", definition)
+		return fmt.Sprintf("CustomResourceDefinition %s is not installed: install provider-terraform", definition)
 	}
-	return fmt.Sprintf("CustomResourceDefinition %s is not installed; install provider-terraform v1 or later (before v1 there are only "+
-		"cluster-wide Workspaces: spec.workspaceScope Cluster in the WorkspaceTemplate)", definition)
+	return fmt.Sprintf("CustomResourceDefinition %s is not installed: install provider-terraform v1 or later, or use cluster-wide "+
+		"Workspaces (spec.workspaceScope Cluster in the WorkspaceTemplate)", definition)
 }
 
-// ready sums the others up, the deepest cause first: what a person must mend before anything else can go on.
-func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
+// ready summarizes the other conditions. A paused object also reports why it is paused.
+func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan, o workspace.Observation) engine.Condition {
+	c := summary(apply, f, o)
+	switch {
+	case p.Paused != "" && c.Message != "":
+		c.Message = fmt.Sprintf("Paused: %s. %s", p.Paused, c.Message)
+	case p.Paused != "":
+		c.Message = "Paused: " + p.Paused
+	}
+	return c
+}
+
+// summary is the first condition that keeps the object from being ready: the cause of the others comes first.
+func summary(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observation) engine.Condition {
 	if f.Unadopted != "" {
 		return engine.False(infrav1.ReadyCondition, infrav1.AdoptionRequiredReason, unadoptedMessage(nil, f))
 	}
@@ -206,8 +217,8 @@ func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observat
 	if c := conflict(apply, f); c.Status == metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
 	}
-	if f.AwaitsTurn != "" {
-		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForTurnReason, f.AwaitsTurn)
+	if f.Queued != "" {
+		return engine.False(infrav1.ReadyCondition, infrav1.WaitingForTurnReason, f.Queued)
 	}
 	if c := synced(f, o); c.Status != metav1.ConditionTrue {
 		return engine.False(infrav1.ReadyCondition, c.Reason, c.Message)
@@ -215,7 +226,7 @@ func ready(apply *infrav1.WorkspaceTemplateApply, f *Facts, o workspace.Observat
 	return engine.True(infrav1.ReadyCondition, infrav1.UpToDateReason, "")
 }
 
-// deleting says what is waited for. The other conditions stay as they were: they tell what is being deleted.
+// deleting reports what the deletion waits for. The other conditions stay.
 func deleting(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Paused != "":
@@ -224,44 +235,41 @@ func deleting(f *Facts, o workspace.Observation) engine.Condition {
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
 	case f.Retained:
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason,
-			fmt.Sprintf("Workspace %s and what it made are left as they are; what else holds this object are its other finalizers", f.Name))
+			fmt.Sprintf("Workspace %s and its cloud resources are kept. This object waits for its other finalizers", f.Name))
 	case f.Unadopted != "":
 		return engine.True(infrav1.DeletingCondition, infrav1.AdoptionRequiredReason,
-			unadoptedMessage(nil, f)+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+			unadoptedMessage(nil, f)+", or set spec.deletionPolicy to Retain to keep the cloud resources")
 	case f.KindMissing:
 		return engine.True(infrav1.DeletingCondition, infrav1.WorkspaceKindMissingReason,
-			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to leave what the Workspace made")
+			f.kindMissingMessage()+", or set spec.deletionPolicy to Retain to keep the cloud resources")
 	}
 	return destroying(f, o)
 }
 
-// destroying says what the destruction of the Workspace waits for.
+// destroying reports what the destruction of the Workspace waits for.
 func destroying(f *Facts, o workspace.Observation) engine.Condition {
 	switch {
 	case f.Restored, f.Live != nil && !f.owned():
 		return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, fmt.Sprintf(
-			"Workspace %s is kept: it is not recorded for this object, which only its other finalizers hold", f.Name))
+			"Workspace %s is kept: it is not recorded for this object, which waits for its other finalizers", f.Name))
 	case len(f.Dependents) > 0 && f.owned() && !f.Live.Deleting():
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForDependentsReason, fmt.Sprintf(
-			"Workspace %s stays until what was made on top of it is gone: WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
-	case f.AwaitsTurn != "":
-		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForTurnReason, f.AwaitsTurn)
+			"Workspace %s is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply %s", f.Name, strings.Join(f.Dependents, ", ")))
+	case f.Queued != "":
+		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForTurnReason, f.Queued)
 	case o.Failed, o.Reason == infrav1.WorkspacePausedReason:
 		return engine.True(infrav1.DeletingCondition, o.Reason, o.Message)
 	case f.Live != nil:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForWorkspaceDeletionReason,
-			fmt.Sprintf("Terraform destroys what Workspace %s made%s. If that takes long, look whether provider-terraform runs, and what the Workspace says", f.Name, f.deletedSince()))
+			fmt.Sprintf("Waiting for Terraform to destroy the resources of Workspace %s%s. If this takes long, check provider-terraform and the conditions of the Workspace", f.Name, f.deletedSince()))
 	}
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
 }
 
-// deletedSince says since when the Workspace is being deleted, in words.
+// deletedSince is since when the Workspace is being deleted.
 func (f *Facts) deletedSince() string {
 	if at := f.Live.DeletedAt(); !at.IsZero() {
-		return ", since " + at.UTC().Format(time.RFC3339)
+		return " since " + at.UTC().Format(time.RFC3339)
 	}
 	return ""
 }
-
-// warning tells which transitions need a person.
-func warning(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) }

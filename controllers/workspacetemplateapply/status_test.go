@@ -21,7 +21,7 @@ import (
 )
 
 func (s *scene) status() infrav1.WorkspaceTemplateApplyStatus {
-	status(s.apply, s.Facts)
+	status(s.apply, s.Facts, plan(s.apply, s.Facts))
 	return s.apply.Status
 }
 
@@ -36,7 +36,6 @@ func (s *scene) message(conditionType string) string {
 func resting(differences map[string]string) map[string]string {
 	story := map[string]string{
 		"Ready": "True UpToDate", "Synced": "True UpToDate", "Rendered": "True Rendered", "DependenciesReady": "True DependenciesReady",
-		"WorkspaceConflict": "False WorkspaceOwned", "Paused": "False NotPaused", "Deleting": "False NotDeleting",
 	}
 	maps.Copy(story, differences)
 	return story
@@ -49,50 +48,53 @@ func TestConditions(t *testing.T) {
 		want  map[string]string
 	}{
 		"nothing there yet": {newScene(t), map[string]string{"Ready": "False WorkspaceNotFound", "Synced": "Unknown WorkspaceNotFound"}},
-		"queued":            {newScene(t).shows(builder.Queued, builder.WithCreation(now)), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"queued for a day": {newScene(t).shows(builder.Queued).with(func(f *Facts) { f.Watched = 24 * time.Hour }), map[string]string{
+		"queued":            {newScene(t).withWorkspace(builder.Queued, builder.WithCreation(now)), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"queued for a day": {newScene(t).withWorkspace(builder.Queued).with(func(f *Facts) { f.UnclaimedFor = 24 * time.Hour }), map[string]string{
 			"Ready": "False WorkspaceUnclaimed", "Synced": "Unknown WorkspaceUnclaimed"}},
-		"first apply":                  {newScene(t).shows(builder.FirstApplyRunning), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"first apply done":             {newScene(t).shows(builder.FirstApplyDone), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"at rest":                      {newScene(t).shows(builder.AtRest), nil},
-		"updating, with a stale Ready": {newScene(t).shows(builder.Updating), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"first apply":                  {newScene(t).withWorkspace(builder.FirstApplyRunning), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"first apply done":             {newScene(t).withWorkspace(builder.FirstApplyDone), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"at rest":                      {newScene(t).withWorkspace(builder.AtRest), nil},
+		"updating, with a stale Ready": {newScene(t).withWorkspace(builder.Updating), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
 		"not written yet, with a stale Ready": {
-			newScene(t).shows(builder.AtRest, otherwise()), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
-		"apply failed":                      {newScene(t).shows(builder.FirstApplyFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
-		"update failed, with a stale Ready": {newScene(t).shows(builder.UpdateFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
-		"plan failed":                       {newScene(t).shows(builder.PlanFailed), map[string]string{"Ready": "False PlanFailed", "Synced": "False PlanFailed"}},
-		"no ProviderConfig": {newScene(t).shows(builder.ProviderConfigMissing), map[string]string{
+			newScene(t).withWorkspace(builder.AtRest, withOtherSpec()), map[string]string{"Ready": "False Provisioning", "Synced": "Unknown Provisioning"}},
+		"apply failed":                      {newScene(t).withWorkspace(builder.FirstApplyFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
+		"update failed, with a stale Ready": {newScene(t).withWorkspace(builder.UpdateFailed), map[string]string{"Ready": "False ApplyFailed", "Synced": "False ApplyFailed"}},
+		"plan failed":                       {newScene(t).withWorkspace(builder.PlanFailed), map[string]string{"Ready": "False PlanFailed", "Synced": "False PlanFailed"}},
+		"no ProviderConfig": {newScene(t).withWorkspace(builder.ProviderConfigMissing), map[string]string{
 			"Ready": "False ProviderConfigFailed", "Synced": "False ProviderConfigFailed"}},
-		"interrupted":      {newScene(t).shows(builder.Interrupted), map[string]string{"Ready": "False CreateInterrupted", "Synced": "False CreateInterrupted"}},
-		"Workspace paused": {newScene(t).shows(builder.WorkspacePaused), map[string]string{"Ready": "False WorkspacePaused", "Synced": "Unknown WorkspacePaused"}},
-		"paused":           {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
-		"its turn has not come": {newScene(t).with(func(f *Facts) { f.AwaitsTurn = "one at a time" }), map[string]string{
+		"interrupted":      {newScene(t).withWorkspace(builder.Interrupted), map[string]string{"Ready": "False CreateInterrupted", "Synced": "False CreateInterrupted"}},
+		"Workspace paused": {newScene(t).withWorkspace(builder.WorkspacePaused), map[string]string{"Ready": "False WorkspacePaused", "Synced": "Unknown WorkspacePaused"}},
+		"unpaused": {newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Conditions = []metav1.Condition{{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused"}}
+		})).withWorkspace(builder.AtRest), map[string]string{"Paused": "False NotPaused"}},
+		"paused": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "by annotation" }), map[string]string{"Paused": "True Paused"}},
+		"its turn has not come": {newScene(t).with(func(f *Facts) { f.Queued = "one at a time" }), map[string]string{
 			"Ready": "False WaitingForTurn", "Synced": "Unknown WorkspaceNotFound"}},
-		"its turn to mend what failed has not come": {newScene(t).shows(builder.UpdateFailed, otherwise()).with(func(f *Facts) { f.AwaitsTurn = "one at a time" }),
+		"its turn to mend what failed has not come": {newScene(t).withWorkspace(builder.UpdateFailed, withOtherSpec()).with(func(f *Facts) { f.Queued = "one at a time" }),
 			map[string]string{"Ready": "False WaitingForTurn", "Synced": "False ApplyFailed"}},
 		"no template": {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
 			"Rendered": "False TemplateNotFound", "Ready": "False TemplateNotFound", "Synced": "Unknown WorkspaceNotFound"}},
 		"invalid template": {newScene(t).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }), map[string]string{
 			"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid", "Synced": "Unknown WorkspaceNotFound"}},
-		"invalid template of a Workspace at rest": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }),
+		"invalid template of a Workspace at rest": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Rendered, f.RenderErrors = nil, invalid }),
 			map[string]string{"Rendered": "False TemplateInvalid", "Ready": "False TemplateInvalid"}},
 		"refused by the API server": {newScene(t).with(func(f *Facts) { f.Rejected = refused }), map[string]string{
 			"Rendered": "False WorkspaceRejected", "Ready": "False WorkspaceRejected", "Synced": "Unknown WorkspaceNotFound"}},
 		"waiting": {newScene(t).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown WorkspaceNotFound"}},
-		"waiting to change": {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
+		"waiting to change": {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies", "Ready": "False WaitingForDependencies", "Synced": "Unknown Provisioning"}},
-		"what it waited for is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
+		"what it waited for is gone (defect 10)": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), map[string]string{
 			"DependenciesReady": "False WaitingForDependencies"}},
-		"its template is gone (defect 10)": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
+		"its template is gone (defect 10)": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), map[string]string{
 			"Rendered": "False TemplateNotFound"}},
 		"the kind is not installed": {newScene(t).with(func(f *Facts) { f.KindMissing = true }), map[string]string{
 			"Ready": "False WorkspaceKindMissing", "Synced": "Unknown WorkspaceKindMissing"}},
-		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" }), map[string]string{
+		"an older one is in the way": {newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
-		"somebody else's": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
+		"somebody else's": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceConflict", "Ready": "False WorkspaceConflict", "Synced": "Unknown WorkspaceNotFound"}},
-		"made anew by somebody else": {newScene(t).shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), map[string]string{
+		"made anew by somebody else": {newScene(t).withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), map[string]string{
 			"WorkspaceConflict": "True WorkspaceReplaced", "Ready": "False WorkspaceReplaced", "Synced": "Unknown WorkspaceNotFound"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,13 +109,13 @@ func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
 		scene *scene
 		want  string
 	}{
-		"Terraform is about to destroy":      {deleting().shows(builder.AtRest), "True WaitingForWorkspaceDeletion"},
-		"Terraform destroys":                 {deleting().shows(builder.Destroying), "True WaitingForWorkspaceDeletion"},
-		"destroy fails":                      {deleting().shows(builder.DestroyFailed), "True DestroyFailed"},
-		"nothing is destroyed while paused":  {deleting().shows(builder.WorkspacePaused, builder.Deleting()), "True WorkspacePaused"},
-		"interrupted: the provider is stuck": {deleting().shows(builder.Interrupted, builder.Deleting()), "True CreateInterrupted"},
+		"Terraform is about to destroy":      {deleting().withWorkspace(builder.AtRest), "True WaitingForWorkspaceDeletion"},
+		"Terraform destroys":                 {deleting().withWorkspace(builder.Destroying), "True WaitingForWorkspaceDeletion"},
+		"destroy fails":                      {deleting().withWorkspace(builder.DestroyFailed), "True DestroyFailed"},
+		"nothing is destroyed while paused":  {deleting().withWorkspace(builder.WorkspacePaused, builder.Deleting()), "True WorkspacePaused"},
+		"interrupted: the provider is stuck": {deleting().withWorkspace(builder.Interrupted, builder.Deleting()), "True CreateInterrupted"},
 		"the provider can not be reached":    {deleting().with(func(f *Facts) { f.KindMissing = true }), "True WorkspaceKindMissing"},
-		"its turn has not come": {deleting().shows(builder.UpdateFailed).with(func(f *Facts) { f.AwaitsTurn = "one at a time" }),
+		"its turn has not come": {deleting().withWorkspace(builder.UpdateFailed).with(func(f *Facts) { f.Queued = "one at a time" }),
 			"True WaitingForTurn"},
 		"the Workspace is gone": {deleting(), "True Deleting"},
 	} {
@@ -125,12 +127,12 @@ func TestConditionsWhileTheApplyIsDeleted(t *testing.T) {
 	}
 }
 
-func TestMessagesSayWhatToDo(t *testing.T) {
+func TestMessages(t *testing.T) {
 	missing := newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret a does not exist", "Workspace b is not up to date") })
 	assert.Equal(t, "Secret a does not exist (since 2026-01-02T03:04:05Z); Workspace b is not up to date (since 2026-01-02T03:04:05Z)", missing.message("Ready"))
 
-	rival := newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" })
-	assert.Contains(t, rival.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")
+	claim := newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" })
+	assert.Contains(t, claim.message("Ready"), "belongs to WorkspaceTemplateApply demo, which is older")
 
 	gone := newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil })
 	assert.Contains(t, gone.message("Ready"), "does not exist, or does not allow this namespace", "nobody is told which of the two")
@@ -139,9 +141,9 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 	assert.Contains(t, refused.message("Ready"), "spec.forProvider.module: Invalid value")
 }
 
-func TestNoConditionShowsWhatTerraformPrinted(t *testing.T) {
+func TestConditionsOmitTheOutputOfTerraform(t *testing.T) {
 	for _, row := range builder.Rows() {
-		s := newScene(t).shows(row).status()
+		s := newScene(t).withWorkspace(row).status()
 		for _, condition := range s.Conditions {
 			assert.NotContains(t, condition.Message, builder.Secret, "%s in %s", condition.Type, row)
 		}
@@ -149,8 +151,8 @@ func TestNoConditionShowsWhatTerraformPrinted(t *testing.T) {
 	}
 }
 
-func TestFieldsOfAWorkspaceThatIsUpToDate(t *testing.T) {
-	s := newScene(t, builder.WithGeneration(3)).shows(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
+func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
+	s := newScene(t, builder.WithGeneration(3)).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1", "secret": "x"}))
 	got := s.status()
 	assert.Equal(t, int64(3), got.ObservedGeneration)
 	assert.Equal(t, "demo-vpc", got.WorkspaceName)
@@ -164,14 +166,14 @@ func TestFieldsOfAWorkspaceThatIsUpToDate(t *testing.T) {
 	}
 }
 
-func TestATemplateMayPublishFurtherOutputs(t *testing.T) {
-	s := newScene(t).shows(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
+func TestATemplateMayPublishMoreOutputs(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"mine": []any{"a"}, "other": "x"}))
 	s.Template.Spec.PublishOutputs = []string{"mine"}
 	assert.Equal(t, map[string]string{"mine": `["a"]`}, s.status().Outputs)
 }
 
-func TestTheTimeOfTheLastApplyMovesWithTheRevisionOnly(t *testing.T) {
-	s := newScene(t).shows(builder.AtRest)
+func TestLastAppliedTimeChangesWithTheRevision(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.AtRest)
 	first := s.status().LastAppliedTime
 	s.Now = now.Add(time.Hour)
 	assert.Equal(t, first, s.status().LastAppliedTime)
@@ -180,42 +182,42 @@ func TestTheTimeOfTheLastApplyMovesWithTheRevisionOnly(t *testing.T) {
 	assert.Equal(t, metav1.NewTime(s.Now), *s.status().LastAppliedTime)
 }
 
-func TestTheTimeAtWhichTheWorkBegan(t *testing.T) {
+func TestStartedTime(t *testing.T) {
 	s := newScene(t)
 	assert.Nil(t, s.status().StartedTime, "there is no Workspace")
-	assert.Nil(t, s.shows(builder.Planning).status().StartedTime, "nothing is applied yet")
-	assert.Equal(t, builder.Created, s.shows(builder.FirstApplyRunning).status().StartedTime.UTC())
+	assert.Nil(t, s.withWorkspace(builder.Planning).status().StartedTime, "nothing is applied yet")
+	assert.Equal(t, builder.Created, s.withWorkspace(builder.FirstApplyRunning).status().StartedTime.UTC())
 	s.Now = now.Add(time.Hour)
-	assert.Equal(t, builder.Created, s.shows(builder.FirstApplyFailed).status().StartedTime.UTC(), "it is the same work")
-	assert.Nil(t, s.shows(builder.AtRest).status().StartedTime, "it is done")
-	assert.Equal(t, s.Now, s.shows(builder.UpdateFailed).status().StartedTime.Time, "drift that can not be mended: it was up to date until now")
+	assert.Equal(t, builder.Created, s.withWorkspace(builder.FirstApplyFailed).status().StartedTime.UTC(), "it is the same work")
+	assert.Nil(t, s.withWorkspace(builder.AtRest).status().StartedTime, "it is done")
+	assert.Equal(t, s.Now, s.withWorkspace(builder.UpdateFailed).status().StartedTime.Time, "drift that can not be mended: it was up to date until now")
 	s.Now = now.Add(2 * time.Hour)
-	assert.Equal(t, now.Add(time.Hour), s.shows(builder.UpdateFailed).status().StartedTime.Time)
+	assert.Equal(t, now.Add(time.Hour), s.withWorkspace(builder.UpdateFailed).status().StartedTime.Time)
 }
 
-func TestAFailureIsRememberedUntilAnApplySucceeds(t *testing.T) {
-	s := newScene(t).shows(builder.UpdateFailed)
+func TestAFailureIsRecordedUntilAnApplySucceeds(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.UpdateFailed)
 	got := s.status()
 	assert.Equal(t, s.Rendered.Revision, got.LastFailedRevision)
 	assert.Contains(t, got.LastFailureMessage, "ThrottlingException")
 
-	s.shows(builder.Updating)
+	s.withWorkspace(builder.Updating)
 	assert.NotEmpty(t, s.status().LastFailedRevision, "it is not known yet how the next one ends")
 
-	s.shows(builder.AtRest)
+	s.withWorkspace(builder.AtRest)
 	got = s.status()
 	assert.Empty(t, got.LastFailedRevision)
 	assert.Empty(t, got.LastFailureMessage)
 }
 
-func TestARefusalIsAFailureToo(t *testing.T) {
+func TestARejectionIsAFailure(t *testing.T) {
 	s := newScene(t).with(func(f *Facts) { f.Rejected = refused })
 	assert.Equal(t, s.Rendered.Revision, s.status().LastFailedRevision)
 	assert.Contains(t, s.apply.Status.LastFailureMessage, "Invalid value")
 }
 
-func TestWhatIsNotSeenAtTheMomentStaysAsItWas(t *testing.T) {
-	s := newScene(t).shows(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+func TestUnobservedStatusStays(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	s.status()
 	before := s.apply.Status.DeepCopy()
 	s.Live, s.Ownership = nil, ""
@@ -226,8 +228,8 @@ func TestWhatIsNotSeenAtTheMomentStaysAsItWas(t *testing.T) {
 	assert.Equal(t, before.Applied, after.Applied)
 }
 
-func TestSomebodyElsesWorkspaceIsNotRecorded(t *testing.T) {
-	s := newScene(t).shows(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
+func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.AtRest, builder.WithOutputs(map[string]any{"vpc_id": "vpc-1"}))
 	s.Ownership = workspace.Foreign
 	got := s.status()
 	assert.Nil(t, got.WorkspaceRef)
@@ -235,24 +237,13 @@ func TestSomebodyElsesWorkspaceIsNotRecorded(t *testing.T) {
 	assert.Nil(t, got.Applied)
 }
 
-func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {
-	s := newScene(t).shows(builder.FirstApplyRunning)
+func TestTransitionTimesChangeOnlyWithTheStatus(t *testing.T) {
+	s := newScene(t).withWorkspace(builder.FirstApplyRunning)
 	s.status()
 	for i := range s.apply.Status.Conditions {
 		s.apply.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
 	}
 	before := s.apply.Status.DeepCopy()
-	s.shows(builder.FirstApplyDone)
+	s.withWorkspace(builder.FirstApplyDone)
 	assert.Equal(t, *before, s.status())
-}
-
-func TestTransitionsThatNeedAPerson(t *testing.T) {
-	for reason, want := range map[string]bool{
-		infrav1.ApplyFailedReason: true, infrav1.TemplateNotFoundReason: true, infrav1.WorkspaceConflictReason: true,
-		infrav1.CreateInterruptedReason: true, infrav1.DestroyFailedReason: true, infrav1.WorkspaceRejectedReason: true,
-		infrav1.UpToDateReason: false, infrav1.ProvisioningReason: false, infrav1.WaitingForDependenciesReason: false, infrav1.DeletingReason: false,
-		infrav1.WaitingForTurnReason: false,
-	} {
-		assert.Equal(t, want, warning(metav1.Condition{Reason: reason}), reason)
-	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestSafety13NoWorkspaceIsMadeFromATemplateThatLeaves(t *testing.T) {
+func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 	held := builder.WithFinalizers(infrav1.WorkspaceTemplateFinalizer)
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.Deleting(), held), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
@@ -44,7 +44,7 @@ func TestSafety13NoWorkspaceIsMadeFromATemplateThatLeaves(t *testing.T) {
 }
 
 // A template that was stored before the rule: nothing is made from it, and what was made is reported and destroyed.
-func TestSafety15AKeyThatIsGivenTwice(t *testing.T) {
+func TestSafety15DuplicateKeys(t *testing.T) {
 	twice := builder.WithParameters(func(params *terraform.WorkspaceParameters) { params.Vars = append(params.Vars, params.Vars[0]) })
 	const message = "False TemplateInvalid: WorkspaceTemplate default/vpc: spec.template.spec.forProvider.vars[1].key: Duplicate value"
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", twice), builder.WorkspaceTemplateApply("demo-vpc"))

@@ -29,23 +29,16 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 )
 
-// Indexes over WorkspaceTemplateApplies.
-const (
-	workspaceNameIndex    = "spec.workspaceName"
-	legacyNameIndex       = "metadata.name.legacyWorkspace"
-	waitForSecretIndex    = "spec.waitForSecrets.name"
-	waitForWorkspaceIndex = "spec.waitForWorkspaces.name"
-)
-
-// SetupWithManager registers indexes and watches. What a reconcile reads wakes it when it changes.
+// SetupWithManager registers indexes and watches: a change of anything that a reconcile reads causes another one.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if err := index(ctx, mgr); err != nil {
+	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	log := ctrl.LoggerFrom(ctx)
@@ -63,21 +56,21 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.related)).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofSeries), builder.WithPredicates(membership())).
-		WatchesRawSource(source.Func(r.woken)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(membershipChanged())).
+		WatchesRawSource(source.Func(r.enqueueQueued)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
-		WatchesMetadata(secrets, r.wake(waitForSecretIndex, namespacedKey), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionMatters())).
+		WatchesMetadata(definitions, handler.EnqueueRequestsFromMapFunc(r.ofDefinition), builder.WithPredicates(definitionChanged())).
 		Build(r)
 	if err != nil {
 		return err
 	}
-	tracker := &external.ObjectTracker{Controller: syncing{c}, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
-	var starting sync.Mutex // The tracker lets a second caller pass before the watch of the first is synced.
+	tracker := &external.ObjectTracker{Controller: syncedWatches{c}, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	var starting sync.Mutex // The tracker does not make a second caller wait for the first.
 	r.Workspaces.Watch = func(ctx context.Context, scope terraform.Scope) error {
 		starting.Lock()
 		defer starting.Unlock()
@@ -88,15 +81,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// syncTimeout is how long to wait for a new watch to be synced; it is tried again afterwards.
+// syncTimeout limits how long a reconcile waits for a new watch; it is retried.
 const syncTimeout = time.Minute
 
-// syncing waits until a watch that is added to a running controller is synced. What is read before that can be gone before the watch
-// sees it, and no event would ever report so.
-type syncing struct{ controller.Controller }
+// syncedWatches waits for the sync of each watch that is added to the running controller. No event would report an object that is read
+// before the sync and deleted before it.
+type syncedWatches struct{ controller.Controller }
 
 // Watch adds a source and waits for it.
-func (s syncing) Watch(src source.Source) error {
+func (s syncedWatches) Watch(src source.Source) error {
 	if err := s.Controller.Watch(src); err != nil {
 		return err
 	}
@@ -109,65 +102,24 @@ func (s syncing) Watch(src source.Source) error {
 	return waiting.WaitForSync(ctx)
 }
 
-func index(ctx context.Context, mgr ctrl.Manager) error {
-	for field, extract := range map[string]func(*infrav1.WorkspaceTemplateApply) []string{
-		legacyNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string {
-			if a.Spec.WorkspaceName != "" {
-				return nil
-			}
-			return []string{naming.LegacyWorkspace(a.Name)}
-		},
-		controllerIndex: func(a *infrav1.WorkspaceTemplateApply) []string {
-			if controller := metav1.GetControllerOf(a); controller != nil {
-				return []string{string(controller.UID)}
-			}
-			return nil
-		},
-		workspaceNameIndex: func(a *infrav1.WorkspaceTemplateApply) []string { return []string{a.Spec.WorkspaceName} },
-		waitForSecretIndex: func(a *infrav1.WorkspaceTemplateApply) (keys []string) {
-			for _, secret := range a.Spec.WaitForSecrets {
-				keys = append(keys, a.Namespace+"/"+secret.Name)
-			}
-			return keys
-		},
-		// A Workspace without a namespace is found by its name alone.
-		waitForWorkspaceIndex: func(a *infrav1.WorkspaceTemplateApply) (names []string) {
-			for _, dependency := range a.Spec.WaitForWorkspaces {
-				names = append(names, dependency.Name, a.DependencyKey(dependency).String())
-			}
-			return names
-		},
-	} {
-		err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, field, func(object client.Object) []string {
-			return extract(object.(*infrav1.WorkspaceTemplateApply))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func namespacedKey(object client.Object) string { return client.ObjectKeyFromObject(object).String() }
 
-// wake reconciles the WorkspaceTemplateApplies that an index finds for an object.
-func (r *Reconciler) wake(index string, key func(client.Object) string) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []ctrl.Request {
-		return r.requests(ctx, client.MatchingFields{index: key(object)})
-	})
+// ofSecret reconciles the WorkspaceTemplateApplies that wait for a Secret.
+func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []ctrl.Request {
+	return r.requests(ctx, client.MatchingFields{index.WaitForSecret: namespacedKey(secret)})
 }
 
-// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. Of a cluster-wide one
-// the name is all there is: it can be anybody's.
+// ofWorkspace reconciles the WorkspaceTemplateApply that owns a Workspace, and those that wait for it. A cluster-wide one can belong to any
+// namespace.
 func (r *Reconciler) ofWorkspace(ctx context.Context, object client.Object) []ctrl.Request {
 	name, namespace := object.GetName(), object.GetNamespace()
 	if namespace != "" {
-		return append(r.requests(ctx, client.InNamespace(namespace), client.MatchingFields{workspaceNameIndex: name}),
-			r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: namespacedKey(object)})...)
+		return append(r.requests(ctx, client.InNamespace(namespace), client.MatchingFields{index.WorkspaceName: name}),
+			r.requests(ctx, client.MatchingFields{index.WaitForWorkspace: namespacedKey(object)})...)
 	}
 	var requests []ctrl.Request
-	for _, index := range []string{workspaceNameIndex, waitForWorkspaceIndex, legacyNameIndex} {
-		requests = append(requests, r.requests(ctx, client.MatchingFields{index: name})...)
+	for _, field := range []string{index.WorkspaceName, index.WaitForWorkspace, index.LegacyName} {
+		requests = append(requests, r.requests(ctx, client.MatchingFields{field: name})...)
 	}
 	return requests
 }
@@ -177,28 +129,27 @@ func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctr
 	return r.requests(ctx, client.MatchingFields{workspacetemplate.UserIndex: namespacedKey(object)})
 }
 
-// ofDefinition reconciles all that wait for a definition, or whose move depends on its labels; all there are, when it is going.
+// ofDefinition reconciles objects that wait for a definition, or whose move depends on its labels; all objects when it is deleted.
 func (r *Reconciler) ofDefinition(ctx context.Context, definition client.Object) []ctrl.Request {
 	movable := definition.GetName() == workspace.DefinitionOf(terraform.ScopeNamespaced)
 	return r.requestsFor(ctx, func(apply *infrav1.WorkspaceTemplateApply) bool {
 		return !definition.GetDeletionTimestamp().IsZero() ||
-			movable && blocked(apply) && apply.Annotations[clusterctlv1.BlockMoveAnnotation] != untilByHand ||
+			movable && blocksMove(apply) && apply.Annotations[clusterctlv1.BlockMoveAnnotation] != blockUntilManual ||
 			slices.ContainsFunc(apply.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == infrav1.WorkspaceKindMissingReason })
 	})
 }
 
-// definitionMatters passes what happens to the definitions of Workspaces and could change a decision: they come and go, and have
-// labels for clusterctl. Whatever else is written to them would wake the whole fleet for nothing. Whether a version is served
-// can not be told from a definition, so who waits for that looks by itself.
-func definitionMatters() predicate.Predicate {
-	goes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+// definitionChanged passes creation, deletion and changed labels of the definitions of Workspaces. Other changes would reconcile the whole
+// fleet for nothing.
+func definitionChanged() predicate.Predicate {
+	deleted := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
 	}}
-	return predicate.And(predicate.NewPredicateFuncs(ofWorkspaces), predicate.Or[client.Object](predicate.LabelChangedPredicate{}, goes))
+	return predicate.And(predicate.NewPredicateFuncs(definesWorkspaces), predicate.Or[client.Object](predicate.LabelChangedPredicate{}, deleted))
 }
 
-// ofWorkspaces tells the definition of a kind of Workspace from all others.
-func ofWorkspaces(object client.Object) bool {
+// definesWorkspaces reports whether an object is the definition of a Workspace kind.
+func definesWorkspaces(object client.Object) bool {
 	for _, scope := range terraform.Scopes() {
 		if object.GetName() == workspace.DefinitionOf(scope) {
 			return true
@@ -207,59 +158,68 @@ func ofWorkspaces(object client.Object) bool {
 	return false
 }
 
-// related reconciles those that wait for the Workspace of a WorkspaceTemplateApply, those that mean the same Workspace, and
-// those it waits for itself, whose deletion waits for it.
+// related reconciles objects that wait for the Workspace or the connection Secret of a WorkspaceTemplateApply, those with the same
+// Workspace, and those that it depends on, whose deletion waits for it.
 func (r *Reconciler) related(ctx context.Context, object client.Object) []ctrl.Request {
 	apply := object.(*infrav1.WorkspaceTemplateApply)
 	var requests []ctrl.Request
 	if name := apply.Spec.WorkspaceName; name != "" {
 		key := client.ObjectKey{Namespace: apply.Namespace, Name: name}
-		requests = append(r.requests(ctx, client.MatchingFields{waitForWorkspaceIndex: key.String()}),
-			r.rivalsOf(ctx, apply)...)
+		requests = append(r.requests(ctx, client.MatchingFields{index.WaitForWorkspace: key.String()}),
+			r.withSameWorkspace(ctx, apply)...)
+	}
+	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil { // Those that have the Secret do not depend on the state of its writer.
+		requests = append(requests, r.requestsFor(ctx, func(waiting *infrav1.WorkspaceTemplateApply) bool {
+			return len(waiting.Status.MissingDependencies) > 0
+		}, client.MatchingFields{index.WaitForSecret: apply.Namespace + "/" + ref.Name})...)
 	}
 	for _, dependency := range apply.Spec.WaitForWorkspaces {
 		key := apply.DependencyKey(dependency)
-		requests = append(requests, r.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{workspaceNameIndex: key.Name})...)
+		requests = append(requests, r.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{index.WorkspaceName: key.Name})...)
 	}
 	return requests
 }
 
-// rivalsOf reconciles those that mean the same Workspace: those of the namespace, and of others unless one of the two is known
-// to have a namespaced one. Fleets have the same names in every namespace, and are not to wake each other.
-func (r *Reconciler) rivalsOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) []ctrl.Request {
-	options := []client.ListOption{client.MatchingFields{workspaceNameIndex: apply.Spec.WorkspaceName}}
-	if namespaced(apply) {
+// withSameWorkspace reconciles objects with the same Workspace: those of the namespace, and of others unless one of the two has a namespaced
+// Workspace. Fleets have the same names in every namespace.
+func (r *Reconciler) withSameWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) []ctrl.Request {
+	options := []client.ListOption{client.MatchingFields{index.WorkspaceName: apply.Spec.WorkspaceName}}
+	if hasNamespacedWorkspace(apply) {
 		options = append(options, client.InNamespace(apply.Namespace))
 	}
 	return r.requestsFor(ctx, func(other *infrav1.WorkspaceTemplateApply) bool {
-		return other.Namespace == apply.Namespace || !namespaced(other)
+		return other.Namespace == apply.Namespace || !hasNamespacedWorkspace(other)
 	}, options...)
 }
 
-// membership passes what can make a WorkspaceTemplateApply leave its series: it is gone, or has other labels, or is not this
-// manager's any more.
-func membership() predicate.Predicate {
+// membershipChanged passes events that may remove a WorkspaceTemplateApply from its group: deletion, other labels, or another manager.
+func membershipChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
-// ofSeries reconciles those that wait for their turn in the series of a WorkspaceTemplateApply.
-func (r *Reconciler) ofSeries(_ context.Context, object client.Object) []ctrl.Request {
-	s, member := seriesOf(object)
+// ofGroup reconciles the queued members of the group of a WorkspaceTemplateApply.
+func (r *Reconciler) ofGroup(_ context.Context, object client.Object) []ctrl.Request {
+	group, member := serialize.GroupOf(object)
 	if !member {
 		return nil
 	}
 	var requests []ctrl.Request
-	for _, key := range r.rota.waiting(s) {
+	for _, key := range r.serializer.Waiting(group) {
 		requests = append(requests, ctrl.Request{NamespacedName: key})
 	}
 	return requests
 }
 
-// woken is the source of those whose turn may have come. What frees a turn need not be an event: after a restart it is that the
-// last of a series was looked at.
-func (r *Reconciler) woken(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-	r.rota.wakeWith(func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) })
+// enqueueQueued is the source of queued objects that may become active. After a restart that can happen without an event, when the last
+// member of a group was reconciled.
+func (r *Reconciler) enqueueQueued(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	r.serializer.EnqueueWith(func(key client.ObjectKey) { queue.Add(ctrl.Request{NamespacedName: key}) })
 	return nil
+}
+
+// ofOwner reconciles the WorkspaceTemplateApplies that an owner controls.
+func (r *Reconciler) ofOwner(ctx context.Context, owner client.Object) []ctrl.Request {
+	return r.requests(ctx, client.InNamespace(owner.GetNamespace()), client.MatchingFields{index.Controller: string(owner.GetUID())})
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, object client.Object) []ctrl.Request {
@@ -274,17 +234,16 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 	return r.requestsFor(ctx, func(*infrav1.WorkspaceTemplateApply) bool { return true }, options...)
 }
 
-func (r *Reconciler) requestsFor(ctx context.Context, counts func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
-	var applies infrav1.WorkspaceTemplateApplyList
-	// They are only looked at, so the cache need not copy them.
-	if err := r.Client.List(ctx, &applies, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake")
+func (r *Reconciler) requestsFor(ctx context.Context, matches func(*infrav1.WorkspaceTemplateApply) bool, options ...client.ListOption) []ctrl.Request {
+	applies, err := r.list(ctx, options...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkspaceTemplateApplies to reconcile")
 		return nil
 	}
-	requests := make([]ctrl.Request, 0, len(applies.Items))
-	for i := range applies.Items {
-		if counts(&applies.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies.Items[i])})
+	requests := make([]ctrl.Request, 0, len(applies))
+	for i := range applies {
+		if matches(&applies[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies[i])})
 		}
 	}
 	return requests

@@ -24,7 +24,7 @@ import (
 func fleet(t *testing.T) *world {
 	t.Helper()
 	var objects []client.Object
-	for name, until := range map[string]string{"one": untilPaused, "two": untilPaused, "three": untilLabelled, "wide": untilByHand} {
+	for name, until := range map[string]string{"one": blockUntilPaused, "two": blockUntilPaused, "three": blockUntilLabelled, "wide": blockUntilManual} {
 		objects = append(objects, builder.WorkspaceTemplateApply(name, builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, until)))
 	}
 	return newWorld(t, append(objects, builder.WorkspaceTemplateApply("new"),
@@ -34,7 +34,7 @@ func fleet(t *testing.T) *world {
 }
 
 // What happens to a definition wakes those for whom it can change something, and nobody else: there may be thousands.
-func TestADefinitionWakesThoseWhoseFateItIs(t *testing.T) {
+func TestADefinitionReconcilesAffectedObjects(t *testing.T) {
 	definition := func(scope terraform.Scope, change func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
 		made := builder.WorkspaceDefinition(scope)
 		if change != nil {
@@ -67,7 +67,7 @@ func TestADefinitionWakesThoseWhoseFateItIs(t *testing.T) {
 			for scope, want := range map[terraform.Scope]int{terraform.ScopeNamespaced: row.namespaced, terraform.ScopeCluster: row.anywhere} {
 				w, changed := fleet(t), definition(scope, row.change)
 				woken := 0
-				if definitionMatters().Update(event.UpdateEvent{ObjectOld: definition(scope, nil), ObjectNew: changed}) {
+				if definitionChanged().Update(event.UpdateEvent{ObjectOld: definition(scope, nil), ObjectNew: changed}) {
 					woken = len(w.reconciler.ofDefinition(context.Background(), changed))
 				}
 				assert.Equal(t, want, woken, scope)
@@ -76,8 +76,8 @@ func TestADefinitionWakesThoseWhoseFateItIs(t *testing.T) {
 	}
 }
 
-func TestDefinitionsComeAndGo(t *testing.T) {
-	matters, stranger := definitionMatters(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"}}
+func TestDefinitionPredicate(t *testing.T) {
+	matters, stranger := definitionChanged(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"}}
 	for _, scope := range terraform.Scopes() {
 		definition := builder.WorkspaceDefinition(scope)
 		assert.True(t, matters.Create(event.CreateEvent{Object: definition}))

@@ -15,9 +15,9 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // obstacle is why adopting an owner would change its Workspace.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/api/render"
 )
 
 // phase is a part of the life of a WorkspaceTemplateApply.

@@ -30,7 +30,7 @@ func TestADestroyThatHangsIsWaitedFor(t *testing.T) {
 		w.awaitOperation("demo", scripted.Destroy, 1)
 		deletedAt := w.workspace("demo").GetDeletionTimestamp().UTC().Format(time.RFC3339)
 		told := w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason,
-			"Terraform destroys what Workspace "+w.workspaceKey("demo").Name+" made, since "+deletedAt)
+			"Waiting for Terraform to destroy the resources of Workspace "+w.workspaceKey("demo").Name+" since "+deletedAt)
 		require.Contains(w, told.Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
 		w.awaitNotReady("demo", infrav1.DeletingReason, "since "+deletedAt)
 		require.Never(w, func() bool { return w.get("demo") == nil || w.workspace("demo") == nil }, time.Second, slowTick, "gone before it was destroyed")
@@ -51,7 +51,7 @@ func TestADestroyThatFailsIsToldAndTriedAgain(t *testing.T) {
 		w.play("demo", scripted.Script{Destroy: scripted.Step{Stderr: dependencyViolation}})
 
 		w.removeApply("demo")
-		w.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform could not destroy", "it is tried again", "DependencyViolation")
+		w.awaitDeleting("demo", infrav1.DestroyFailedReason, "Terraform destroy failed", "provider-terraform retries", "DependencyViolation")
 		w.awaitNotReady("demo", infrav1.DeletingReason, "DependencyViolation")
 		require.NotEmpty(w, w.resources())
 		w.mend("demo")
@@ -75,7 +75,7 @@ func TestAFailedApplyIsNotToldOfADeletion(t *testing.T) {
 
 		w.removeApply("demo")
 		w.awaitOperation("demo", scripted.Destroy, 1)
-		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys what Workspace")
+		w.awaitDeleting("demo", infrav1.WaitingForWorkspaceDeletionReason, "Waiting for Terraform to destroy the resources of Workspace")
 		w.requireWorkspaceCondition("demo", "Synced", metav1.ConditionFalse)
 		w.mend("demo")
 		w.awaitGone("demo")

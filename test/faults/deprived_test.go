@@ -95,7 +95,7 @@ func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
 
 	for _, w := range worlds {
 		for _, name := range []string{"one", "two", "unclaimed"} {
-			w.awaitNotReady(name, infrav1.ProvisioningReason, "waiting for provider-terraform to initialise and plan")
+			w.awaitNotReady(name, infrav1.ProvisioningReason, "Waiting for provider-terraform to run terraform init and plan")
 		}
 		w.removeApply("unclaimed")
 		w.awaitGone("unclaimed")
@@ -103,7 +103,7 @@ func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
 	}
 	for _, w := range worlds {
 		for _, name := range []string{"one", "two"} {
-			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "not yet claimed by provider-terraform", "look whether it runs", "--max-reconcile-rate")
+			w.awaitNotReady(name, infrav1.WorkspaceUnclaimedReason, "provider-terraform has not reconciled it yet", "check that it runs", "--max-reconcile-rate")
 			require.Len(t, w.writes(name), 1)
 		}
 		require.GreaterOrEqual(t, time.Since(installed), claimPatience-time.Second, "a Workspace was made in a whole second")
@@ -149,11 +149,11 @@ func (w *world) oneStarvesTheOther() {
 		}
 		return "no apply has begun"
 	})
-	w.awaitNotReady(first, infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+	w.awaitNotReady(first, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "this one may also wait behind others")
 
 	w.mend(first)
-	w.awaitNotReady(second, infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+	w.awaitNotReady(second, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 	require.Zero(w, w.count(first, scripted.Destroy))
 	w.mend(second)
 	w.awaitReady(first, before)

@@ -63,7 +63,7 @@ func TestAFailedApplyIsToldByItsClassAndTriedAgain(t *testing.T) {
 		}
 		require.Len(w, classes, 9)
 		for name, sample := range samples {
-			failed := w.awaitNotReady(name, infrav1.ApplyFailedReason, "Terraform could not apply", "t is tried again", "create failed")
+			failed := w.awaitNotReady(name, infrav1.ApplyFailedReason, "Terraform apply failed", "provider-terraform retries")
 			require.Equal(w, sample.Class, failed.Status.LastFailureClass, name)
 			require.NotEmpty(w, failed.Status.LastFailedRevision)
 			require.Empty(w, failed.Status.LastAppliedRevision)
@@ -88,7 +88,7 @@ func TestAFailedUpdateIsToldAndTriedAgain(t *testing.T) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 
 		w.user(workspaceTemplateApply("demo", after))
-		failed := w.awaitNotReady("demo", infrav1.ApplyFailedReason, "Terraform could not apply", "too many requests", "update failed", "RequestLimitExceeded")
+		failed := w.awaitNotReady("demo", infrav1.ApplyFailedReason, "Terraform apply failed", "AWS limits the rate of requests", "RequestLimitExceeded")
 		w.requireWorkspaceCondition("demo", "Ready", metav1.ConditionTrue)
 		require.Equal(w, "Throttle", failed.Status.LastFailureClass)
 		require.Equal(w, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
@@ -156,7 +156,7 @@ func TestAFailedInitOrPlanIsToldAndTriedAgain(t *testing.T) {
 		w.play("plan", scripted.Script{Plan: scripted.Step{Stderr: unsupported}})
 		w.user(w.template(), workspaceTemplateApply("init", before), workspaceTemplateApply("plan", before))
 		w.awaitNotReady("init", infrav1.PlanFailedReason, "Failed to install provider")
-		planned := w.awaitNotReady("plan", infrav1.PlanFailedReason, "Terraform could not plan", "correct the WorkspaceTemplate or the variables", "Unsupported argument")
+		planned := w.awaitNotReady("plan", infrav1.PlanFailedReason, "Terraform plan failed", "Correct the WorkspaceTemplate or the variables", "Unsupported argument")
 		require.Equal(w, "Config", planned.Status.LastFailureClass)
 		w.mend("init")
 		w.mend("plan")

@@ -87,7 +87,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("demo", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("demo", before))
-		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+		slow := w.awaitNotReady("demo", infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 		require.Nil(w, slow.Status.Applied)
 		require.Empty(w, slow.Status.Outputs)
 
@@ -98,7 +98,7 @@ func TestASlowFirstApplyIsWaitedForAndOvertakenByNothing(t *testing.T) {
 			}
 			return "the change was not written"
 		})
-		w.awaitNotReady("demo", infrav1.ProvisioningReason, "Terraform applies the module for the first time")
+		w.awaitNotReady("demo", infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
 		require.Equal(w, 1, w.count("demo", scripted.Apply), "one apply at a time")
 
 		w.mend("demo")

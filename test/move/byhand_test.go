@@ -51,7 +51,7 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 	move := w.startMove()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	for _, name := range []string{vpc, eks} {
-		w.awaitCondition(source, apply, name, clusterv1.PausedCondition, "is cluster-wide, and clusterctl can not move it")
+		w.awaitCondition(source, apply, name, clusterv1.PausedCondition, "is cluster-wide, and clusterctl cannot move it")
 		w.awaitBlock(name, "by-hand")
 	}
 	workspaces := w.clusterWide()

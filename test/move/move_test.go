@@ -193,11 +193,11 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "clusterctl move waits: it would leave Workspace "+vpcWorkspace+" behind")
 	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "kubectl label crd "+definition+" clusterctl.cluster.x-k8s.io= clusterctl.cluster.x-k8s.io/move-hierarchy=")
 	w.labelled()
-	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "it looked for what to move before it was allowed to move Workspace "+vpcWorkspace)
+	w.awaitCondition(source, apply, vpc, clusterv1.PausedCondition, "it discovered objects before Workspace "+vpcWorkspace+" could be moved")
 	move.stop()
 	require.Empty(t, w.names(target, clusterv1.GroupVersion.WithKind("Cluster")))
 
-	require.Contains(t, w.follow(askWhy), "clusterctl move waits: it looked for what to move before")
+	require.Contains(t, w.follow(askWhy), "clusterctl move waits: it discovered objects before")
 	require.Contains(t, w.follow(takePauseAway, "NAME", "demo"), "cluster.cluster.x-k8s.io/demo patched")
 	w.awaitBlock(vpc, "until-paused")
 	w.awaitBlock(eks, "until-paused")

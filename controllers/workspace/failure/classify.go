@@ -14,34 +14,32 @@ import (
 	"unicode/utf8"
 )
 
-// Class says of an error of Terraform whether it goes away by itself, and if not, who can mend it.
+// Class of an error of Terraform: whether it ends by itself, and if not, what has to be corrected.
 type Class string
 
 const (
-	// ClassAuth is a refusal: credentials are missing, expired or wrong, or they do not allow what the module does. A
-	// person must renew them or change a policy. A retry before that is wasted, and can lock an account.
+	// ClassAuth: credentials are missing, expired, wrong, or lack a permission. Retries do not help before a user renews them or
+	// changes a policy, and can lock an account.
 	ClassAuth Class = "Auth"
-	// ClassQuota is a limit of the account, or of AWS's capacity. A person must have it raised, or remove something. A
-	// retry before that is wasted.
+	// ClassQuota: a limit of the account, or the capacity of AWS. Retries do not help before a user has it raised, or removes something.
 	ClassQuota Class = "Quota"
-	// ClassThrottle is a limit of the rate of requests. A retry helps, later rather than sooner: it is load, too.
+	// ClassThrottle: a limit of the rate of requests. Later retries help.
 	ClassThrottle Class = "Throttle"
-	// ClassLock is somebody else at work: another run holds the lock of the state, or AWS changes the same thing, as
-	// with two Fargate profiles of one cluster. A retry helps when the other is done. If there is no other, it died, and
-	// a person must remove its lock.
+	// ClassLock: another run holds the lock of the state, or AWS is changing the same resource, as with two Fargate profiles of one
+	// cluster. Retries help once the other run ends. If it has died, a user must remove its lock.
 	ClassLock Class = "Lock"
-	// ClassTimeout is work that took longer than Terraform or its provider waits. A retry helps if the work goes on.
+	// ClassTimeout: an operation took longer than Terraform or its provider waits. Retries help if the operation continues.
 	ClassTimeout Class = "Timeout"
-	// ClassConfig is a request that can not be met as it is: the module, its variables or the ProviderConfig are wrong,
-	// or contradict what exists. A person must change them, or what exists. A retry before that is wasted.
+	// ClassConfig: the module, its variables or the ProviderConfig are wrong, or contradict what exists. Retries do not help before a
+	// user changes them, or what exists.
 	ClassConfig Class = "Config"
-	// ClassInterrupted is a run that ended before it could record what it made: it was killed, or could not save its
-	// state. A retry can make things twice, or fail since they exist, so a person should compare the state with AWS.
+	// ClassInterrupted: a run ended before it saved its state. A retry can create resources twice, or fail because they exist, so a
+	// user should compare the state with AWS.
 	ClassInterrupted Class = "Interrupted"
-	// ClassNetwork is a service that was not reached, or had a fault of its own: names, connections, certificates, and
-	// AWS's 5xx. A retry helps when the network or the service is back.
+	// ClassNetwork: a service is not reachable, or failed itself: names, connections, certificates, and status codes 5xx of AWS.
+	// Retries help once the network or the service is back.
 	ClassNetwork Class = "Network"
-	// ClassUnknown is everything else. A retry can help; a person should read the message.
+	// ClassUnknown: all other errors. Retries can help.
 	ClassUnknown Class = "Unknown"
 )
 
@@ -50,8 +48,8 @@ func Classes() []Class {
 	return []Class{ClassAuth, ClassQuota, ClassThrottle, ClassLock, ClassTimeout, ClassConfig, ClassInterrupted, ClassNetwork, ClassUnknown}
 }
 
-// Passes tells whether errors of the class are expected to go away by themselves, so that the retries of the provider help.
-func (c Class) Passes() bool {
+// IsTransient reports whether errors of the class are expected to end by themselves, so that the retries of the provider help.
+func (c Class) IsTransient() bool {
 	switch c {
 	case ClassThrottle, ClassLock, ClassTimeout, ClassNetwork:
 		return true
@@ -60,8 +58,7 @@ func (c Class) Passes() bool {
 	return false
 }
 
-// Bounds of what is looked at. The API server keeps 32 KiB of a message. Packed text of 64 KiB is more than that holds,
-// and what it can unpack to is 1,000 times as much.
+// Limits of what is parsed. The API server stores at most 32 KiB of a message. Packed text can be unpacked to 1,000 times its size.
 const (
 	maxReadable = 32 << 10
 	maxPacked   = 64 << 10
@@ -71,12 +68,11 @@ const (
 const (
 	tailMark   = "To see the full error run:"
 	packedMark = `echo "`
-	noSummary  = "Summary: ." // The output had no line with an error.
+	noSummary  = "Summary: ." // The output has no line with an error.
 )
 
-// Classify tells the class of the message of a Workspace's condition Synced. What people read is looked at first, since
-// it names the first error; then the whole output of Terraform that is packed behind it, error by error, as far as the
-// message was not cut off and within bounds. Nothing of the output is kept.
+// Classify returns the class of the message of condition Synced of a Workspace. The readable part is matched first, because it names
+// the first error; then the errors in the packed output, in order, as far as the message was not truncated and within limits.
 func Classify(message string) Class {
 	readable, _, _ := strings.Cut(message, tailMark)
 	readable, _, _ = strings.Cut(readable, packedMark)
@@ -94,14 +90,14 @@ func Classify(message string) Class {
 			class = found
 		}
 	}
-	// Terraform never fails without a word. The provider leaves out the signal that ended it.
+	// Terraform always prints an error, unless a signal ended it, which the provider does not report.
 	if class == ClassUnknown && whole && output == "" && strings.Contains(readable, noSummary) {
 		return ClassInterrupted
 	}
 	return class
 }
 
-// unpack returns the output that is packed at the end of a message, and whether it is the whole of it.
+// unpack returns the output that is packed at the end of a message, and whether it is complete.
 func unpack(message string) (output string, whole bool) {
 	start := strings.LastIndex(message, packedMark)
 	if start < 0 {
@@ -112,7 +108,7 @@ func unpack(message string) (output string, whole bool) {
 	if end := strings.IndexByte(packed, '"'); end >= 0 {
 		packed = packed[:end]
 	}
-	// Of what was cut off or is no base64, the part before it is good.
+	// The message may be truncated: what can be decoded is used.
 	zipped, _ := base64.StdEncoding.DecodeString(packed[:len(packed)&^3])
 	reader, err := gzip.NewReader(bytes.NewReader(zipped))
 	if err != nil {
@@ -127,8 +123,7 @@ var (
 	colour  = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
-// diagnostics cuts an output into its errors, in their order. Warnings are left out; what stands before the first error
-// comes last.
+// diagnostics splits an output into its errors, in order, without warnings. The text before the first error comes last.
 func diagnostics(output string) []string {
 	output = colour.ReplaceAllString(output, "")
 	headings := heading.FindAllStringSubmatchIndex(output, -1)
@@ -148,7 +143,7 @@ func diagnostics(output string) []string {
 	return append(errs, output[:headings[0][0]])
 }
 
-// match finds the first rule that fits a text. It is vague when the rest of the output may know better.
+// match returns the class of the first rule that matches a text. It is vague when the rest of the output may be more specific.
 func match(text string) (class Class, vague bool) {
 	text = flat(text)
 	lower := strings.ToLower(text)
@@ -160,30 +155,30 @@ func match(text string) (class Class, vague bool) {
 	return ClassUnknown, false
 }
 
-// flat undoes the line breaks and boxes of the command line, which fall between any two words.
+// flat removes the line breaks and boxes of the command line, which can be between any two words.
 func flat(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("│╷╵├─", r)
 	}), " ")
 }
 
-// Says tells whether an error of Terraform has one of some codes, which are words in the case in which AWS writes them, or
-// of some phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
-func Says(message string, codes, phrases []string) bool {
+// Matches reports whether an error of Terraform has one of the codes, which are whole words with the case of AWS, or one of the
+// phrases, which are in lower case and match in any case and anywhere. It is for rules that are finer than classes.
+func Matches(message string, codes, phrases []string) bool {
 	text := flat(message)
 	return rule{codes: codes, phrases: phrases}.matches(text, strings.ToLower(text))
 }
 
-// rule gives the class of the texts that it matches.
+// rule is the class of the texts that it matches.
 type rule struct {
 	class Class
-	// vague is true for summaries of Terraform whose detail tells the cause.
+	// vague is true for summaries of Terraform whose cause is in the detail.
 	vague bool
-	// codes are words, in the case in which AWS writes them.
+	// codes are whole words, with the case of AWS.
 	codes []string
 	// phrases are in lower case, and match in any case and anywhere.
 	phrases []string
-	// summaries are in lower case, and match at the beginning of an error only.
+	// summaries are in lower case, and match only at the beginning of an error.
 	summaries []string
 }
 
@@ -199,7 +194,7 @@ func (r rule) matches(text, lower string) bool {
 		}
 	}
 	for _, summary := range r.summaries {
-		// The provider and the command line each have their heading.
+		// The provider and the command line have different headings.
 		if strings.Contains(lower, "summary: "+summary) || strings.HasPrefix(lower, "error: "+summary) {
 			return true
 		}
@@ -207,7 +202,7 @@ func (r rule) matches(text, lower string) bool {
 	return false
 }
 
-// hasWord tells whether a text has a word that is not part of a longer one, nor of a name with dashes.
+// hasWord reports whether a text has a word that is not part of a longer one or of a name with dashes.
 func hasWord(text, word string) bool {
 	for from := 0; ; {
 		at := strings.Index(text[from:], word)

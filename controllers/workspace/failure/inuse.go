@@ -10,17 +10,16 @@ import (
 	"strings"
 )
 
-// inUseCode is what EC2 answers when something else uses what is to be deleted.
+// inUseCode is the error code of EC2 for a resource that other resources still use.
 const inUseCode = "DependencyViolation"
 
-// namedResources is how many resources a message names.
+// namedResources limits how many resources a message names.
 const namedResources = 10
 
-// networkID is the ID of a resource of EC2's networks. It is not confidential.
+// networkID matches IDs of network resources of EC2. They are not confidential.
 var networkID = regexp.MustCompile(`\b(?:vpc|vpce|subnet|sg|eni|igw|eigw|nat|rtb|acl|eipalloc)-[0-9a-f]{8}(?:[0-9a-f]{9})?\b`)
 
-// inUseAdvice names what could not be destroyed because something else uses it, in all errors of the run; empty when there is no
-// such error.
+// inUseAdvice names the resources that cannot be destroyed because others use them, from all errors of the run; empty when there are none.
 func inUseAdvice(message string) string {
 	output, _ := unpack(message)
 	var ids []string
@@ -42,6 +41,6 @@ func inUseAdvice(message string) string {
 	} else if len(ids) > 0 {
 		named = strings.Join(ids, ", ")
 	}
-	return fmt.Sprintf("Terraform could not destroy; it is tried again. Something that is not in the Terraform state still uses %s, mostly load balancers, "+
-		"network interfaces or security groups that workloads left behind. Delete those as docs/deletion.md (Leftovers in the VPC) shows:", named)
+	return fmt.Sprintf("Resources that are not in the Terraform state still use %s, usually load balancers, network interfaces or security groups that workloads created. "+
+		"Delete them as described in docs/deletion.md (Leftovers in the VPC). "+retries, named)
 }

@@ -3,9 +3,8 @@
 
 package failure
 
-// rules are in the order in which they are tried: what says something sure before what others say in passing. So a
-// throttled or unreachable service comes before the credentials that could not be had from it, and a deadline after what
-// used the time up.
+// rules in the order in which they are matched: specific texts first. A throttled or unreachable service comes before credentials that
+// could not be read from it, and a deadline after what used up the time.
 var rules = []rule{
 	{class: ClassLock,
 		codes: []string{
@@ -16,38 +15,38 @@ var rules = []rule{
 			"state is already locked by another", "lock info:", // The kubernetes backend of either tool; every backend.
 			"error locking state", "workspace is already locked", "error releasing the state lock", // Terraform's core.
 			" in status creating", " in status updating", " in status deleting", "currently has an update in progress", // EKS changes one profile of a cluster at a time.
-			"' is not in active status",                                   // EKS, while the cluster is made or deleted (moto, a mock of AWS, has it from the API).
+			"' is not in active status",                                   // EKS, while the cluster is created or deleted (from the API, as moto mocks it).
 			"another operation (install/upgrade/rollback) is in progress", // Helm.
 		}},
 	{class: ClassInterrupted,
 		phrases: []string{
-			"cannot determine creation result",                           // Crossplane's runtime: the provider died during a create.
+			"cannot determine creation result",                           // Crossplane's runtime: the provider was terminated during a create.
 			"shutdown while running terraform command: context canceled", // provider-terraform was stopped.
 			"execution halted", "operation canceled", "request cancelled", // Terraform's core after SIGTERM.
 			"context canceled",                           // An AWS request under way at that moment.
-			"plugin did not respond", " plugin crashed!", // Terraform's core: a provider's plugin died, or ran out of memory.
+			"plugin did not respond", " plugin crashed!", // Terraform's core: the plugin of a provider crashed, or ran out of memory.
 			"failed to save state", "failed to persist state to backend", "errored.tfstate", // Terraform's core.
 		}},
 	{class: ClassConfig,
-		phrases: []string{"because it is being terminated"}}, // The API server, before it says that it forbids: the namespace goes.
+		phrases: []string{"because it is being terminated"}}, // The API server: the namespace is being deleted.
 	{class: ClassThrottle,
-		codes: []string{ // What the AWS SDK takes for throttling, and IAM's as EKS passes it on.
+		codes: []string{ // Codes that the AWS SDK treats as throttling, and those of IAM that EKS returns.
 			"Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
 			"TooManyRequestsException", "ProvisionedThroughputExceededException", "TransactionInProgressException", "RequestLimitExceeded",
 			"BandwidthLimitExceeded", "SlowDown", "PriorRequestNotComplete", "EC2ThrottledException", "IAMThrottling", "IamThrottling",
 		},
 		phrases: []string{
-			"rate exceeded", "request limit exceeded", "has been throttled", // Messages of these codes, where others quote them.
+			"rate exceeded", "request limit exceeded", "has been throttled", // Messages of these codes, when other errors quote them.
 			"statuscode: 429", "status code: 429", "too many requests", // HTTP, from AWS and registries.
-			"failed to get rate limit token", "retry quota exceeded", // The AWS SDK stops itself.
-			"client rate limiter wait returned an error", // So does client-go.
+			"failed to get rate limit token", "retry quota exceeded", // The AWS SDK limits itself.
+			"client rate limiter wait returned an error", // client-go limits itself.
 		}},
 	{class: ClassQuota,
 		codes: []string{ // EC2's capacity and spot instances, S3.
 			"InsufficientInstanceCapacity", "InsufficientHostCapacity", "MaxSpotInstanceCountExceeded", "TooManyBuckets",
 		},
 		phrases: []string{
-			"limitexceeded",                                                     // VpcLimitExceeded, IAM's LimitExceeded, EKS's ResourceLimitExceededException and 100 more.
+			"limitexceeded",                                                     // VpcLimitExceeded, LimitExceeded of IAM, ResourceLimitExceededException of EKS and 100 more.
 			"servicequotaexceeded", "cannot exceed quota", "reached your quota", // IAM, auto scaling.
 			"exceeded quota:", // A ResourceQuota of Kubernetes.
 		}},
@@ -63,14 +62,14 @@ var rules = []rule{
 		phrases: []string{
 			"is not authorized to perform", "statuscode: 403", "status code: 403", "statuscode: 401", "status code: 401", // AWS.
 			"missing permissions for ",                                                           // EKS, under the code of a bad request (awsdocs/amazon-eks-user-guide issue 279, aws-cdk issue 7614).
-			"no ec2 imds role found",                                                             // The AWS SDK when all sources of credentials failed, whatever the network says.
-			" is forbidden: user ",                                                               // Kubernetes' RBAC, as the kubernetes backend passes it on.
+			"no ec2 imds role found",                                                             // The AWS SDK when all sources of credentials failed, also because of the network.
+			" is forbidden: user ",                                                               // Kubernetes' RBAC, as the kubernetes backend returns it.
 			"you must be logged in to the server", "asked for the client to provide credentials", // Kubernetes.
 		}},
 	{class: ClassLock, vague: true,
-		phrases: []string{"error acquiring the state lock"}}, // Terraform's core: the lock may be held, refused or out of reach.
+		phrases: []string{"error acquiring the state lock"}}, // Terraform's core: the lock may be held, refused or not reachable.
 	{class: ClassNetwork,
-		codes: []string{ // AWS's own faults.
+		codes: []string{ // Internal errors of AWS.
 			"InternalFailure", "InternalError", "InternalServerError", "InternalServerException", "ServerException",
 			"ServiceUnavailable", "ServiceUnavailableException",
 		},
@@ -104,10 +103,10 @@ var rules = []rule{
 			"InvalidSubnet", "InvalidVpc", "InvalidVpcID", "InvalidSubnetID", "InvalidGroup", "InvalidPermission", "InvalidKMSKey",
 			"ResourceInUseException", "ResourceNotFoundException", "NoSuchBucket", "NoSuchEntity", "DependencyViolation", "DeleteConflict",
 			"EntityAlreadyExists", "AlreadyExistsException", "BucketAlreadyExists", "BucketAlreadyOwnedByYou", "BucketNotEmpty", // AWS.
-			"NodeCreationFailure", "Ec2SubnetInvalidConfiguration", // The health of node groups.
+			"NodeCreationFailure", "Ec2SubnetInvalidConfiguration", // Health issues of node groups.
 		},
 		phrases: []string{
-			".notfound:", ".duplicate:", ".malformed:", "already exists", // AWS, by the end of the code.
+			".notfound:", ".duplicate:", ".malformed:", "already exists", // AWS, by the suffix of the code.
 			"no available releases match", "match any of the checksums", "s3 bucket does not exist", `" does not exist`, "no configuration has been provided", // Installation, backends.
 			"cannot get providerconfig", "failed to resolve provider config", // provider-terraform v0 and v1.
 			"admission webhook",                                                                                                     // Kubernetes.
@@ -120,10 +119,10 @@ var rules = []rule{
 			"attempt to index null value", "attempt to get attribute from null value", "iteration over null value", "unexpected attribute",
 			"module not installed", "unreadable module directory", "inconsistent dependency lock file", "provider configuration not present",
 			"backend initialization required", "backend configuration changed", "instance cannot be destroyed",
-			"resource precondition failed", "resource postcondition failed", "module output value precondition failed", "failed to read ",
+			"resource precondition failed", "resource postcondition failed", "module output value precondition failed", "check block assertion failed", "failed to read ",
 		}},
 	{class: ClassNetwork, vague: true,
-		summaries: []string{ // Installation: a version that does not exist, or a registry out of reach.
+		summaries: []string{ // Installation: a version that does not exist, or a registry that is not reachable.
 			"failed to query available provider packages", "failed to resolve provider packages", "failed to install provider", "failed to download module",
 		}},
 }

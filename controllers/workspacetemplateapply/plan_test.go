@@ -17,9 +17,9 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/workspace"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -50,10 +50,10 @@ func newScene(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
 	options = append([]builder.Option{
 		builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer), builder.WithWorkspaceName("demo-vpc"),
-		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, untilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
+		builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, blockUntilPaused), builder.WithAnnotation(naming.ExternalNameAnnotation, "demo-vpc"),
 	}, options...)
 	s := &scene{T: t, apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
-	s.Facts = &Facts{Now: now, Name: "demo-vpc", Block: untilPaused, Template: builder.WorkspaceTemplate("vpc")}
+	s.Facts = &Facts{Now: now, Name: "demo-vpc", MoveBlock: blockUntilPaused, Template: builder.WorkspaceTemplate("vpc")}
 	var errs field.ErrorList
 	s.Rendered, errs = render.Workspace(render.Input{Apply: s.apply, Template: s.Template, Name: s.Name})
 	require.Empty(t, errs)
@@ -61,7 +61,7 @@ func newScene(t *testing.T, options ...builder.Option) *scene {
 }
 
 // shows makes the Workspace exist, as it was rendered, in a row of the table.
-func (s *scene) shows(row builder.Row, options ...builder.Option) *scene {
+func (s *scene) withWorkspace(row builder.Row, options ...builder.Option) *scene {
 	s.Helper()
 	object := builder.Workspace(s.Name, row)
 	object.Object["spec"] = s.Rendered.Object.DeepCopy().Object["spec"]
@@ -73,17 +73,17 @@ func (s *scene) shows(row builder.Row, options ...builder.Option) *scene {
 		option(object)
 	}
 	s.Live, s.Ownership = asLive(s.T, object), workspace.Owned
-	s.Told, _ = (&workspace.Client{Uncached: fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()}).Tell(s.Context(), s.Live)
+	s.Failure, _ = (&workspace.Client{Uncached: fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()}).Explain(s.Context(), s.Live)
 	return s
 }
 
 // unrecorded drops the managedFields of a Workspace.
-func unrecorded() builder.Option {
+func withoutManagedFields() builder.Option {
 	return builder.With(func(object *unstructured.Unstructured) { object.SetManagedFields(nil) })
 }
 
 // unclaimed makes a Workspace one that CAPT did not create.
-func unclaimed() builder.Option {
+func withoutClaim() builder.Option {
 	return builder.With(func(object *unstructured.Unstructured) {
 		annotations := object.GetAnnotations()
 		delete(annotations, naming.ClaimAnnotation)
@@ -92,7 +92,7 @@ func unclaimed() builder.Option {
 }
 
 // otherwise makes the Workspace differ from what is rendered now.
-func otherwise() builder.Option {
+func withOtherSpec() builder.Option {
 	return builder.With(func(object *unstructured.Unstructured) {
 		object.Object["spec"] = map[string]any{"forProvider": map[string]any{"source": "Inline", "module": "# before"}}
 	})
@@ -103,67 +103,67 @@ func (s *scene) with(change func(f *Facts)) *scene {
 	return s
 }
 
-func TestDecideWhileTheApplyLives(t *testing.T) {
+func TestPlan(t *testing.T) {
 	for name, row := range map[string]struct {
 		scene *scene
 		want  Action
 	}{
 		"nothing there yet":                        {newScene(t), Create},
-		"as rendered":                              {newScene(t).shows(builder.AtRest), Observe},
-		"its managedFields were lost":              {newScene(t).shows(builder.AtRest, unrecorded()), Restore},
-		"adopted, and its managedFields were lost": {newScene(t).shows(builder.AtRest, unrecorded(), unclaimed()), Observe},
-		"different":                                {newScene(t).shows(builder.AtRest, otherwise()), Update},
-		"different, while it fails":                {newScene(t).shows(builder.PlanFailed, otherwise()), Update},
+		"as rendered":                              {newScene(t).withWorkspace(builder.AtRest), Observe},
+		"its managedFields were lost":              {newScene(t).withWorkspace(builder.AtRest, withoutManagedFields()), Restore},
+		"adopted, and its managedFields were lost": {newScene(t).withWorkspace(builder.AtRest, withoutManagedFields(), withoutClaim()), Observe},
+		"different":                                {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()), Update},
+		"different, while it fails":                {newScene(t).withWorkspace(builder.PlanFailed, withOtherSpec()), Update},
 		"paused":                                   {newScene(t).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
-		"paused and different":                     {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
+		"paused and different":                     {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Paused = "Cluster is paused" }), Observe},
 		"no template":                              {newScene(t).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Observe},
 		"template that is not rendered":            {newScene(t).with(func(f *Facts) { f.Rendered = nil }), Observe},
 		"something is waited for":                  {newScene(t).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
 		"something is waited for before a change": {
-			newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
-		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.Rival = "WorkspaceTemplateApply demo" }), Observe},
-		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), AwaitKind},
-		"somebody else's":                       {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
-		"made anew by somebody else":            {newScene(t).shows(builder.AtRest, otherwise()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},
-		"being deleted by somebody":             {newScene(t).shows(builder.Destroying, otherwise()), Observe},
+			newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Missing = lacking("Secret x does not exist") }), Observe},
+		"an older one names the same Workspace": {newScene(t).with(func(f *Facts) { f.OlderClaim = "WorkspaceTemplateApply demo" }), Observe},
+		"the kind is not installed":             {newScene(t).with(func(f *Facts) { f.KindMissing = true }), WaitForKind},
+		"somebody else's":                       {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
+		"made anew by somebody else":            {newScene(t).withWorkspace(builder.AtRest, withOtherSpec()).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Observe},
+		"being deleted by somebody":             {newScene(t).withWorkspace(builder.Destroying, withOtherSpec()), Observe},
 		"ours, but nothing holds it": {
-			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).shows(builder.AtRest), Hold},
+			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest), Protect},
 		"ours, held by the older CAPT's finalizer": {
 			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 				a.Finalizers = []string{infrav1.LegacyWorkspaceTemplateApplyFinalizer}
-			})).shows(builder.AtRest), Hold},
+			})).withWorkspace(builder.AtRest), Protect},
 		"somebody else's is not held": {
-			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).shows(builder.AtRest).
+			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest).
 				with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, decide(row.scene.apply, row.scene.Facts)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, plan(row.scene.apply, row.scene.Facts).Action) })
 	}
 }
 
-func TestDecideWhileTheApplyIsDeleted(t *testing.T) {
+func TestPlanDuringDeletion(t *testing.T) {
 	deleting := func(options ...builder.Option) *scene { return newScene(t, append(options, builder.Deleting())...) }
 	retain := builder.WithDeletionPolicy(infrav1.DeletionPolicyRetain)
 	for name, row := range map[string]struct {
 		scene *scene
 		want  Action
 	}{
-		"the Workspace is there":                        {deleting().shows(builder.AtRest), Destroy},
-		"by the explicit policy":                        {deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).shows(builder.AtRest), Destroy},
-		"in the middle of the first apply":              {deleting().shows(builder.FirstApplyRunning), Destroy},
-		"though its template is gone":                   {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Destroy},
-		"though what it waited for is gone":             {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), Destroy},
-		"it is being destroyed":                         {deleting().shows(builder.Destroying), AwaitDestroyed},
-		"destroy fails, and the provider tries again":   {deleting().shows(builder.DestroyFailed), AwaitDestroyed},
+		"the Workspace is there":                        {deleting().withWorkspace(builder.AtRest), Destroy},
+		"by the explicit policy":                        {deleting(builder.WithDeletionPolicy(infrav1.DeletionPolicyDelete)).withWorkspace(builder.AtRest), Destroy},
+		"in the middle of the first apply":              {deleting().withWorkspace(builder.FirstApplyRunning), Destroy},
+		"though its template is gone":                   {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Template, f.Rendered = nil, nil }), Destroy},
+		"though what it waited for is gone":             {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Missing = lacking("x") }), Destroy},
+		"it is being destroyed":                         {deleting().withWorkspace(builder.Destroying), WaitForDestroy},
+		"destroy fails, and the provider tries again":   {deleting().withWorkspace(builder.DestroyFailed), WaitForDestroy},
 		"the Workspace is gone":                         {deleting(), Release},
-		"the Workspace is somebody else's":              {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Release},
-		"it was made anew by somebody else":             {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Release},
-		"retained (defect 1)":                           {deleting(retain).shows(builder.AtRest), Release},
+		"the Workspace is somebody else's":              {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Foreign }), Release},
+		"it was made anew by somebody else":             {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Ownership = workspace.Replaced }), Release},
+		"retained (defect 1)":                           {deleting(retain).withWorkspace(builder.AtRest), Release},
 		"retained, though the kind is not installed":    {deleting(retain).with(func(f *Facts) { f.KindMissing = true }), Release},
-		"the kind is not installed":                     {deleting().with(func(f *Facts) { f.KindMissing = true }), AwaitKind},
-		"paused: nothing is destroyed":                  {deleting().shows(builder.AtRest).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
+		"the kind is not installed":                     {deleting().with(func(f *Facts) { f.KindMissing = true }), WaitForKind},
+		"paused: nothing is destroyed":                  {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
 		"paused, and nothing is left: still not let go": {deleting(retain).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, decide(row.scene.apply, row.scene.Facts)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, plan(row.scene.apply, row.scene.Facts).Action) })
 	}
 }
 

@@ -4,7 +4,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/dependencies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -32,7 +33,7 @@ func fromNamespace(namespace string) builder.Option {
 }
 
 // The namespace of the reference counts, here and everywhere.
-func TestDefect13ATemplateOfAnotherNamespaceMustAllowIt(t *testing.T) {
+func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) {
 	labels := func(key, value string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}
@@ -123,15 +124,17 @@ func TestWaitingForAWorkspace(t *testing.T) {
 		namespace string
 		want      string
 	}{
-		"it does not exist":                      {nil, "", "Workspace net does not exist"},
-		"its owner is up to date":                {[]client.Object{owner(builder.UpToDate(nil))}, "", ""},
-		"its owner is not ready":                 {[]client.Object{owner(builder.NotUpToDate("Provisioning", "at work"))}, "", "Workspace net is not up to date"},
-		"its owner's status is about the past":   {[]client.Object{owner(builder.UpToDate(nil), notSeen)}, "", "Workspace net is not up to date"},
-		"nobody owns it, and it is up to date":   {[]client.Object{builder.Workspace("net", builder.AtRest)}, "", ""},
-		"nobody owns it, and it is updating":     {[]client.Object{builder.Workspace("net", builder.Updating)}, "", "Workspace net is not up to date"},
-		"nobody owns it, and it is cluster-wide": {[]client.Object{builder.Workspace("net", builder.AtRest, builder.InClusterScope())}, "", ""},
-		"it is named with its namespace":         {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "net-team", ""},
-		"it is in another namespace":             {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "", "Workspace net does not exist"},
+		"it does not exist":                     {nil, "", "Workspace net does not exist"},
+		"its owner is up to date":               {[]client.Object{owner(builder.UpToDate(nil))}, "", ""},
+		"its owner is not ready":                {[]client.Object{owner(builder.NotUpToDate("Provisioning", "at work"))}, "", "Workspace net is not up to date"},
+		"its owner failed":                      {[]client.Object{owner(builder.NotUpToDate("PlanFailed", "no zones"))}, "", "Workspace net is not up to date: WorkspaceTemplateApply other is not ready: no zones"},
+		"its owner failed in another namespace": {[]client.Object{owner(builder.WithNamespace("net-team"), builder.NotUpToDate("PlanFailed", "no zones"))}, "net-team", "Workspace net of namespace net-team does not exist, or is not up to date"},
+		"its owner's status is outdated":        {[]client.Object{owner(builder.UpToDate(nil), notSeen)}, "", "Workspace net is not up to date"},
+		"no owner, up to date":                  {[]client.Object{builder.Workspace("net", builder.AtRest)}, "", ""},
+		"no owner, updating":                    {[]client.Object{builder.Workspace("net", builder.Updating)}, "", "Workspace net is not up to date"},
+		"no owner, cluster-wide":                {[]client.Object{builder.Workspace("net", builder.AtRest, builder.InClusterScope())}, "", ""},
+		"it is named with its namespace":        {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "net-team", ""},
+		"it is in another namespace":            {[]client.Object{owner(builder.WithNamespace("net-team"), builder.UpToDate(nil))}, "", "Workspace net does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := append(row.objects, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("net", row.namespace)))
@@ -145,7 +148,32 @@ func TestWaitingForAWorkspace(t *testing.T) {
 	}
 }
 
-func TestATemplateOutsideOfTheWatchedNamespaceIsReadPastTheCache(t *testing.T) {
+func TestAMissingConnectionSecretHasTheFailureOfItsWriter(t *testing.T) {
+	writes := builder.With(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: "s"}
+	})
+	for name, row := range map[string]struct {
+		writer client.Object
+		want   string
+	}{
+		"failed":            {builder.WorkspaceTemplateApply("writer", writes, builder.NotUpToDate("ApplyFailed", "VpcLimitExceeded")), "Secret s does not exist: WorkspaceTemplateApply writer is not ready: VpcLimitExceeded"},
+		"in progress":       {builder.WorkspaceTemplateApply("writer", writes, builder.NotUpToDate("Provisioning", "50%")), "Secret s does not exist"},
+		"another namespace": {builder.WorkspaceTemplateApply("writer", writes, builder.WithNamespace("other"), builder.NotUpToDate("ApplyFailed", "hidden")), "Secret s does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, builder.WorkspaceTemplate("vpc"), row.writer, builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")))
+			w.mustReconcile("demo-vpc")
+			assert.Equal(t, "False WaitingForDependencies: "+row.want, withoutSince(w.ready("demo-vpc")))
+			w.mustReconcile("demo-vpc")
+			assert.Empty(t, w.writes)
+			if row.writer.GetNamespace() == builder.Namespace {
+				assert.Contains(t, w.reconciler.related(t.Context(), row.writer), request("demo-vpc"))
+			}
+		})
+	}
+}
+
+func TestATemplateOutsideTheWatchedNamespaceIsReadFromTheAPIServer(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team")))
 	w.reconciler.Namespace = "team"
 	w.reconciler.Uncached = newWorld(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
@@ -153,9 +181,10 @@ func TestATemplateOutsideOfTheWatchedNamespaceIsReadPastTheCache(t *testing.T) {
 	}))).client
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
 	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
-	template, err := w.reconciler.template(context.Background(), apply)
-	require.NoError(t, err)
-	assert.NotNil(t, template)
+	f := &Facts{}
+	w.reconciler.observeTemplate(t.Context(), apply, f)
+	require.NoError(t, f.LookupError)
+	assert.NotNil(t, f.Template)
 }
 
 // withoutSince is a message without the times.
@@ -163,7 +192,7 @@ func withoutSince(message string) string {
 	return strings.ReplaceAll(message, " (since "+now.UTC().Format(time.RFC3339)+")", "")
 }
 
-func TestWhatIsMissingIsToldWithTheTimeSinceWhen(t *testing.T) {
+func TestMissingDependenciesHaveATime(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
 	w.mustReconcile("demo-vpc")
 	first := metav1.NewTime(now).Rfc3339Copy()
@@ -181,8 +210,8 @@ func TestWhatIsMissingIsToldWithTheTimeSinceWhen(t *testing.T) {
 	assert.True(t, w.get("demo-vpc").Status.MissingDependencies[0].Since.Equal(ptr.To(metav1.NewTime(now.Add(time.Hour)))), "key a was there before")
 }
 
-func TestAMessageNamesNotTooManyDependencies(t *testing.T) {
-	message := waitingFor(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
+func TestMessagesNameAtMost20Dependencies(t *testing.T) {
+	message := dependencies.Message(lacking(slices.Repeat([]string{"Secret s does not exist"}, 64)...))
 	assert.Equal(t, 20, strings.Count(message, "Secret s"))
 	assert.Contains(t, message, "and 44 more, see status.missingDependencies")
 }

@@ -19,8 +19,8 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -45,7 +45,7 @@ func (l lagging) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 }
 
 // Creating finds what the cache did not show, after the object was prepared. What is noted then must not make it ours.
-func TestWhatWasLeftBehindIsNotTakenByCreating(t *testing.T) {
+func TestCreateDoesNotTakeOverARetainedWorkspace(t *testing.T) {
 	for name, row := range map[string]struct {
 		left *unstructured.Unstructured
 		lags bool
@@ -72,13 +72,13 @@ func TestWhatWasLeftBehindIsNotTakenByCreating(t *testing.T) {
 }
 
 // Restored from a backup, or moved, without status and without its Workspace: all that is left is where its state was.
-func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
+func TestAnObjectWithAnotherRecordedStateCreatesNoWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("demo-vpc"),
 		builder.WithAnnotation(naming.ExternalNameAnnotation, "state-of-the-older-capt")))
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
 	assert.Equal(t, "state-of-the-older-capt", w.get("demo-vpc").Annotations[naming.ExternalNameAnnotation])
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one whose Terraform state is state-of-the-older-capt")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict: Workspace demo-vpc does not exist, and this object had one with Terraform state state-of-the-older-capt")
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil })
 	w.mustReconcile("demo-vpc")
@@ -86,9 +86,9 @@ func TestAnObjectThatRemembersAnotherStateMakesNoSecondOne(t *testing.T) {
 }
 
 // A fleet: the template is edited, and this one has to wait for its turn. The Workspace was last changed months ago.
-func TestWhoWaitsForItsTurnHasNotBegun(t *testing.T) {
+func TestAWaitingUpdateHasNotStarted(t *testing.T) {
 	for name, wait := range map[string]func(w *world){
-		"for its turn": func(w *world) { w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
+		"for its turn": func(w *world) { w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now) },
 		"for a Secret": func(w *world) {
 			w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 				a.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "gone"}}
@@ -111,7 +111,7 @@ func TestWhoWaitsForItsTurnHasNotBegun(t *testing.T) {
 }
 
 // The template is gone, and Terraform fails for a moment on what it applied months ago.
-func TestAnErrorWithoutATemplateBeginsNow(t *testing.T) {
+func TestAnErrorWithoutATemplateStartsNow(t *testing.T) {
 	w := atRest(t)
 	require.NoError(t, w.client.Delete(context.Background(), builder.WorkspaceTemplate("vpc")))
 	w.provide("demo-vpc", builder.PlanFailed)
@@ -122,7 +122,7 @@ func TestAnErrorWithoutATemplateBeginsNow(t *testing.T) {
 }
 
 // Each of a fleet looks at those that may have its Workspace, and not at the fleet.
-func TestSafety24ALookForAnOlderClaimDoesNotReadTheFleet(t *testing.T) {
+func TestSafety24OlderClaimReadsOneNamespace(t *testing.T) {
 	objects := []client.Object{builder.WorkspaceTemplate("vpc")}
 	for i := range 1000 {
 		objects = append(objects, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace(fmt.Sprintf("team-%d", i)),
@@ -139,13 +139,13 @@ func TestSafety24ALookForAnOlderClaimDoesNotReadTheFleet(t *testing.T) {
 	})
 	apply := objects[500].(*infrav1.WorkspaceTemplateApply)
 	f := &Facts{Name: "demo-vpc", Template: builder.WorkspaceTemplate("vpc")}
-	rival, err := w.reconciler.rival(t.Context(), apply, f)
+	claim, err := w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.Empty(t, rival)
+	assert.Empty(t, claim)
 	assert.Equal(t, 1, read, "itself")
 
 	f.Template = builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster))
-	rival, err = w.reconciler.rival(t.Context(), apply, f)
+	claim, err = w.reconciler.olderClaim(t.Context(), apply, f)
 	require.NoError(t, err)
-	assert.NotEmpty(t, rival, "a cluster-wide Workspace has rivals in every namespace")
+	assert.NotEmpty(t, claim, "a cluster-wide Workspace has rivals in every namespace")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capt-provider/capt/controllers/workspace/render"
+	"github.com/capt-provider/capt/api/render"
 )
 
 // Differences are printed, logged in pipelines and stored in ConfigMaps that users without access to Workspaces can read.

@@ -20,11 +20,12 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-const waits = "False WaitingForTurn: Terraform works on one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/takes-turns=fargate-profiles " +
-	"at a time, and this one waits for its turn. To see which one is at work: kubectl get workspacetemplateapply -n default " +
+const waits = "False WaitingForTurn: Queued: Terraform changes one WorkspaceTemplateApply of Cluster demo with label capt.cluster.x-k8s.io/takes-turns=fargate-profiles " +
+	"at a time. To list them: kubectl get workspacetemplateapply -n default " +
 	"-l cluster.x-k8s.io/cluster-name=demo,capt.cluster.x-k8s.io/takes-turns=fargate-profiles"
 
 // ofProfiles puts a WorkspaceTemplateApply into the series of the Fargate profiles of Cluster demo.
@@ -51,13 +52,13 @@ func newTeam(t *testing.T, objects ...client.Object) *team {
 }
 
 func (w *team) listen() {
-	w.reconciler.rota.wakeWith(func(key client.ObjectKey) { w.woken = append(w.woken, key.Name) })
+	w.reconciler.serializer.EnqueueWith(func(key client.ObjectKey) { w.woken = append(w.woken, key.Name) })
 }
 
 // restart makes a reconciler that remembers nothing.
 func (w *team) restart() {
 	w.reconciler = &Reconciler{
-		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.client, Clock: w.reconciler.Clock, Turns: NewTurns(),
+		Engine: w.reconciler.Engine, Workspaces: w.reconciler.Workspaces, Uncached: w.client, Clock: w.reconciler.Clock, RateLimiter: serialize.NewRateLimiter(),
 	}
 	w.woken = nil
 	w.listen()
@@ -136,7 +137,7 @@ func (w *team) destroy(name string) {
 	require.NoError(w, w.client.Update(context.Background(), workspace))
 }
 
-func TestThoseOfASeriesAreMadeOneAfterTheOther(t *testing.T) {
+func TestCreationsOfAGroupAreSerialized(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p3", "p2", "p1")
 	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"), "the oldest comes first")
@@ -151,7 +152,7 @@ func TestThoseOfASeriesAreMadeOneAfterTheOther(t *testing.T) {
 	w.provide("p1", builder.FirstApplyRunning)
 	w.run("p1", "p2", "p3")
 	assert.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
-	assert.Len(t, w.told(), 3, "each of the three has told how it is, once")
+	assert.Len(t, w.events(), 3, "each of the three has told how it is, once")
 
 	w.provide("p1", builder.AtRest)
 	w.run("p1")
@@ -164,18 +165,18 @@ func TestThoseOfASeriesAreMadeOneAfterTheOther(t *testing.T) {
 }
 
 // The pace of updates is kept by who has the turn; nobody else begins meanwhile.
-func TestTurnAndPaceGoTogether(t *testing.T) {
+func TestTheActiveMemberWaitsForTheRateLimit(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
-	w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
 	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
 	got, err := w.reconcile("p2")
 	require.NoError(t, err)
 	assert.Positive(t, got.RequeueAfter)
-	assert.Contains(t, w.ready("p2"), "not yet written as it was rendered")
+	assert.Contains(t, w.ready("p2"), "has not been updated to the rendered spec yet")
 	w.run("p1")
 	assert.Equal(t, waits, w.ready("p1"))
 
-	w.reconciler.Turns = NewTurns()
+	w.reconciler.RateLimiter = serialize.NewRateLimiter()
 	w.run("p1", "p2")
 	assert.Equal(t, "# new", moduleOf(w, "p2"), "it kept its turn")
 }
@@ -185,9 +186,9 @@ func moduleOf(w *team, name string) any {
 	return w.workspace(name).Object["spec"].(map[string]any)["forProvider"].(map[string]any)["module"]
 }
 
-func TestAnEditThatIsTakenBackGivesTheTurnBack(t *testing.T) {
+func TestARevertedEditReleasesTheGroup(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
-	w.reconciler.Turns.wait(client.ObjectKey{Name: "first-of-the-fleet"}, now)
+	w.reconciler.RateLimiter.Reserve(client.ObjectKey{Name: "first-of-the-fleet"}, now)
 	before := changed(w.world, builder.With(func(*infrav1.WorkspaceTemplate) {})).DeepCopy()
 	require.NoError(t, w.client.Update(context.Background(), changed(w.world, builder.WithModule("# new"))))
 	w.run("p1", "p2")
@@ -200,7 +201,7 @@ func TestAnEditThatIsTakenBackGivesTheTurnBack(t *testing.T) {
 	assert.Equal(t, "True UpToDate: ", w.ready("p2"), "it was woken")
 }
 
-func TestThoseOfASeriesAreDestroyedOneAfterTheOther(t *testing.T) {
+func TestDeletionsOfAGroupAreSerialized(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2", "p3")
 	w.remove("p1", "p2", "p3")
 	w.run("p1", "p2", "p3")
@@ -220,7 +221,7 @@ func TestThoseOfASeriesAreDestroyedOneAfterTheOther(t *testing.T) {
 }
 
 // Whether an error holds the others up depends on whether a retry is expected to help.
-func TestWhoFailsKeepsTheTurnIfARetryHelps(t *testing.T) {
+func TestATransientErrorKeepsTheMemberActive(t *testing.T) {
 	for name, row := range map[string]struct {
 		row   builder.Row
 		error string
@@ -249,7 +250,7 @@ func TestWhoFailsKeepsTheTurnIfARetryHelps(t *testing.T) {
 	}
 }
 
-func TestAfterARestartNobodyBeginsBeside(t *testing.T) {
+func TestAfterARestartNoMemberStartsBesideAnActiveOne(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p1", "p2", "p3")
 	require.Equal(t, []string{"p1"}, w.made("p1", "p2", "p3"))
@@ -271,7 +272,7 @@ func TestAfterARestartNobodyBeginsBeside(t *testing.T) {
 }
 
 // What never comes to be at work, and what this manager never looks at, is waited for by nobody.
-func TestNobodyWaitsForThoseThatDoNothing(t *testing.T) {
+func TestInactiveMembersBlockNone(t *testing.T) {
 	for name, first := range map[string]*infrav1.WorkspaceTemplateApply{
 		"paused":                        profile("p1", builder.Paused()),
 		"waiting for a Secret":          profile("p1", builder.WaitingForSecret("gone")),
@@ -298,7 +299,7 @@ func TestNobodyWaitsForThoseThatDoNothing(t *testing.T) {
 }
 
 // Two Clusters, or two series, do not wait for each other. Who has no label waits for nobody.
-func TestOnlyThoseOfASeriesWaitForEachOther(t *testing.T) {
+func TestGroupsAreIndependent(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2", builder.WithLabel(clusterv1.ClusterNameLabel, "other")),
 		profile("p3", builder.WithLabel(naming.TurnsLabel, "others")), builder.WorkspaceTemplateApply("p4"))
 	w.run("p1", "p2", "p3", "p4")
@@ -306,7 +307,7 @@ func TestOnlyThoseOfASeriesWaitForEachOther(t *testing.T) {
 }
 
 // A request that is not answered may have been carried out; one that is refused was not.
-func TestWhoCouldNotBeWrittenGivesTheTurnBackOnlyIfThatIsSure(t *testing.T) {
+func TestAFailedWriteReleasesTheGroupOnlyWhenRefused(t *testing.T) {
 	resource := schema.GroupResource{Resource: "workspaces"}
 	for name, row := range map[string]struct {
 		err          error
@@ -343,41 +344,39 @@ func TestWhoCouldNotBeWrittenGivesTheTurnBackOnlyIfThatIsSure(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesTheSeriesWakesThoseWhoWait(t *testing.T) {
+func TestLeavingTheGroupEnqueuesWaitingMembers(t *testing.T) {
 	w := newTeam(t, profile("p1"), profile("p2"), profile("p3"))
 	w.run("p1", "p2", "p3")
 	before := w.get("p1")
 	after := before.DeepCopy()
 	delete(after.Labels, naming.TurnsLabel)
-	require.True(t, membership().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
-	require.True(t, membership().Delete(event.DeleteEvent{Object: before}))
-	told := before.DeepCopy()
-	told.Status.WorkspaceName = "something else"
-	require.False(t, membership().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: told}), "a change of status is none of series")
+	require.True(t, membershipChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
+	require.True(t, membershipChanged().Delete(event.DeleteEvent{Object: before}))
+	changed := before.DeepCopy()
+	changed.Status.WorkspaceName = "something else"
+	require.False(t, membershipChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed}), "a change of status is none of series")
 
 	var woken []string
-	for _, request := range w.reconciler.ofSeries(context.Background(), before) {
+	for _, request := range w.reconciler.ofGroup(context.Background(), before) {
 		woken = append(woken, request.Name)
 	}
 	assert.Equal(t, []string{"p2", "p3"}, woken)
-	assert.Empty(t, w.reconciler.ofSeries(context.Background(), after))
+	assert.Empty(t, w.reconciler.ofGroup(context.Background(), after))
 
 	require.NoError(t, w.client.Update(context.Background(), after))
 	w.run(woken...)
 	assert.Equal(t, []string{"p1", "p2"}, w.made("p1", "p2", "p3"))
 	w.run("p1")
-	require.NotContains(t, w.reconciler.rota.members, client.ObjectKeyFromObject(after), "it takes no turns any more")
 }
 
 // A WorkspaceTemplateApply that is gone leaves nothing in memory, and nobody who waits for it.
-func TestWhoIsGoneIsForgotten(t *testing.T) {
+func TestADeletedMemberBlocksNone(t *testing.T) {
 	w := teamAtRest(t, "p1", "p2")
 	w.edit("p1", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	w.provide("p1", builder.FirstApplyRunning)
 	w.run("p1", "p2")
 	w.remove("p1")
 	w.run("p1", "p1")
-	require.NotContains(t, w.reconciler.rota.members, client.ObjectKey{Namespace: builder.Namespace, Name: "p1"})
 	w.remove("p2")
 	w.run("p2")
 	assert.Equal(t, []string{"p2"}, w.deleted("p2"))

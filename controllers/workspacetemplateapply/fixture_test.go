@@ -28,6 +28,8 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/serialize"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -47,7 +49,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicy}})
+	objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "my-capt-moved-workspaces", Labels: movePolicyLabels()}})
 	w := &world{T: t, recorder: events.NewFakeRecorder(32)}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(terraform.ScopeNamespaced.GroupVersionKind(), meta.RESTScopeNamespace)
@@ -58,14 +60,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	builders := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper).WithObjects(objects...).
 		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithReturnManagedFields().
 		WithInterceptorFuncs(w.interceptor())
-	require.NoError(t, index(context.Background(), indexer{client: builders}))
+	require.NoError(t, index.Register(context.Background(), indexer{client: builders}))
 	w.client = builders.Build()
 	w.reconciler = &Reconciler{
 		Engine: engine.Engine{Client: w.client, Recorder: w.recorder, Written: &engine.Memory{}},
 		Workspaces: &workspace.Client{Client: w.client, Uncached: w.client, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},
-		Uncached: w.client, Clock: clocktesting.NewFakePassiveClock(now), Turns: NewTurns(),
+		Uncached: w.client, Clock: clocktesting.NewFakePassiveClock(now), RateLimiter: serialize.NewRateLimiter(),
 	}
 	return w
 }
@@ -182,7 +184,7 @@ func (w *world) provide(name string, row builder.Row, options ...builder.Option)
 }
 
 // told returns the events since it was last asked.
-func (w *world) told() []string {
+func (w *world) events() []string {
 	var told []string
 	for {
 		select {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package failure
+// Package redact removes secrets from texts that users read. It is pure.
+package redact
 
 import (
 	"bytes"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// redacted stands where a secret was.
-	redacted = "[redacted]"
+	// Placeholder replaces a secret.
+	Placeholder = "[redacted]"
 	// minSecret is the length from which a value is taken for a secret. Shorter ones are in every other word.
 	minSecret = 6
 	// maxPublic bounds what is compared with the forms of public values. An ARN has at most 2,048 characters.
@@ -27,7 +28,7 @@ const (
 	maxNesting = 4
 )
 
-// Redact replaces secrets in a text by "[redacted]". It takes the whole text, before it is shortened: of a secret that
+// Text replaces secrets in a text by "[redacted]". It takes the whole text, before it is shortened: of a secret that
 // was cut in two it may know neither half.
 //
 // Known values are replaced wherever they stand, as they are or as JSON, Go, HCL, URLs and base64 write them, and so are
@@ -41,7 +42,7 @@ const (
 // in URLs, headers with credentials, values with a telling name, and long random text. That can err on either side.
 //
 // Redacting again changes nothing. The time is that of reading both, and the text does not grow past three times its size.
-func Redact(text string, known [][]byte) string {
+func Text(text string, known [][]byte) string {
 	values := secrets{limit: len(text), values: map[string]bool{}, known: map[string]bool{}, forms: map[string][]string{}}
 	for _, value := range known {
 		values.add(string(value), maxNesting)
@@ -55,17 +56,17 @@ func Redact(text string, known [][]byte) string {
 	return text
 }
 
-// RedactValue is the value of a variable without what looks like a secret: nothing is left of it if the name of the variable means one.
-func RedactValue(name, value string) string {
-	if assigned := name + ` = "value"`; Redact(assigned, nil) != assigned {
-		return redacted
+// Value is the value of a variable without what looks like a secret: nothing is left of it if the name of the variable means one.
+func Value(name, value string) string {
+	if assigned := name + ` = "value"`; Text(assigned, nil) != assigned {
+		return Placeholder
 	}
-	return Redact(value, nil)
+	return Text(value, nil)
 }
 
 // redactOnce goes over what is between earlier replacements: nothing reaches across one.
 func (s secrets) redactOnce(text string) string {
-	pieces := strings.Split(text, redacted)
+	pieces := strings.Split(text, Placeholder)
 	for i, piece := range pieces {
 		spans := append(s.find(piece), lookalikes(piece)...)
 		slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
@@ -73,14 +74,14 @@ func (s secrets) redactOnce(text string) string {
 		end, begun := 0, false
 		for _, sp := range spans {
 			if !begun || sp.from > end { // What touches is one secret.
-				out.WriteString(piece[end:sp.from] + redacted)
+				out.WriteString(piece[end:sp.from] + Placeholder)
 			}
 			end, begun = max(end, sp.to), true
 		}
 		out.WriteString(piece[end:])
 		pieces[i] = out.String()
 	}
-	return strings.Join(pieces, redacted)
+	return strings.Join(pieces, Placeholder)
 }
 
 // span is a part of a text, in bytes.
@@ -220,7 +221,7 @@ func (s secrets) encode(value string) {
 
 func (s secrets) form(forms ...string) {
 	for _, form := range forms {
-		for part := range strings.SplitSeq(form, redacted) {
+		for part := range strings.SplitSeq(form, Placeholder) {
 			if len(part) >= minSecret && len(part) <= s.limit && !s.known[part] {
 				s.known[part] = true
 				s.forms[part[:minSecret]] = append(s.forms[part[:minSecret]], part)

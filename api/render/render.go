@@ -11,9 +11,9 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -94,7 +94,7 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(field.NewPath("spec", "template", "spec"), err)}
 	}
-	key := client.ObjectKeyFromObject(in.Apply)
+	key := types.NamespacedName{Namespace: in.Apply.Namespace, Name: in.Apply.Name}
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 	object.SetGroupVersionKind(scope.GroupVersionKind())
 	object.SetName(in.Name)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/capt-provider/capt/api/redact"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
 // Difference is a field of a Workspace that is not as it was rendered.
@@ -109,7 +109,7 @@ func shownElement(path, key string, element any) any {
 func shown(name string, value any) any {
 	switch value := value.(type) {
 	case string:
-		return failure.RedactValue(name, value)
+		return redact.Value(name, value)
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for key := range value {

@@ -26,12 +26,13 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/observed"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 // Each of these would destroy, double or forget what a Workspace made.
 
-func TestNoWorkspaceIsMadeForAnApplyThatIsGone(t *testing.T) {
+func TestNoWorkspaceIsCreatedForADeletedApply(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	gone := false
 	w.fail = func(string) error {
@@ -45,7 +46,7 @@ func TestNoWorkspaceIsMadeForAnApplyThatIsGone(t *testing.T) {
 	assert.NotContains(t, w.writes, "apply Workspace")
 }
 
-func TestATemplateOfTheOtherScopeDoesNotMakeASecondWorkspace(t *testing.T) {
+func TestATemplateOfTheOtherScopeCreatesNoSecondWorkspace(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplate("wide", builder.WithScope(terraform.ScopeCluster)),
 		builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
@@ -65,7 +66,7 @@ func TestATemplateOfTheOtherScopeDoesNotMakeASecondWorkspace(t *testing.T) {
 		assert.NotContains(t, w.writes, "apply Workspace", name)
 		w.mustReconcile("demo-vpc")
 		assert.Equal(t, ref, w.get("demo-vpc").Status.WorkspaceRef, name)
-		assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc is in scope Namespaced", name)
+		assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceScopeConflict: Workspace demo-vpc has scope Namespaced", name)
 	}
 
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
@@ -73,7 +74,7 @@ func TestATemplateOfTheOtherScopeDoesNotMakeASecondWorkspace(t *testing.T) {
 	assert.Contains(t, w.writes, "delete Workspace", "the one that is there")
 }
 
-func TestAWorkspaceThatWasLeftBehindIsNotTakenOverByName(t *testing.T) {
+func TestARetainedWorkspaceIsNotTakenOverByName(t *testing.T) {
 	left := builder.Workspace("demo-vpc", builder.AtRest, builder.WithCreation(builder.Created.Add(-time.Hour)),
 		builder.WithAnnotation("capt.cluster.x-k8s.io/workspace-template-apply", "default/demo-vpc"))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), left, builder.WorkspaceTemplateApply("demo-vpc"))
@@ -82,7 +83,7 @@ func TestAWorkspaceThatWasLeftBehindIsNotTakenOverByName(t *testing.T) {
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceConflict")
 }
 
-func TestAWorkspaceOutlivesThoseThatWereMadeOnTopOfIt(t *testing.T) {
+func TestAWorkspaceIsDestroyedAfterItsDependents(t *testing.T) {
 	onTop := builder.WorkspaceTemplateApply("eks", builder.WaitingForWorkspace("demo-vpc", ""),
 		builder.WithRecordedWorkspace(builder.Workspace("eks", builder.AtRest)))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"), onTop)
@@ -90,7 +91,7 @@ func TestAWorkspaceOutlivesThoseThatWereMadeOnTopOfIt(t *testing.T) {
 	require.NoError(t, w.client.Delete(context.Background(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	assert.NotContains(t, w.writes, "delete Workspace")
-	assert.Contains(t, meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, infrav1.DeletingCondition).Message, "stays until what was made on top of it is gone: WorkspaceTemplateApply eks")
+	assert.Contains(t, meta.FindStatusCondition(w.get("demo-vpc").Status.Conditions, infrav1.DeletingCondition).Message, "is destroyed after its dependents: waiting for the deletion of WorkspaceTemplateApply eks")
 
 	assert.Contains(t, w.reconciler.related(context.Background(), onTop), request("demo-vpc"), "its end wakes what waits for it")
 	require.NoError(t, w.client.Delete(context.Background(), w.get("eks")))
@@ -102,7 +103,7 @@ func request(name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: name}}
 }
 
-func TestTheClaimOnAWorkspaceBeatsAnOlderObjectThatNamesItLater(t *testing.T) {
+func TestTheClaimPrecedesAnOlderObjectThatNamesTheWorkspaceLater(t *testing.T) {
 	older := builder.WorkspaceTemplateApply("older", builder.WithCreation(builder.Created.Add(-time.Hour)))
 	older.Spec.TemplateRef.Name = "missing"
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), older, builder.WorkspaceTemplateApply("x"))
@@ -120,7 +121,7 @@ func TestTheClaimOnAWorkspaceBeatsAnOlderObjectThatNamesItLater(t *testing.T) {
 }
 
 // Fleets have the same names in every namespace.
-func TestAnObjectOfTheSameNameInAnotherNamespaceWakesNobody(t *testing.T) {
+func TestAnObjectOfTheSameNameInAnotherNamespaceCausesNoReconcile(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("x"))
 	w.mustReconcile("x")
 	require.NotNil(t, w.get("x").Status.WorkspaceRef)
@@ -128,7 +129,7 @@ func TestAnObjectOfTheSameNameInAnotherNamespaceWakesNobody(t *testing.T) {
 	assert.Empty(t, w.reconciler.related(context.Background(), stranger))
 }
 
-func TestAnErrorOfBeforeIsNotThatOfTheChangeThatMendsIt(t *testing.T) {
+func TestAnErrorOfAnEarlierGenerationIsNotReportedAfterAChange(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.UpdateFailed)
@@ -147,7 +148,7 @@ func TestAnErrorOfBeforeIsNotThatOfTheChangeThatMendsIt(t *testing.T) {
 }
 
 // A write that is refused costs one event and one status write, not one each time something wakes the object.
-func TestARefusedUpdateIsNotSentAgainBeforeSomethingChanges(t *testing.T) {
+func TestARejectedUpdateIsNotSentAgainBeforeAChange(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
@@ -166,7 +167,7 @@ func TestARefusedUpdateIsNotSentAgainBeforeSomethingChanges(t *testing.T) {
 	for range 3 {
 		got, err := w.reconcile("demo-vpc")
 		require.NoError(t, err)
-		assert.Equal(t, refusedInterval, got.RequeueAfter, "what the API server allows may change")
+		assert.Equal(t, observed.RejectedInterval, got.RequeueAfter, "what the API server allows may change")
 	}
 	assert.Empty(t, w.writes)
 	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceRejected")
@@ -198,7 +199,7 @@ func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	}
 }
 
-func TestAnAdoptedWorkspaceThatIsMadeAgainFindsItsState(t *testing.T) {
+func TestARecreatedAdoptedWorkspaceKeepsItsState(t *testing.T) {
 	for name, adopted := range map[string]*infrav1.WorkspaceTemplateApply{
 		"status knows": builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("network"), builder.With(func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.WorkspaceRef = &infrav1.WorkspaceReference{APIVersion: "tf.upbound.io/v1beta1", Kind: "Workspace", Name: "network", UID: "1", ExternalName: "legacy-state"}
@@ -218,7 +219,7 @@ func TestAnAdoptedWorkspaceThatIsMadeAgainFindsItsState(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatMayNotBeReadDoesNotKeepStatusOrDeletion(t *testing.T) {
+func TestAForbiddenDependencyBlocksNeitherStatusNorDeletion(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s")), secret("default", "s", map[string]string{"a": "x"}))
 	w.mustReconcile("demo-vpc")
 	w.provide("demo-vpc", builder.AtRest)
@@ -242,7 +243,7 @@ func TestAnObjectThatMayNotBeReadDoesNotKeepStatusOrDeletion(t *testing.T) {
 	assert.Contains(t, w.writes, "delete Workspace")
 }
 
-func TestAWriteThatFailsIsTold(t *testing.T) {
+func TestAFailedWriteIsReported(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.fail = func(write string) error {
 		if write == "apply Workspace" {
@@ -252,11 +253,11 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	}
 	_, err := w.reconcile("demo-vpc")
 	require.ErrorContains(t, err, "exceeded quota")
-	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: the Workspace can not be written; it is tried again")
+	assert.Contains(t, w.ready("demo-vpc"), "False WorkspaceNotWritten: The Workspace cannot be written, CAPT retries")
 	assert.Contains(t, w.ready("demo-vpc"), "exceeded quota")
 }
 
-func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
+func TestAnOrphanedWorkspaceIsReported(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	theirs := w.workspace("demo-vpc")
@@ -264,17 +265,17 @@ func TestAWorkspaceThatIsLeftBehindIsTold(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedField(theirs.Object, "# theirs", "spec", "forProvider", "module"))
 	theirs.SetUID("another")
 	require.NoError(t, w.client.Update(t.Context(), theirs))
-	w.told()
+	w.events()
 	require.NoError(t, w.client.Delete(t.Context(), w.get("demo-vpc")))
 	w.mustReconcile("demo-vpc")
 	require.NotNil(t, w.workspace("demo-vpc"))
-	told := w.told()
-	require.Len(t, told, 1)
-	assert.Contains(t, told[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is kept: it is not recorded for this object")
+	sent := w.events()
+	require.Len(t, sent, 1)
+	assert.Contains(t, sent[0], "Warning WorkspaceLeft Workspace demo-vpc (UID another) is kept: it is not recorded for this object")
 }
 
 // Nothing wakes the object when a definition or a policy of the API server changes.
-func TestSafety19ARefusedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
+func TestSafety19ARejectedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	clock := clocktesting.NewFakePassiveClock(now)
 	w.reconciler.Clock = clock
@@ -291,17 +292,17 @@ func TestSafety19ARefusedWorkspaceIsSentAgainEveryTenMinutes(t *testing.T) {
 	for round := 1; round <= 4; round++ {
 		got, err := w.reconciler.Reconcile(ctx, request)
 		require.NoError(t, err)
-		require.Equal(t, refusedInterval, got.RequeueAfter, "round %d", round)
+		require.Equal(t, observed.RejectedInterval, got.RequeueAfter, "round %d", round)
 		require.Equal(t, round, sent)
 
-		clock.SetTime(clock.Now().Add(refusedInterval / 2))
+		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 		got, err = w.reconciler.Reconcile(ctx, request) // Something else wakes it, as its own status does.
 		require.NoError(t, err)
-		require.Equal(t, refusedInterval/2, got.RequeueAfter)
+		require.Equal(t, observed.RejectedInterval/2, got.RequeueAfter)
 		require.Equal(t, round, sent)
-		clock.SetTime(clock.Now().Add(refusedInterval / 2))
+		clock.SetTime(clock.Now().Add(observed.RejectedInterval / 2))
 	}
-	assert.Equal(t, 1, strings.Count(logged.String(), "The API server refused the Workspace"), "the same is logged once")
+	assert.Equal(t, 1, strings.Count(logged.String(), "The API server rejected the Workspace"), "equal rejections are logged once")
 
 	w.fail = nil
 	_, err := w.reconciler.Reconcile(ctx, request)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package failure
+package redact
 
 import (
 	"encoding/base64"
@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/capt-provider/capt/test/provider/executor"
 	"github.com/capt-provider/capt/test/provider/failures"
 )
 
@@ -43,7 +42,7 @@ func TestAKnownValueIsReplacedInEveryForm(t *testing.T) {
 	} {
 		for name, form := range encodings(value) {
 			t.Run(value+" as "+name, func(t *testing.T) {
-				require.Equal(t, "it said [redacted], twice [redacted]!", Redact("it said "+form+", twice "+form+"!", [][]byte{[]byte(value)}))
+				require.Equal(t, "it said [redacted], twice [redacted]!", Text("it said "+form+", twice "+form+"!", [][]byte{[]byte(value)}))
 			})
 		}
 	}
@@ -52,14 +51,14 @@ func TestAKnownValueIsReplacedInEveryForm(t *testing.T) {
 func TestAKnownValueIsFoundInsideOfBase64(t *testing.T) {
 	for _, user := range []string{"a", "ab", "abc"} {
 		header := base64.StdEncoding.EncodeToString([]byte(user + ":correct horse"))
-		got := Redact("it sent "+header, [][]byte{[]byte("correct horse")})
+		got := Text("it sent "+header, [][]byte{[]byte("correct horse")})
 		require.Contains(t, got, "[redacted]")
 		require.NotContains(t, got, header[4:len(header)-4])
 	}
 }
 
 func TestAKnownValueIsFoundWhenLinesWereFolded(t *testing.T) {
-	require.Equal(t, "got [redacted].", Redact("got first line second line.", [][]byte{[]byte("first line\n  second line\n")}))
+	require.Equal(t, "got [redacted].", Text("got first line second line.", [][]byte{[]byte("first line\n  second line\n")}))
 }
 
 func TestWhatIsInAKnownValueIsReplaced(t *testing.T) {
@@ -80,14 +79,14 @@ func TestWhatIsInAKnownValueIsReplaced(t *testing.T) {
 		"nor anything short":       {"value = \"a1b2c\"", "got a1b2c", "got a1b2c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, row.want, Redact(row.text, [][]byte{nil, []byte(row.value)}))
+			require.Equal(t, row.want, Text(row.text, [][]byte{nil, []byte(row.value)}))
 		})
 	}
 }
 
 func TestKnownValuesThatTouchOrOverlapAreOne(t *testing.T) {
 	known := [][]byte{[]byte("abcdefgh"), []byte("efghijkl"), []byte("123456")}
-	require.Equal(t, "x[redacted]x", Redact("xabcdefghijkl123456x", known))
+	require.Equal(t, "x[redacted]x", Text("xabcdefghijkl123456x", known))
 }
 
 const (
@@ -124,7 +123,7 @@ func TestWhatLooksLikeASecretIsReplaced(t *testing.T) {
 		"sha 7657e5c54cd4931a41ebb01f78013a4a1f484fa14274d238c68753b13b79de72": "sha [redacted]",
 		"?X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20260101&X-Amz-Expires=300&X-Amz-Signature=abc1&X-Amz-SignedHeaders=host": "?X-Amz-Credential=[redacted]&X-Amz-Expires=300&X-Amz-Signature=[redacted]&X-Amz-SignedHeaders=host",
 	} {
-		t.Run(text, func(t *testing.T) { require.Equal(t, want, Redact(text, nil)) })
+		t.Run(text, func(t *testing.T) { require.Equal(t, want, Text(text, nil)) })
 	}
 }
 
@@ -163,7 +162,7 @@ func TestWhatHelpsAtThreeInTheMorningIsKept(t *testing.T) {
 		"failed to get rate limit token, retry quota exceeded, 3 available, 5 requested",
 		"conflicts with 10.0.1.0/24 of commit 0a1b2c3d4e5f",
 	} {
-		t.Run(text, func(t *testing.T) { require.Equal(t, text, Redact(text, nil)) })
+		t.Run(text, func(t *testing.T) { require.Equal(t, text, Text(text, nil)) })
 	}
 }
 
@@ -171,7 +170,7 @@ func TestWhatHelpsAtThreeInTheMorningIsKept(t *testing.T) {
 func TestFailuresStayReadable(t *testing.T) {
 	for _, sample := range failures.Samples() {
 		t.Run(sample.Class+"/"+sample.Name, func(t *testing.T) {
-			got := Redact(sample.Stderr, nil)
+			got := Text(sample.Stderr, nil)
 			switch sample.Name {
 			case "ec2-unauthorized-operation":
 				require.Contains(t, got, "ec2:CreateVpc action. Encoded authorization failure message: [redacted]\n")
@@ -179,9 +178,6 @@ func TestFailuresStayReadable(t *testing.T) {
 				require.Contains(t, got, "X-Amz-Credential=[redacted]&X-Amz-Date=20260101T030000Z&X-Amz-Expires=300&X-Amz-Signature=[redacted]&X-Amz-SignedHeaders=host\":\nnet/http: TLS handshake timeout")
 			default:
 				require.Equal(t, sample.Stderr, got)
-			}
-			if sample.Stderr != "" {
-				require.Equal(t, Class(sample.Class), Classify(phases[0]+executor.Failure(got).Error()))
 			}
 		})
 	}
@@ -191,7 +187,7 @@ func TestALongTextTakesLinearTime(t *testing.T) {
 	for _, text := range []string{"token: ", "token=arn:aws:", `token="`, "https://a@", "-----BEGIN A-----", "eyJ", "Authorization: Basic a ", "aB3/", "request id: "} {
 		text = strings.Repeat(text, 1<<18/len(text))
 		start := time.Now()
-		got := Redact(text, [][]byte{[]byte(text[:1<<14])})
+		got := Text(text, [][]byte{[]byte(text[:1<<14])})
 		require.Less(t, time.Since(start), 30*time.Second, text[:16]) // It takes half a second.
 		require.LessOrEqual(t, len(got), 3*len(text))
 	}
@@ -211,14 +207,14 @@ func FuzzRedact(f *testing.F) {
 		known := [][]byte{[]byte(value)}
 		for name, form := range encodings(value) {
 			text := before + form + after
-			got := Redact(text, known)
+			got := Text(text, known)
 
-			require.Equal(t, got, Redact(got, known), "redacting again changes nothing")
-			require.LessOrEqual(t, len(got), 3*len(text)+len(redacted))
-			if trimmed := strings.TrimSpace(value); len(trimmed) < minSecret || trimmed != value || public(value) || !utf8.ValidString(value) || strings.Contains(value, redacted) {
+			require.Equal(t, got, Text(got, known), "redacting again changes nothing")
+			require.LessOrEqual(t, len(got), 3*len(text)+len(Placeholder))
+			if trimmed := strings.TrimSpace(value); len(trimmed) < minSecret || trimmed != value || public(value) || !utf8.ValidString(value) || strings.Contains(value, Placeholder) {
 				continue
 			}
-			for _, piece := range strings.Split(got, redacted) {
+			for _, piece := range strings.Split(got, Placeholder) {
 				assert.NotContains(t, piece, form, name)
 			}
 		}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/redact"
+	"github.com/capt-provider/capt/test/provider/executor"
+	"github.com/capt-provider/capt/test/provider/failures"
+)
+
+func TestOneLine(t *testing.T) {
+	for name, row := range map[string]struct{ message, want string }{
+		"compressed output removed": {
+			"create failed: Summary: bad. To see the full error run: echo \"H4sIAAAA\" | base64 -d | gunzip", "create failed: Summary: bad."},
+		"older form":                {"create failed: bad: echo \"H4sIAAAA\" | base64 -d", "create failed: bad"},
+		"line breaks become spaces": {"create failed:\n\n  bad\tthing\n", "create failed: bad thing"},
+		"unchanged":                 {"observe failed: cannot diff", "observe failed: cannot diff"},
+		"empty":                     {"", ""},
+		"only compressed output":    {"echo \"H4sIAAAA\" | base64 -d | gunzip", ""},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, OneLine(row.message)) })
+	}
+}
+
+func TestOneLineTruncatesAtACharacter(t *testing.T) {
+	for shift := range 4 {
+		got := OneLine(strings.Repeat("x", shift) + strings.Repeat("東", 40_000))
+		assert.LessOrEqual(t, len(got), 1024)
+		assert.True(t, utf8.ValidString(got))
+		assert.True(t, strings.HasSuffix(got, "…"))
+	}
+}
+
+// failed is the error of the provider for an output of Terraform.
+func failed(prefix, stderr string) string {
+	return prefix + ": " + executor.Failure(stderr).Error()
+}
+
+const (
+	createFailed  = "create failed: cannot apply Terraform configuration"
+	updateFailed  = "update failed: cannot apply Terraform configuration"
+	planFailed    = "observe failed: cannot diff (i.e. plan) Terraform configuration"
+	destroyFailed = "delete failed: cannot destroy Terraform configuration"
+	initFailed    = "connect failed: cannot initialize Terraform configuration"
+	describe      = "kubectl -n team-a describe workspaces.tf.m.upbound.io demo-vpc"
+)
+
+func TestMessages(t *testing.T) {
+	const corrected = ". Correct the WorkspaceTemplate or the variables. Complete text: " + describe
+	samples := map[string]string{}
+	for _, sample := range failures.Samples() {
+		samples[sample.Class+"/"+sample.Name] = sample.Stderr
+	}
+	for name, row := range map[string]struct{ prefix, want string }{
+		"Config/variable-validation":               {planFailed, `Terraform plan failed: variable "azs" (main.tf line 1): Invalid value for variable: EKS needs subnets in at least two availability zones` + corrected},
+		"Config/required-variable":                 {planFailed, `Terraform plan failed: variable "cluster_version" (main.tf line 1): No value for required variable: The root module input variable "cluster_version" is not set, and has no default value` + corrected},
+		"Config/unsupported-argument":              {planFailed, `Terraform plan failed: resource "aws_eks_cluster" "this" (main.tf line 12): Unsupported argument: An argument named "kubernetes_version" is not expected here` + corrected},
+		"Config/resource-precondition":             {planFailed, `Terraform plan failed: resource "aws_eks_cluster" "this" (main.tf line 18): Resource precondition failed: The control plane needs subnets in two availability zones: set the variable "subnets"` + corrected},
+		"Config/resource-postcondition-boxed":      {planFailed, `Terraform plan failed: data "aws_ami" "node" (main.tf line 26): Resource postcondition failed: Nodes need an image for arm64` + corrected},
+		"Config/output-precondition":               {planFailed, `Terraform plan failed: output "cluster_endpoint" (outputs.tf line 4): Module output value precondition failed: EKS returned no endpoint` + corrected},
+		"Config/check-block-beside-an-error":       {planFailed, `Terraform plan failed: vpc.auto.tfvars line 1: Invalid value for input variable: The given value is not suitable for var.single_nat_gateway declared at main.tf:7,1-30: a bool is required` + corrected},
+		"Config/syntax-only-second-error-tells":    {initFailed, `Terraform init failed: Terraform encountered problems during initialisation, including problems with the configuration, described below: The Terraform configuration must be valid before initialization so that Terraform can determine which modules and providers need to be installed.; resource "terraform_data" "this" (main.tf line 2): Invalid multi-line string: Quoted strings may not be split over multiple lines. To produce a multi-line string, either use the \n escape to represent a newline character or use the "heredoc" multi-line template syntax (2 of 3 errors). Correct the module in the WorkspaceTemplate, or the backend in the ProviderConfig. Complete text: ` + describe},
+		"Auth/sts-expired-token":                   {planFailed, `Terraform plan failed: provider["registry.terraform.io/hashicorp/aws"] (main.tf line 9): Retrieving AWS account details: validating provider credentials: retrieving caller identity from STS: operation error STS: GetCallerIdentity, ExpiredToken: The security token included in the request is expired. The credentials were refused or lack a permission: correct those of the ProviderConfig. provider-terraform retries. Complete text: ` + describe},
+		"Lock/kubernetes-backend-tofu":             {updateFailed, `Terraform apply failed: Error acquiring the state lock: Error message: the state is already locked by another tofu client Lock Info: ID: 3b8c0f3e-cc52-4390-b7a5-ae1faa9d0102 Path: Operation: OperationTypeApply Who: provider@provider-terraform-7d9c8b6f5-x2x4k Version: 1.12.6 Created: 2026-01-01 03:00:00.000000001 +0000 UTC Info. Another run holds the lock of the Terraform state, or AWS is changing the same resource. provider-terraform retries. If no run is active, remove the lock of the state with terraform force-unlock. Complete text: ` + describe},
+		"Quota/vpc-limit":                          {createFailed, `Terraform apply failed: module.vpc.aws_vpc.this[0] (.terraform/modules/vpc/main.tf line 29): creating EC2 VPC: operation error EC2: CreateVpc, VpcLimitExceeded: The maximum number of VPCs has been reached. A limit of the AWS account is reached: request an increase, or delete what is not needed. provider-terraform retries. Complete text: ` + describe},
+		"Timeout/eks-addon-only-detail-tells":      {updateFailed, `Terraform apply failed: aws_eks_addon.this["coredns"] (main.tf line 40): creating EKS Add-On (demo:coredns): waiting for EKS Add-On (demo:coredns) create: timeout while waiting for state to become 'ACTIVE' (last state: 'DEGRADED', timeout: 20m0s). The operation exceeded its timeout. provider-terraform retries. If the error persists, raise --timeout of provider-terraform, or the timeouts in the module. Complete text: ` + describe},
+		"Interrupted/killed-without-a-word":        {createFailed, `Terraform apply failed: Terraform printed no error, it was probably killed. The run was interrupted before it saved its state. provider-terraform retries. If the error persists, compare the state with AWS. Complete text: ` + describe},
+		"Config/eks-fargate-already-exists-sdk-v1": {createFailed, `Terraform apply failed: aws_eks_fargate_profile.this (main.tf line 14): error creating EKS Fargate Profile (demo:apps): ResourceInUseException: A Fargate Profile already exists with this name in this cluster. provider-terraform retries. If the error persists, correct the WorkspaceTemplate or the variables. Complete text: ` + describe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, samples, name)
+			assert.Equal(t, row.want, Explain(failed(row.prefix, samples[name]), Secrets{}, describe).Message)
+		})
+	}
+}
+
+func TestReasonsAndAdvice(t *testing.T) {
+	for name, row := range map[string]struct {
+		message, reason string
+		class           Class
+		parts           []string
+	}{
+		"quota": {failed(createFailed, "Error: creating EC2 VPC: VpcLimitExceeded: The maximum number of VPCs has been reached.\n"),
+			infrav1.ApplyFailedReason, ClassQuota, []string{"Terraform apply failed: creating EC2 VPC", "A limit of the AWS account"}},
+		"permissions": {failed(destroyFailed, "Error: deleting EKS Cluster (demo): AccessDeniedException: no\n"),
+			infrav1.DestroyFailedReason, ClassAuth, []string{"Terraform destroy failed: deleting EKS Cluster", "credentials were refused"}},
+		"registry": {failed(initFailed, "Error: Failed to query available provider packages\n\ndial tcp: lookup registry.opentofu.org: no such host\n"),
+			infrav1.PlanFailedReason, ClassNetwork, []string{"Terraform init failed: ", "AWS, a registry or the backend is not reachable"}},
+		"unknown": {failed(updateFailed, "Error: it is raining\n"),
+			infrav1.ApplyFailedReason, ClassUnknown, []string{"Terraform apply failed: it is raining. provider-terraform retries"}},
+		"truncated output": {failed(updateFailed, "Error: it is raining\n")[:len(updateFailed)+96],
+			infrav1.ApplyFailedReason, ClassUnknown, []string{"Terraform apply failed: it is raining. provider-terraform retries"}},
+		"no ProviderConfig": {`connect failed: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found`,
+			infrav1.ProviderConfigFailedReason, ClassConfig, []string{`cannot use the ProviderConfig: cannot get ProviderConfig: ProviderConfig.tf.upbound.io "aws" not found. Create or correct the ProviderConfig`}},
+		"interrupted create": {"cannot determine creation result - remove the crossplane.io/external-create-pending annotation if it is safe to proceed",
+			infrav1.CreateInterruptedReason, ClassInterrupted, []string{"does not continue by itself", "change another annotation in the same command"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Explain(row.message, Secrets{}, describe)
+			assert.Equal(t, row.reason, got.Reason)
+			assert.Equal(t, row.class, got.Class)
+			for _, part := range row.parts {
+				assert.Contains(t, got.Message, part)
+			}
+		})
+	}
+}
+
+func TestEveryErrorKeepsItsCause(t *testing.T) {
+	for _, sample := range failures.Samples() {
+		t.Run(sample.Name, func(t *testing.T) {
+			got := Explain(failed(updateFailed, sample.Stderr), Secrets{}, describe)
+			assert.Equal(t, Class(sample.Class), got.Class)
+			assert.Equal(t, infrav1.ApplyFailedReason, got.Reason)
+			assert.LessOrEqual(t, len(got.Message), maxMessageLength)
+			assert.True(t, strings.HasSuffix(got.Message, describe))
+			for _, wrapper := range []string{"echo ", "base64", "update failed", "Terraform encountered an error", "StatusCode"} {
+				assert.NotContains(t, got.Message, wrapper)
+			}
+			if first := diagnostics(sample.Stderr)[0]; first != "" {
+				assert.Contains(t, got.Message, strings.Fields(first)[1])
+			}
+		})
+	}
+}
+
+// No value can be in the message, because nothing was read.
+func TestAMissingSecretOfVarFilesIsNamed(t *testing.T) {
+	const why = `cannot determine Terraform options: cannot get tfvars: secrets "demo-vpc-connection" not found`
+	for operation, reason := range map[string]string{"observe": infrav1.PlanFailedReason, "create": infrav1.ApplyFailedReason, "update": infrav1.ApplyFailedReason, "delete": infrav1.DestroyFailedReason} {
+		got := Explain(operation+" failed: "+why, Secrets{Incomplete: true}, describe)
+		assert.Equal(t, reason, got.Reason)
+		assert.Contains(t, got.Message, "in varFiles of the Workspace cannot be read: recreate it")
+		assert.Contains(t, got.Message, `secrets "demo-vpc-connection" not found`)
+	}
+	quoted := Explain(failed(updateFailed, "Error: hunter22 cannot apply failed: "+why+"\n"), Secrets{Incomplete: true}, describe)
+	assert.NotContains(t, quoted.Message, "demo-vpc-connection", "the text of Terraform is omitted")
+}
+
+func TestSecretsAreRedactedBeforeTheMessageIsTruncated(t *testing.T) {
+	secret := strings.Repeat("s3cret value\n with  blanks ", 20)
+	message := "update failed: " + strings.Repeat("x", 750) + " " + secret
+	got := Explain(message, Secrets{Values: [][]byte{[]byte(secret)}}, "")
+	assert.NotContains(t, got.Message, "s3cret")
+	assert.Contains(t, got.Message, redact.Placeholder)
+}
+
+// Terraform wraps lines and draws boxes in the middle of values.
+func TestSecretsInTheOutputAreRedacted(t *testing.T) {
+	const secret = "s3cret horse battery"
+	for name, stderr := range map[string]string{
+		"summary": "Error: no " + secret + "\n",
+		"wrapped": "Error: no\n\nit was s3cret horse\nbattery today\n",
+		"boxed":   "╷\n│ Error: no\n│\n│ it was s3cret\n│ horse battery\n╵\n",
+		"excerpt": "Error: no\n\n  on main.tf line 1:\n   1: password = \"" + secret + "\"\n    │ var.x is \"" + secret + "\"\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Explain(failed(updateFailed, stderr), Secrets{Values: [][]byte{[]byte(secret)}}, describe)
+			for word := range strings.FieldsSeq(secret) {
+				assert.NotContains(t, got.Message, word)
+			}
+			assert.Contains(t, got.Message, "no")
+		})
+	}
+}
+
+func TestWithoutAllSecretsTheTextIsOmitted(t *testing.T) {
+	got := Explain(failed(updateFailed, "Error: VpcLimitExceeded: for hunter22\n"), Secrets{Incomplete: true}, describe)
+	assert.Equal(t, ClassQuota, got.Class)
+	assert.NotContains(t, got.Message, "hunter22")
+	assert.Contains(t, got.Message, "details omitted: they may contain credentials")
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dependencies reports what a WorkspaceTemplateApply waits for, and why that is not ready.
+package dependencies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/workspace"
+	"github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
+)
+
+const (
+	secretKind    = "Secret"
+	workspaceKind = "Workspace"
+	// maxNamed limits how many dependencies a message names.
+	maxNamed = 20
+	// maxCause limits the cause of one dependency, in bytes.
+	maxCause = 512
+)
+
+// Reader reads dependencies. Secrets are read from the API server: their values are not cached.
+type Reader struct {
+	Client     client.Reader
+	Uncached   client.Reader
+	Workspaces *workspace.Client
+}
+
+// Missing lists what a WorkspaceTemplateApply waits for, and since when.
+func (r Reader) Missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, now time.Time) ([]infrav1.MissingDependency, error) {
+	var missing []infrav1.MissingDependency
+	for _, dependency := range apply.Spec.WaitForSecrets {
+		found, err := r.missingSecret(ctx, apply, dependency)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, found...)
+	}
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		message, err := r.missingWorkspace(ctx, apply, dependency)
+		if err != nil {
+			return nil, err
+		}
+		if message != "" {
+			missing = append(missing, infrav1.MissingDependency{Kind: workspaceKind, Name: dependency.Name, Message: message})
+		}
+	}
+	for i := range missing {
+		missing[i].Since = since(&missing[i], apply.Status.MissingDependencies, now)
+	}
+	return missing, nil
+}
+
+// since is when a dependency was first seen missing. A key of a Secret is missing since the whole Secret was.
+func since(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) metav1.Time {
+	i := slices.IndexFunc(before, func(b infrav1.MissingDependency) bool {
+		return b.Kind == missing.Kind && b.Name == missing.Name && (b.Key == missing.Key || b.Key == "")
+	})
+	if i < 0 {
+		return metav1.NewTime(now).Rfc3339Copy()
+	}
+	return before[i].Since
+}
+
+// Message lists missing dependencies in a sentence.
+func Message(missing []infrav1.MissingDependency) string {
+	var phrases []string
+	for i, m := range missing {
+		if i == maxNamed {
+			phrases = append(phrases, fmt.Sprintf("and %d more, see status.missingDependencies", len(missing)-i))
+			break
+		}
+		phrases = append(phrases, fmt.Sprintf("%s (since %s)", m.Message, m.Since.UTC().Format(time.RFC3339)))
+	}
+	return strings.Join(phrases, "; ")
+}
+
+// missingSecret lists what a Secret lacks. A Secret of another namespace counts as missing.
+func (r Reader) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.SecretDependency) ([]infrav1.MissingDependency, error) {
+	var missing []infrav1.MissingDependency
+	add := func(key, format string, args ...any) {
+		missing = append(missing, infrav1.MissingDependency{Kind: secretKind, Name: dependency.Name, Key: key, Message: fmt.Sprintf(format, args...)})
+	}
+	if dependency.Namespace != "" && dependency.Namespace != apply.Namespace {
+		add("", "Secret %s must be in namespace %s", dependency.Name, apply.Namespace)
+		return missing, nil
+	}
+	secret, err := engine.Get(ctx, r.Uncached, client.ObjectKey{Namespace: apply.Namespace, Name: dependency.Name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", dependency.Name, err)
+	}
+	if secret == nil {
+		add("", "Secret %s does not exist", dependency.Name)
+	} else {
+		for _, key := range dependency.Keys {
+			if len(secret.Data[key]) == 0 {
+				add(key, "Secret %s has no value for key %s", dependency.Name, key)
+			}
+		}
+		if len(dependency.Keys) == 0 && isEmpty(secret) {
+			add("", "Secret %s is empty", dependency.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	cause, err := r.causeOf(ctx, apply, client.MatchingFields{index.ConnectionSecret: dependency.Name})
+	missing[len(missing)-1].Message += cause
+	return missing, err
+}
+
+// isEmpty reports whether a Secret has no values: provider-terraform creates connection Secrets before it fills them.
+func isEmpty(secret *corev1.Secret) bool {
+	for _, value := range secret.Data {
+		if len(value) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// missingWorkspace describes why a Workspace is not up to date; empty when it is. Its WorkspaceTemplateApply knows the desired spec. A
+// Workspace without one is checked by its own conditions.
+func (r Reader) missingWorkspace(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, dependency infrav1.WorkspaceDependency) (string, error) {
+	namespace := apply.DependencyKey(dependency).Namespace
+	owners, err := r.list(ctx, namespace, client.MatchingFields{index.WorkspaceName: dependency.Name})
+	if err != nil {
+		return "", err
+	}
+	if slices.ContainsFunc(owners, func(owner infrav1.WorkspaceTemplateApply) bool {
+		return conditions.IsTrue(&owner, infrav1.ReadyCondition) && owner.Status.ObservedGeneration == owner.Generation
+	}) {
+		return "", nil
+	}
+	message := fmt.Sprintf("Workspace %s is not up to date%s", dependency.Name, cause(owners, apply))
+	if len(owners) == 0 {
+		if message, err = r.missingUnowned(ctx, namespace, dependency.Name); err != nil {
+			return "", err
+		}
+	}
+	if message != "" && namespace != apply.Namespace { // Objects of other namespaces are not disclosed.
+		message = fmt.Sprintf("Workspace %s of namespace %s does not exist, or is not up to date", dependency.Name, namespace)
+	}
+	return message, nil
+}
+
+// missingUnowned checks a Workspace without a WorkspaceTemplateApply by its own conditions.
+func (r Reader) missingUnowned(ctx context.Context, namespace, name string) (string, error) {
+	for _, scope := range terraform.Scopes() {
+		live, err := r.Workspaces.Get(ctx, scope, namespace, name)
+		if live != nil && live.ClaimedElsewhere(namespace) {
+			live = nil // It belongs to another namespace.
+		}
+		switch {
+		case errors.Is(err, workspace.ErrKindMissing):
+		case err != nil:
+			return "", err
+		case live != nil && workspace.Observe(live, workspace.ObserveInput{}).UpToDate:
+			return "", nil
+		case live != nil:
+			return fmt.Sprintf("Workspace %s is not up to date", name), nil
+		}
+	}
+	return fmt.Sprintf("Workspace %s does not exist", name), nil
+}
+
+func (r Reader) causeOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, match client.MatchingFields) (string, error) {
+	owners, err := r.list(ctx, apply.Namespace, match)
+	return cause(owners, apply), err
+}
+
+func (r Reader) list(ctx context.Context, namespace string, match client.MatchingFields) ([]infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), match); err != nil {
+		return nil, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
+	}
+	return list.Items, nil
+}
+
+// cause is the failure of the WorkspaceTemplateApply that provides a dependency; empty when it does not need a user. Progress is not
+// part of it: each step would be a status write of all that wait.
+func cause(providers []infrav1.WorkspaceTemplateApply, waiting *infrav1.WorkspaceTemplateApply) string {
+	for i := range providers {
+		provider := &providers[i]
+		ready := conditions.Get(provider, infrav1.ReadyCondition)
+		if provider.Name == waiting.Name || ready == nil || ready.Status == metav1.ConditionTrue || !infrav1.NeedsPerson(ready.Reason) {
+			continue
+		}
+		message := ready.Message
+		if len(message) > maxCause {
+			message = strings.ToValidUTF8(message[:maxCause], "") + "…"
+		}
+		return fmt.Sprintf(": WorkspaceTemplateApply %s is not ready: %s", provider.Name, message)
+	}
+	return ""
+}

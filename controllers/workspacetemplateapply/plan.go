@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workspacetemplateapply
+
+import (
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+)
+
+// Action is what a reconcile does.
+type Action string
+
+const (
+	// Observe: nothing to write.
+	Observe Action = "Observe"
+	// Create the Workspace.
+	Create Action = "Create"
+	// Protect the owned Workspace: add the finalizer, and the annotation that blocks clusterctl move.
+	Protect Action = "Protect"
+	// AllowMove: remove the annotation that blocks clusterctl move.
+	AllowMove Action = "AllowMove"
+	// Update the Workspace to the rendered spec.
+	Update Action = "Update"
+	// Restore the managedFields of the Workspace, which were lost. Nothing else changes.
+	Restore Action = "Restore"
+	// WaitForKind: the CRD of the Workspace is not installed, or not served.
+	WaitForKind Action = "WaitForKind"
+	// Destroy: delete the Workspace, so that Terraform destroys its resources.
+	Destroy Action = "Destroy"
+	// WaitForDestroy: the Workspace is being destroyed.
+	WaitForDestroy Action = "WaitForDestroy"
+	// Release: remove the finalizers. The Workspace is gone, or is retained.
+	Release Action = "Release"
+)
+
+// changesResources reports whether an action makes Terraform start.
+func (a Action) changesResources() bool { return a == Create || a == Update || a == Destroy }
+
+// Plan is the decision of a reconcile.
+type Plan struct {
+	Action Action
+	// Paused is why the object is paused, and what blocks clusterctl move; empty when it is not paused.
+	Paused string
+}
+
+// plan is pure.
+func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) Plan {
+	switch {
+	case f.Paused != "":
+		return planPaused(apply, f)
+	case !apply.DeletionTimestamp.IsZero():
+		return Plan{Action: deletionAction(apply, f)}
+	}
+	return Plan{Action: normalAction(apply, f)}
+}
+
+// planPaused only allows the object to be moved.
+func planPaused(apply *infrav1.WorkspaceTemplateApply, f *Facts) Plan {
+	if !f.moveRequested(apply) {
+		return Plan{Action: Observe, Paused: f.Paused}
+	}
+	if blocked := f.moveBlockedBy(apply); blocked != "" {
+		return Plan{Action: Observe, Paused: f.Paused + "; clusterctl move waits: " + blocked}
+	}
+	return Plan{Action: AllowMove, Paused: f.Paused}
+}
+
+func normalAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+	switch {
+	case f.Unadopted != "":
+		return Observe
+	case f.KindMissing:
+		return WaitForKind
+	case f.owned() && !f.isProtected(apply):
+		return Protect
+	case conflicting(f) != nil:
+		return Observe
+	case f.Rendered == nil, len(f.Missing) > 0, f.LookupError != nil, f.NotRecreated, f.Rejected != "", f.TemplateDeleting:
+		return Observe
+	case f.Live == nil:
+		return Create
+	case f.outdated():
+		return Update
+	case f.lostManagedFields(apply):
+		return Restore
+	}
+	return Observe
+}
+
+func deletionAction(apply *infrav1.WorkspaceTemplateApply, f *Facts) Action {
+	switch {
+	case f.RetainConflict != "":
+		return Observe
+	case retained(apply), f.Restored:
+		return Release
+	case f.Unadopted != "":
+		return Observe
+	case f.KindMissing:
+		return WaitForKind
+	case !f.owned():
+		return Release
+	case len(f.Dependents) > 0 && !f.Live.Deleting():
+		return Observe
+	case f.Live.Deleting():
+		return WaitForDestroy
+	}
+	return Destroy
+}
