@@ -57,10 +57,7 @@ func (r *run) apply(ctx context.Context, unit *plan.Unit, result *UnitResult) er
 	if written {
 		return r.settle(ctx, unit, unit.Workspaces, result)
 	}
-	if !is.pending { // An earlier run was interrupted before it resumed the objects.
-		steps = nil
-	}
-	return r.carryOut(ctx, unit, started, is.begun(recorded), steps, result)
+	return r.carryOut(ctx, unit, started, is.begun(recorded), is.write, result)
 }
 
 // leaveOut says why a run does not look at a unit; empty if it does.
@@ -162,7 +159,9 @@ func (r *run) settle(ctx context.Context, unit *plan.Unit, before []migrate.Base
 
 // comparison of the live objects of a unit with its steps.
 type comparison struct {
-	pending, endpoint bool // Pending: a step is not written. endpoint: the repair of the endpoint is one of them.
+	pending, endpoint bool // A step is not written; the repair of the endpoint is one of them.
+	// write are all steps if one is pending. Otherwise there are none: an earlier run was interrupted before it resumed the objects.
+	write []plan.Step
 	// changed is the first object that is neither as the plan found it nor as it leaves it; differs the first that is not as the plan leaves it.
 	changed, differs error
 	found            []string // The fields that are as the plan leaves them.
@@ -193,7 +192,7 @@ func (r *run) compare(ctx context.Context, steps []plan.Step) (is comparison, er
 		case plan.Changed:
 			is.changed, is.differs = cmp.Or(is.changed, fmt.Errorf("%w. Create a new plan", changed)), cmp.Or(is.differs, changed)
 		case plan.Pending:
-			is.pending, is.endpoint = true, is.endpoint || step.Object.Kind == clusterKind
+			is.pending, is.write, is.endpoint = true, steps, is.endpoint || step.Object.Kind == clusterKind
 			is.differs = cmp.Or(is.differs, fmt.Errorf("%s is as it was before", step.Object))
 		}
 		is.found = append(is.found, r.foundFields(step, live)...)

@@ -123,7 +123,6 @@ func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
 func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status, error), changed <-chan struct{}) error {
 	ticker := o.Clock.NewTicker(refresh)
 	defer ticker.Stop()
-	onTerminal := printers.IsTerminal(o.Out)
 	var last *status.Status
 	for {
 		found, err := read()
@@ -135,14 +134,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		}
 		if !same(last, found) {
 			last = found
-			var text bytes.Buffer
-			if err := o.print(o.Printer(o.output.Format()).To(&text), found); err != nil {
-				return err
-			}
-			if onTerminal {
-				fmt.Fprint(o.Out, clearScreen)
-			}
-			if _, err := o.Out.Write(text.Bytes()); err != nil {
+			if err := o.redraw(found); err != nil {
 				return err
 			}
 		}
@@ -160,6 +152,19 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		case <-changed:
 		}
 	}
+}
+
+// redraw prints the status, on a terminal in place of the last one.
+func (o *statusOptions) redraw(found *status.Status) error {
+	var text bytes.Buffer
+	if err := o.print(o.Printer(o.output.Format()).To(&text), found); err != nil {
+		return err
+	}
+	if printers.IsTerminal(o.Out) {
+		fmt.Fprint(o.Out, clearScreen)
+	}
+	_, err := o.Out.Write(text.Bytes())
+	return err
 }
 
 // same reports whether nothing changed. Ages are not in the documents, and that a Lease was renewed is no change.

@@ -118,6 +118,6 @@ func showChecks(p *output.Printer, checks []check.Check) {
 			continue
 		}
 		p.Linef("  %s  %s: %s", p.Paint(checkStyle(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, oneLine(one.Message)))
-		objects(p, "             ", output.Plain, one.Objects)
+		objects(p, "             ", one.Objects)
 	}
 }
