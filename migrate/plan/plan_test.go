@@ -102,6 +102,8 @@ func TestAnEditedPlanIsRejected(t *testing.T) {
 	require.ErrorContains(t, err, "not those of a plan")
 	_, err = plan.Read(strings.NewReader(`{"unknown":1}`))
 	require.ErrorContains(t, err, "reading the plan")
+	_, err = plan.Read(strings.NewReader("apiVersion: v1"))
+	require.ErrorContains(t, err, "it is not a plan, which is JSON")
 }
 
 func raw(value string) json.RawMessage { return json.RawMessage(value) }

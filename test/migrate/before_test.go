@@ -242,7 +242,7 @@ func (w *world) notAdopted() string {
 		require.NoError(w, err)
 		required := conditions[infrav1.AdoptionRequiredCondition]["status"] == string(metav1.ConditionTrue)
 		switch ready := conditions[infrav1.ReadyCondition]["status"] == string(metav1.ConditionTrue); {
-		case required != left:
+		case required:
 			return fmt.Sprintf("%s awaits adoption: %v", name, required)
 		case object.GetKind() == "WorkspaceTemplate" || left || strings.HasPrefix(object.GetName(), wholeBroken.Name):
 		case !ready, strings.HasPrefix(name, migrate.Version+" ") && observed != object.GetGeneration():

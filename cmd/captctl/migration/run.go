@@ -41,7 +41,7 @@ type run struct {
 func (r *run) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&r.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated; without it, all units of the plan.")
-	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit that is not a Cluster, as show prints it. Can be repeated.")
+	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as show prints it. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "How many units are in progress at the same time.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
 	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, `"server" sends every write to the API server, which keeps none of them.`)
