@@ -4,6 +4,7 @@
 package failure
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -83,15 +84,12 @@ func parse(text string) diagnostic {
 			d.subject = with[1]
 		case on != nil && d.file == "":
 			inSummary, inValues = false, true
-			d.file = on[1]
-			if d.subject == "" {
-				d.subject = on[2]
-			}
+			d.file, d.subject = on[1], cmp.Or(d.subject, on[2])
 		case inSummary:
 			summary = append(summary, line)
 		case inValues:
-			if match := declaration.FindStringSubmatch(line); match != nil && d.subject == "" {
-				d.subject = match[1]
+			if match := declaration.FindStringSubmatch(line); match != nil {
+				d.subject = cmp.Or(d.subject, match[1])
 			}
 		case !excerpt.MatchString(line) && strings.Trim(line, "╷╵") != "":
 			detail = append(detail, line)
