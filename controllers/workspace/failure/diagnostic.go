@@ -37,7 +37,7 @@ var (
 	// declaration is an excerpt that declares a variable. Terraform does not name its block.
 	declaration = regexp.MustCompile(`^\s*\d+: (variable "[^"]+")`)
 	// noise of the AWS SDKs. Classes are matched before it is removed.
-	noise = regexp.MustCompile(`(?:https response error )?StatusCode: \d+, RequestID: [^,]*, (?:HostID: [^,]*, )?(?:api error )?|\s+status code: \d+, request id: \S+|\s*\{ RespMetadata: .*\}`)
+	noise = regexp.MustCompile(`(?:https response error )?StatusCode: \d+, (?:RequestID: [^,]*, )?(?:HostID: [^,]*, )?(?:api error )?|\s+status code: \d+, request id: \S+|\s*\{ RespMetadata: .*\}`)
 	// boilerplate are paragraphs and sentences that do not depend on the error.
 	boilerplate = regexp.MustCompile(`(?s)(?:Terraform|OpenTofu) acquires a state lock.*|This was checked by the validation rule at \S+|Use a -var or -var-file.*|Stack trace from.*|To see which modules are currently depending.*|\nPlease see https://registry\..*`)
 )
