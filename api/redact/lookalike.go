@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// publicForms are values that are no secret wherever they stand.
+// publicForms match values that are never a secret.
 var publicForms = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`(?i:true|false|null|none|default|enabled|disabled)`,
 	`(?:af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(?:central|(?:north|south)(?:east|west)?|east|west)-\d[a-z]?`, // Regions and zones.
@@ -25,32 +25,32 @@ func public(value string) bool {
 	return len(value) <= maxPublic && publicForms.MatchString(value)
 }
 
-// lookalike finds a secret by its form or its surroundings. It is the last group, or else the whole.
+// lookalike matches text that looks like a secret: the last group, or the whole match.
 type lookalike struct {
 	pattern *regexp.Regexp
-	// keep tells that a match is no secret after all.
+	// keep reports whether a match is not a secret.
 	keep func(string) bool
-	// bare is true when a secret goes on until a space or a delimiter.
+	// bare is true when a secret ends at a space or a delimiter.
 	bare bool
 }
 
 const (
-	// passwordName and secretName are how the names of secrets end.
+	// passwordName and secretName are suffixes of names of secrets.
 	passwordName = `(?i:pass(?:word|wd|phrase)|pwd)`
 	secretName   = `(?i:secret|token|credential|signature|authorization|(?:api|access|secret|private|client|signing|encryption|account|shared)[_.-]?key)(?i:s|[_-]?(?:data|value|base64))?`
-	// afterName is what is between a name and its separator: the quote at the end of a name, which can be escaped.
+	// afterName is between a name and its separator: a quote, which can be escaped.
 	afterName = `\\*["']?[ \t]*`
-	// quotedValue comes in three sorts: in quotes that are escaped, double, single. Its end can be cut off.
+	// quotedValue has escaped, double or single quotes. Its end can be truncated.
 	quotedValue = `(?:\\+"((?:[^"\\\n]|\\[^"\n])+)|"((?:[^"\\\n]|\\.)+)|'([^'\n]+))`
 	bareValue   = `([^\s"'\\,;&(\[{=:][^\s"',;&:]*)`
 )
 
 var lookalikePatterns = []lookalike{
-	{pattern: regexp.MustCompile(`(?:AKIA|ASIA)[A-Z0-9]{16}`)},                                        // AWS's access keys.
-	{pattern: regexp.MustCompile(`k8s-aws-v1\.[A-Za-z0-9_=-]+`)},                                      // EKS's tokens.
+	{pattern: regexp.MustCompile(`(?:AKIA|ASIA)[A-Z0-9]{16}`)},                                        // AWS access keys.
+	{pattern: regexp.MustCompile(`k8s-aws-v1\.[A-Za-z0-9_=-]+`)},                                      // EKS tokens.
 	{pattern: regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,2}`)},                    // JWTs.
-	{pattern: regexp.MustCompile(`(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{16,}`)},              // Git hosts'.
-	{pattern: regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\z)`)}, // PEM, also cut off.
+	{pattern: regexp.MustCompile(`(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{16,}`)},              // Tokens of git hosts.
+	{pattern: regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\z)`)}, // PEM, also truncated.
 	{pattern: regexp.MustCompile(`[A-Za-z0-9]://([^\s/?#"'<>]+)@`), keep: func(s string) bool { return s == "git" }},
 	{pattern: regexp.MustCompile(`(?i)authorization` + afterName + `[:=]\s*\\*["']?((?:basic|bearer|negotiate|token)\s+[^\s"'\\,]+|(?:digest|aws4-hmac-sha256)\s+[^\s"'\\]+(?:\s+\w+=[^\s"'\\]+)*)`)},
 	{pattern: regexp.MustCompile(`(?i)bearer\s+([A-Za-z0-9._~+/=-]{8,})`), keep: wordy},
@@ -61,10 +61,10 @@ var lookalikePatterns = []lookalike{
 	{pattern: regexp.MustCompile(`(?i:request|host)[ _-]?(?i:id)["':= ]{1,4}[A-Za-z0-9+/=-]+|[A-Za-z0-9+/_-]+={0,2}`), keep: orderly},
 }
 
-// arns are names, whatever they look like.
+// arns are never secrets.
 var arns = regexp.MustCompile(`arn:aws[a-z-]*:[\w:/.+*@-]*`)
 
-// lookalikes finds what looks like a secret.
+// lookalikes finds text that looks like a secret.
 func lookalikes(text string) []span {
 	var spans []span
 	names := arns.FindAllStringIndex(text, -1)
@@ -77,7 +77,7 @@ func lookalikes(text string) []span {
 			start, end := group(match)
 			start, end = start+from, end+from
 			if l.keep != nil && l.keep(text[start:end]) {
-				if start > from+match[0] { // What is no value can be a name.
+				if start > from+match[0] { // It may be a name.
 					end = start
 				}
 			} else {
@@ -94,13 +94,13 @@ func lookalikes(text string) []span {
 	return spans
 }
 
-// within tells whether one of several ranges, which are in order, holds one more.
+// within reports whether one of several sorted ranges contains a range.
 func within(ranges [][]int, start, end int) bool {
 	i := sort.Search(len(ranges), func(i int) bool { return ranges[i][1] >= end })
 	return i < len(ranges) && ranges[i][0] <= start
 }
 
-// group returns the last group that matched, or else the whole.
+// group returns the last group that matched, otherwise the whole match.
 func group(match []int) (start, end int) {
 	for i := len(match) - 2; i > 0; i -= 2 {
 		if match[i] >= 0 {
@@ -112,29 +112,29 @@ func group(match []int) (start, end int) {
 
 func inBareValue(r rune) bool { return !strings.ContainsRune(" \t\r\n\v\f\"',;&", r) }
 
-// reference is an expression of HCL, as excerpts of modules have it.
+// reference matches HCL expressions in excerpts of modules.
 var reference = regexp.MustCompile(`^(?:\$\{|(?:var|local|data|module|each|self|random_password|(?:aws|tls|kubernetes|helm)_\w+)\.[A-Za-z_])`)
 
 func expression(value string) bool { return public(value) || reference.MatchString(value) }
 
-// prose tells whether what follows a name and a colon is the rest of a sentence, as in "ExpiredToken: The".
+// prose reports whether the text after a name and a colon is part of a sentence, as in "ExpiredToken: The".
 func prose(value string) bool {
 	return len(value) < minSecret || !strings.ContainsAny(value, "0123456789") || strings.HasPrefix(value, "http") || expression(value)
 }
 
-// wordy tells whether what follows "Bearer" is a word, as in "bearer authentication".
+// wordy reports whether the text after "Bearer" is a word, as in "bearer authentication".
 func wordy(value string) bool {
 	return len(value) < 20 && !strings.ContainsAny(value, "0123456789")
 }
 
-// ids are random, but no secret: those of requests, of objects and of AWS's resources.
+// ids are random but not secret: IDs of requests, objects and AWS resources.
 var ids = regexp.MustCompile(`[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[a-z]+-[0-9a-f]{17}`)
 
-// orderly tells whether a long run of characters is a name or a path. A name changes between words, numbers and
-// separators with every fifth character or so, random text with every other one.
+// orderly reports whether a long string is a name or a path. A name changes between letters, digits and separators about every fifth
+// character, random text every second one.
 func orderly(run string) bool {
 	run = strings.TrimRight(ids.ReplaceAllString(run, ""), "=")
-	if len(run) < 40 || strings.ContainsAny(run, `:="' `) { // The latter is what a request is called.
+	if len(run) < 40 || strings.ContainsAny(run, `:="' `) { // With a separator it is the ID of a request.
 		return true
 	}
 	kinds, changes, last := map[rune]int{}, 0, rune(0)

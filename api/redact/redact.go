@@ -18,30 +18,27 @@ import (
 const (
 	// Placeholder replaces a secret.
 	Placeholder = "[redacted]"
-	// minSecret is the length from which a value is taken for a secret. Shorter ones are in every other word.
+	// minSecret is the minimal length of a secret. Shorter values match parts of words.
 	minSecret = 6
-	// maxPublic bounds what is compared with the forms of public values. An ARN has at most 2,048 characters.
+	// maxPublic is the maximal length of public values. An ARN has at most 2,048 characters.
 	maxPublic = 2048
-	// maxRounds bounds how often a text is gone over. What is around a secret is rarely one only without it.
+	// maxRounds limits how often a text is redacted again: the text around a redacted secret may look like another one.
 	maxRounds = 8
-	// maxNesting bounds documents in documents, such as JSON in a line of a file of variables.
+	// maxNesting limits documents in documents, such as JSON in a line of a tfvars file.
 	maxNesting = 4
 )
 
-// Text replaces secrets in a text by "[redacted]". It takes the whole text, before it is shortened: of a secret that
-// was cut in two it may know neither half.
+// Text replaces secrets in a text by "[redacted]". Call it before a text is truncated: a part of a secret may not be recognized.
 //
-// Known values are replaced wherever they stand, as they are or as JSON, Go, HCL, URLs and base64 write them, and so are
-// the lines of a value, its strings if it is JSON, and what its lines assign if it is a file of variables, environment or
-// credentials. All of them go by their bytes, so a caller passes only what is secret: of a connection Secret neither the
-// cluster's name nor its endpoint, or no message would say which cluster it is about. Values that are public by their
-// form never count, even if they stand in a secret file: booleans, regions, ARNs, ids of resources and accounts,
-// addresses, versions, types of instances, and whatever is shorter than six characters.
+// Known values are replaced in all forms: as they are, and as encoded by JSON, Go, HCL, URLs and base64; also the lines of a value, its
+// strings if it is JSON, and assigned values if it is a tfvars, environment or credentials file. Callers pass only secret values: not, for
+// example, the name and endpoint of a cluster. Values with a public form are never replaced: booleans, regions, ARNs, IDs of
+// resources and accounts, addresses, versions, instance types, and values with less than six characters.
 //
-// What only looks like a secret is replaced, too: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords
-// in URLs, headers with credentials, values with a telling name, and long random text. That can err on either side.
+// Text that looks like a secret is replaced, too: keys and tokens of AWS, Kubernetes and git hosts, JWTs, PEM, passwords in URLs, headers
+// with credentials, values with names such as password, and long random text. This is a heuristic.
 //
-// Redacting again changes nothing. The time is that of reading both, and the text does not grow past three times its size.
+// It is idempotent and takes linear time. The text grows at most to three times its size.
 func Text(text string, known [][]byte) string {
 	values := secrets{limit: len(text), values: map[string]bool{}, known: map[string]bool{}, forms: map[string][]string{}}
 	for _, value := range known {
@@ -56,7 +53,7 @@ func Text(text string, known [][]byte) string {
 	return text
 }
 
-// Value is the value of a variable without what looks like a secret: nothing is left of it if the name of the variable means one.
+// Value is the redacted value of a variable. The name of the variable can mean that the whole value is a secret.
 func Value(name, value string) string {
 	if assigned := name + ` = "value"`; Text(assigned, nil) != assigned {
 		return Placeholder
@@ -64,7 +61,7 @@ func Value(name, value string) string {
 	return Text(value, nil)
 }
 
-// redactOnce goes over what is between earlier replacements: nothing reaches across one.
+// redactOnce redacts the parts between earlier replacements.
 func (s secrets) redactOnce(text string) string {
 	pieces := strings.Split(text, Placeholder)
 	for i, piece := range pieces {
@@ -73,7 +70,7 @@ func (s secrets) redactOnce(text string) string {
 		var out strings.Builder
 		end, begun := 0, false
 		for _, sp := range spans {
-			if !begun || sp.from > end { // What touches is one secret.
+			if !begun || sp.from > end { // Adjacent secrets are one.
 				out.WriteString(piece[end:sp.from] + Placeholder)
 			}
 			end, begun = max(end, sp.to), true
@@ -87,13 +84,13 @@ func (s secrets) redactOnce(text string) string {
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// secrets are known values in all forms in which they can stand in a text.
+// secrets are known values in all encodings.
 type secrets struct {
-	// limit is the length of the text. Nothing longer is in it.
+	// limit is the length of the text.
 	limit int
 	// values and known are the values and forms that were added.
 	values, known map[string]bool
-	// forms by their first minSecret bytes, so that a text is read once for all of them.
+	// forms by their first minSecret bytes, for linear time.
 	forms map[string][]string
 }
 
@@ -114,14 +111,14 @@ func (s secrets) find(text string) []span {
 }
 
 var (
-	// assignment is a line of tfvars, of an environment or of AWS's credentials.
+	// assignment is a line of a tfvars, environment or AWS credentials file.
 	assignment = regexp.MustCompile(`^[\w."'-]+\s*=\s*(.+)$`)
 	quotation  = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
-	// name is what follows a quotation that is the name of a value.
+	// name follows a quoted name of a value.
 	name = regexp.MustCompile(`^\s*[=:]`)
 )
 
-// add adds a value, and what is in it.
+// add adds a value and its parts.
 func (s secrets) add(value string, nesting int) {
 	value = strings.TrimSpace(value)
 	if len(value) < minSecret || nesting == 0 || s.values[value] || public(value) {
@@ -159,7 +156,7 @@ func (s secrets) addLine(value string, nesting int) {
 	}
 }
 
-// addJSON adds the strings of a document, but not their names. It tells whether the value is one.
+// addJSON adds the strings of a document, but not their names. It reports whether the value is JSON.
 func (s secrets) addJSON(value string, nesting int) bool {
 	var document any
 	if json.Unmarshal([]byte(value), &document) != nil {
@@ -188,7 +185,7 @@ func (s secrets) addLeaves(document any, nesting int) {
 	}
 }
 
-// encode adds the forms of a value.
+// encode adds the encodings of a value.
 func (s secrets) encode(value string) {
 	folded := strings.Join(strings.Fields(value), " ") // As in a message on one line.
 	s.form(folded)

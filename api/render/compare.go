@@ -15,19 +15,18 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// Difference is a field of a Workspace that is not as it was rendered.
+// Difference is a field of a Workspace that differs from what is rendered.
 type Difference struct {
 	// Field is its path, for example spec.forProvider.module. Lists are compared as a whole, but for spec.forProvider.vars[KEY] and
 	// spec.forProvider.env[NAME].
 	Field string `json:"field"`
-	// Live and Rendered are its values without what looks like a secret, and without any value of an environment variable; nil when it does
-	// not exist.
+	// Live and Rendered are its redacted values, without values of environment variables; nil when it does not exist.
 	Live     any `json:"live"`
 	Rendered any `json:"rendered"`
 }
 
-// Differences are the fields in which the spec of a live Workspace is not exactly as rendered, but for what the CRDs of
-// provider-terraform v0.18 to v1.1 fill in, sorted by path. Another scope is a difference of apiVersion.
+// Differences are the fields in which the spec of a live Workspace differs from what is rendered, except for defaults of the CRDs of
+// provider-terraform v0.18 to v1.1, sorted by path. Another scope is a difference of apiVersion.
 func Differences(live *unstructured.Unstructured, rendered *Rendered) []Difference {
 	if live.GetAPIVersion() != rendered.Object.GetAPIVersion() {
 		return []Difference{{Field: "apiVersion", Live: live.GetAPIVersion(), Rendered: rendered.Object.GetAPIVersion()}}
@@ -61,10 +60,10 @@ func differences(path string, is, want map[string]any) (found []Difference) {
 
 const envField = "spec.forProvider.env"
 
-// keyedLists are compared element by element, since one of them may be a secret. The value is the field that identifies an element.
+// keyedLists are compared element by element, because an element may be a secret. The value is the field that identifies an element.
 var keyedLists = map[string]string{"spec.forProvider.vars": "key", envField: "name"}
 
-// keyedDifferences of two lists that are not equal. If only the order differs, the values are the keys.
+// keyedDifferences of two different lists. If only the order differs, the values are the keys.
 func keyedDifferences(path, id string, live, rendered any) (found []Difference) {
 	is, liveKeys := byKey(id, live)
 	want, renderedKeys := byKey(id, rendered)
@@ -91,7 +90,7 @@ func byKey(id string, list any) (map[string]any, []string) {
 	return found, keys
 }
 
-// shownElement is the value of a variable, or where an environment variable has its value from.
+// shownElement is the value of a variable, or the source of an environment variable.
 func shownElement(path, key string, element any) any {
 	fields, exists := element.(map[string]any)
 	switch value, has := fields["value"]; {
@@ -105,7 +104,7 @@ func shownElement(path, key string, element any) any {
 	return shown(key, fields)
 }
 
-// shown is a value without what looks like a secret.
+// shown is a redacted value.
 func shown(name string, value any) any {
 	switch value := value.(type) {
 	case string:
@@ -126,7 +125,7 @@ func shown(name string, value any) any {
 	return value
 }
 
-// withDefaults adds what the CRDs fill in.
+// withDefaults adds the defaults of the CRDs.
 func withDefaults(spec map[string]any, cluster bool) map[string]any {
 	spec = runtime.DeepCopyJSON(spec)
 	if spec == nil {

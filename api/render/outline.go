@@ -18,12 +18,12 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// sameOutline refuses values that would change what a module consists of. The characters that are safe in a module can
-// not do that by themselves, but next to what the template says they can: alone on its line a value may end a heredoc, a
-// slash after an asterisk ends a comment, and nothing at all between "$" and "{" begins an expression.
+// sameOutline rejects values that change the structure of a module. Characters that are safe in a module can change it only together
+// with the text of the template: a value can end a heredoc, a slash after an asterisk ends a comment, and an empty value between "$" and
+// "{" starts an expression.
 //
-// A template that is no HCL as it stands has placeholders that are meant to become a part of it, such as the label of a
-// block. It is up to its author.
+// A template that is not valid HCL before the substitution uses placeholders as part of its structure, for example as labels of blocks. That
+// is allowed.
 func sameOutline(template, rendered *terraform.WorkspaceParameters, used []string, path *field.Path) field.ErrorList {
 	if rendered.Source != terraform.SourceInline || rendered.Module == template.Module {
 		return nil
@@ -32,7 +32,7 @@ func sameOutline(template, rendered *terraform.WorkspaceParameters, used []strin
 		return sameExpressions(template.Module, rendered.Module, used, path)
 	}
 	if len(validation.Parseable(*template, path)) > 0 || len(validation.Parseable(*rendered, path)) > 0 {
-		return nil // Workspace refuses what no parser survives.
+		return nil // Reported by the validation of the module.
 	}
 	before, ok := outlineOf(template.Module, used)
 	if !ok {
@@ -44,8 +44,8 @@ func sameOutline(template, rendered *terraform.WorkspaceParameters, used []strin
 	return changesModule(used, path)
 }
 
-// sameExpressions refuses values next to which a module in JSON would have more or fewer expressions, as nothing at all
-// between "$" and "{" does. Quotes and backslashes are not safe in a module, so that its texts stay what they are.
+// sameExpressions rejects values that change the number of expressions of a module in JSON, for example an empty value between "$" and "{".
+// Quotes and backslashes are not allowed in values, so strings stay strings.
 func sameExpressions(template, rendered string, used []string, path *field.Path) field.ErrorList {
 	harmless := terraform.Placeholder.ReplaceAllStringFunc(template, func(match string) string {
 		if slices.Contains(used, match[2:len(match)-1]) {
@@ -67,18 +67,18 @@ func changesModule(used []string, path *field.Path) field.ErrorList {
 		names[i] = strconv.Quote(name)
 	}
 	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
-		"the values of the variables that it uses (%s) would change what the module consists of; declare Terraform variables and pass them through forProvider.vars or varmap",
+		"the values of its variables (%s) would change the structure of the module: declare Terraform variables, and set them in forProvider.vars or varmap",
 		strings.Join(names, ", ")))}
 }
 
-// outline lists what a module consists of: blocks, arguments, and what their expressions call and refer to.
+// outline lists the structure of a module: blocks, arguments, and the calls and references in expressions.
 type outline struct {
 	found []string
-	// ignored are names of references that say nothing, since placeholders look like them.
+	// ignored are names of references that may be placeholders.
 	ignored []string
 }
 
-// outlineOf a module; ok is false when it is no HCL.
+// outlineOf a module; ok is false when it is not valid HCL.
 func outlineOf(module string, ignored []string) (_ []string, ok bool) {
 	file, diags := hclsyntax.ParseConfig([]byte(module), "main.tf", hcl.InitialPos)
 	if diags.HasErrors() {

@@ -29,7 +29,7 @@ func TestAValueDoesNotChangeWhatTheModuleConsistsOf(t *testing.T) {
 			assert.Nil(t, rendered)
 			require.Len(t, errs, 1)
 			assert.Equal(t, "spec.template.spec.forProvider.module", errs[0].Field)
-			assert.Contains(t, errs[0].Detail, `("value") would change what the module consists of`)
+			assert.Contains(t, errs[0].Detail, `("value") would change the structure of the module`)
 			assert.Contains(t, errs[0].Detail, "forProvider.vars or varmap")
 		})
 	}

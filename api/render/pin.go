@@ -17,9 +17,9 @@ import (
 )
 
 // Pin returns the spec of a template that reproduces the spec of a live Workspace for each of the given WorkspaceTemplateApplies.
-// Strings that the old template, which may be nil, renders to what is live already keep their placeholders, so that the variables
-// of these go on reaching Terraform. All others become literal. The template language cannot escape a placeholder: a literal
-// ${name} of a variable that exists is an error. The caller renders the result, and compares.
+// Strings that the old template, which may be nil, renders to the live value keep their placeholders, so that changes of variables still
+// reach Terraform. All others become literal. The template language cannot escape a placeholder: a literal ${name} of an existing variable
+// is an error. The caller renders and compares the result.
 func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, applies ...*infrav1.WorkspaceTemplateApply) (*terraform.WorkspaceSpec, field.ErrorList) {
 	path := field.NewPath("spec")
 	p := pinning{}
@@ -52,7 +52,7 @@ func Pin(live map[string]any, name string, old *infrav1.WorkspaceTemplate, appli
 	return spec, p.errs
 }
 
-// pinning turns the spec of a Workspace back into that of a template.
+// pinning converts the spec of a Workspace to that of a template.
 type pinning struct {
 	variables []map[string]string
 	errs      field.ErrorList
@@ -80,8 +80,8 @@ func (p *pinning) value(live, template any, path *field.Path) any {
 	return live
 }
 
-// counterpart is the element of the template's list that an element of the live list comes from: the one with the same key or name,
-// or else the one in the same place.
+// counterpart is the element of the list of the template for an element of the live list: the one with the same key or name, otherwise
+// with the same index.
 func counterpart(live any, index int, template []any) any {
 	for _, id := range []string{"key", "name"} {
 		fields, _ := live.(map[string]any)
@@ -113,7 +113,7 @@ func (p *pinning) text(live string, template any, path *field.Path) string {
 		name := match[1]
 		if slices.ContainsFunc(p.variables, func(variables map[string]string) bool { _, is := variables[name]; return is }) {
 			p.errs = append(p.errs, field.Invalid(path, field.OmitValueType{},
-				fmt.Sprintf("has the text ${%s}, which a template would replace by the variable %s: remove the variable, if nothing else uses it", name, name)))
+				fmt.Sprintf("contains ${%s}, which a template would replace by variable %s: remove the variable if it is not used elsewhere", name, name)))
 			break
 		}
 	}

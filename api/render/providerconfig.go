@@ -11,14 +11,14 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// defaultProviderConfig is the one that provider-terraform's definitions fill in.
+// defaultProviderConfig is the default of the CRDs of provider-terraform.
 const defaultProviderConfig = "default"
 
-// ProviderConfig that the Workspace is to have.
+// ProviderConfig of the rendered Workspace.
 func (r *Rendered) ProviderConfig() string { return ProviderConfigOf(r.Object) }
 
-// ProviderConfigOf a Workspace, which says in which account and backend its state and resources are: a name in the cluster scope,
-// kind/name in a namespace. One that names none uses the default of the definition.
+// ProviderConfigOf a Workspace, which determines account and backend: a name in the cluster scope, kind/name in a namespace. Without a
+// reference it is the default of the CRD.
 func ProviderConfigOf(workspace *unstructured.Unstructured) string {
 	field := func(name, otherwise string) string {
 		value, _, _ := unstructured.NestedString(workspace.Object, "spec", "providerConfigRef", name)

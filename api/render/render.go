@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render makes a Workspace out of a WorkspaceTemplate and variables. It is pure: the same input always gives the same
-// Workspace. The rules are in docs/templates.md.
+// Package render renders a WorkspaceTemplate with variables to a Workspace. It is pure and deterministic. The rules are in
+// docs/templates.md.
 package render
 
 import (
@@ -21,40 +21,39 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// Words of Crossplane that CAPT writes.
+// Names of Crossplane that CAPT writes.
 const (
-	// ExternalNameAnnotation names the Terraform workspace, which is where the state is.
+	// ExternalNameAnnotation is the name of the Terraform workspace, which determines the state.
 	ExternalNameAnnotation = "crossplane.io/external-name"
-	// DefaultProviderConfigKind is the kind of ProviderConfig that a namespaced Workspace means when it names none.
+	// DefaultProviderConfigKind is the default kind of the ProviderConfig of a namespaced Workspace.
 	DefaultProviderConfigKind = "ClusterProviderConfig"
 )
 
-// Input is all a Workspace is rendered from.
+// Input of a rendering.
 type Input struct {
 	Apply    *infrav1.WorkspaceTemplateApply
 	Template *infrav1.WorkspaceTemplate
 	// Name of the Workspace, from the spec of the WorkspaceTemplateApply.
 	Name string
-	// ExternalName is the state that is recorded for the Workspace. Empty means a new Workspace, whose state name is derived from
-	// namespace and name of Apply. Nothing that users can write may get here: the state of another namespace could be named.
+	// ExternalName is the recorded state of the Workspace. Empty means a new Workspace, whose state name is derived from namespace and name
+	// of Apply. It must not come from a field that users can write: they could name the state of another namespace.
 	ExternalName string
-	// Recorded is the spec of the Workspace that is recorded for Apply, where there is one. CAPT v0.3 permitted references to other
-	// namespaces; those that the Workspace has already are accepted.
+	// Recorded is the spec of the recorded Workspace, if there is one. CAPT v0.3 allowed references to other namespaces; those that the
+	// Workspace already has are accepted.
 	Recorded *terraform.WorkspaceSpec
 	// StatePrefix is the manager's --state-prefix. It is part of the name of new states only.
 	StatePrefix string
 }
 
-// Rendered is the Workspace as it should be.
+// Rendered is the desired Workspace.
 type Rendered struct {
-	// Object holds exactly the fields that CAPT wants to own.
+	// Object has exactly the fields that CAPT owns.
 	Object *unstructured.Unstructured
 	// Revision is a hash of its spec: 12 hexadecimal digits.
 	Revision string
 }
 
-// Workspace makes the Workspace out of a template and variables. It is pure, and the same input always gives the same
-// output. The errors name fields of the WorkspaceTemplate.
+// Workspace renders a Workspace. The errors name fields of the WorkspaceTemplate.
 func Workspace(in Input) (*Rendered, field.ErrorList) {
 	path := field.NewPath("spec", "template", "spec")
 	variables := make(map[string]string, len(in.Apply.Spec.Variables)+1)
@@ -108,8 +107,8 @@ func assemble(spec *terraform.WorkspaceSpec, scope terraform.Scope, in Input) (*
 	return &Rendered{Object: object, Revision: revision}, nil
 }
 
-// toMap gives the JSON form of a spec, with the defaults that the API server would fill in within lists: lists of the
-// Workspace are atomic, so a missing default would look like a difference for ever.
+// toMap is the JSON form of a spec, with the defaults of the API server in lists: lists of the Workspace are atomic, so a missing default
+// would always be a difference.
 func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 	for i := range spec.ForProvider.VarFiles {
 		if spec.ForProvider.VarFiles[i].Format == "" {
@@ -121,6 +120,6 @@ func toMap(spec *terraform.WorkspaceSpec) (map[string]any, error) {
 		return nil, fmt.Errorf("encoding the spec of the Workspace: %w", err)
 	}
 	content := map[string]any{}
-	// Whole numbers become integers, as in what the API server returns: otherwise they would differ for ever.
+	// Whole numbers become integers, as in objects of the API server: otherwise they would always differ.
 	return content, utiljson.Unmarshal(data, &content)
 }

@@ -11,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -138,7 +136,7 @@ func TestNumbersOfAVarmapAreNotChanged(t *testing.T) {
 }
 
 // Otherwise the Workspace would be written in every reconcile, and never be up to date.
-func TestWhatTheAPIServerReturnsDoesNotDifferFromWhatWasRendered(t *testing.T) {
+func TestAStoredWorkspaceHasNoDifferences(t *testing.T) {
 	for name, r := range map[string]rendering{
 		"plain": {},
 		"varmap with numbers": {template: params(func(p *terraform.WorkspaceParameters) {
@@ -153,7 +151,7 @@ func TestWhatTheAPIServerReturnsDoesNotDifferFromWhatWasRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered := r.must(t)
-			assert.False(t, engine.Differs(asLive(t, rendered), rendered.Object, naming.WorkspaceTemplateApplyFieldManager))
+			assert.Empty(t, Differences(asLive(t, rendered), rendered))
 		})
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/capt-provider/capt/api/terraform"
 )
 
-// intoNamespace turns a spec into that of a namespaced Workspace: references lose their namespace, which must be the
-// Workspace's own, and fields that only the cluster scope has are translated or dropped.
+// intoNamespace converts a spec to that of a namespaced Workspace: references must be in its namespace, and lose the field; fields of the
+// cluster scope are converted or dropped.
 func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, ref := range spec.References(path) {
@@ -37,9 +37,8 @@ func intoNamespace(spec *terraform.WorkspaceSpec, namespace string, path *field.
 	return errs
 }
 
-// intoClusterScope turns a spec into that of a cluster-wide Workspace. Such a Workspace could read any namespace, so
-// references are held to the one of the WorkspaceTemplateApply, or to what the template itself says literally about its
-// own. What an adopted Workspace writes and reads already may be anywhere: nothing new is written or read.
+// intoClusterScope converts a spec to that of a cluster-wide Workspace. Such a Workspace can read any namespace, so references must be in the
+// namespace of the WorkspaceTemplateApply, or literally in that of the template. Existing references of an adopted Workspace are accepted.
 func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	literal := map[string]string{}
 	for _, ref := range in.Template.Spec.Template.Spec.DeepCopy().References(path) {
@@ -48,7 +47,7 @@ func intoClusterScope(spec *terraform.WorkspaceSpec, in Input, path *field.Path)
 		}
 	}
 	if in.Apply.Spec.WriteConnectionSecretToRef != nil {
-		// This one is the word of the WorkspaceTemplateApply, whatever the template says in its place.
+		// The WorkspaceTemplateApply overrides the template.
 		delete(literal, path.Child("writeConnectionSecretToRef").String())
 	}
 	var errs field.ErrorList
@@ -78,7 +77,7 @@ func isRecorded(ref terraform.Reference, recorded *terraform.WorkspaceSpec) bool
 	})
 }
 
-// fluxSource holds the source of a Flux module, Kind::namespace/name, to the same rule as other references.
+// fluxSource applies the rule of references to the source of a Flux module, Kind::namespace/name.
 func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field.ErrorList {
 	if spec.ForProvider.Source != terraform.SourceFlux {
 		return nil
@@ -91,7 +90,7 @@ func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("forProvider", "module"), fmt.Sprintf(
-		"must be Kind::%s/name: a source in the namespace of the WorkspaceTemplateApply, or literally in that of the template", in.Apply.Namespace))}
+		"must be Kind::%s/name, a source in the namespace of the WorkspaceTemplateApply, or a literal source in the namespace of the template", in.Apply.Namespace))}
 }
 
 func otherNamespace(ref terraform.Reference, namespace string) *field.Error {
@@ -99,7 +98,7 @@ func otherNamespace(ref terraform.Reference, namespace string) *field.Error {
 		"must be %q, the namespace of the WorkspaceTemplateApply; leave it out", namespace))
 }
 
-// withoutDelete is the namespaced scope's way to keep the cloud resources of a deleted Workspace.
+// withoutDelete keeps the cloud resources of a deleted Workspace in the namespaced scope.
 func withoutDelete(actions []terraform.ManagementAction) []terraform.ManagementAction {
 	if len(actions) == 0 || slices.Contains(actions, terraform.ManageAll) {
 		return []terraform.ManagementAction{"Observe", "Create", "Update", "LateInitialize"}

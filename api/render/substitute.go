@@ -14,11 +14,11 @@ import (
 	"github.com/capt-provider/capt/api/validation"
 )
 
-// workspaceNameVariable is the placeholder for the name of the Workspace, as the older CAPT called it.
+// workspaceNameVariable is the placeholder for the name of the Workspace, also in CAPT v0.3.
 const workspaceNameVariable = validation.WorkspaceNameVariable
 
-// substituteSpec replaces ${name} in the strings of a template. It works on the strings themselves, never on serialized
-// text, so a value can not add or change fields. Placeholders without a variable stay: they are Terraform's own.
+// substituteSpec replaces ${name} in the strings of a template, never in serialized text, so a value cannot add or change fields.
+// Placeholders without a variable stay: they are interpolations of Terraform.
 func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]string, path *field.Path) (*terraform.WorkspaceSpec, field.ErrorList) {
 	data, err := json.Marshal(template)
 	if err != nil {
@@ -50,7 +50,7 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 	return spec, sameOutline(&template.ForProvider, &spec.ForProvider, s.used, module)
 }
 
-// filled replaces the placeholders of a string, without a look at which values are safe there.
+// filled replaces the placeholders of a string, without a check of the values.
 func filled(text string, variables map[string]string) string {
 	return terraform.Placeholder.ReplaceAllStringFunc(text, func(match string) string {
 		if value, ok := variables[match[2:len(match)-1]]; ok {
@@ -63,7 +63,7 @@ func filled(text string, variables map[string]string) string {
 type substitution struct {
 	variables map[string]string
 	module    string
-	// used are the variables that became part of the module.
+	// used are the variables of the module.
 	used []string
 	errs field.ErrorList
 }

@@ -193,7 +193,7 @@ func TestNothingBetweenADollarAndABraceIsNotAnExpressionInJSON(t *testing.T) {
 	const module = `{"output": {"a": {"value": "$${value}{abspath(path.root)} ${var.b}"}}}`
 	_, errs := Workspace(input(module, ""))
 	require.Len(t, errs, 1)
-	assert.Contains(t, errs[0].Detail, "would change what the module consists of")
+	assert.Contains(t, errs[0].Detail, "would change the structure of the module")
 	_, errs = Workspace(input(module, "x"))
 	assert.Empty(t, errs)
 }

@@ -164,7 +164,7 @@ func TestWhatIsToBeDoneIsSaid(t *testing.T) {
 		want   string
 	}{
 		"no flag":         {"Token", "", nil, "this manager makes no tokens: start it with --eks-tokens, or set the source to Output or Exec"},
-		"no credentials":  {"Token", "", &identity{problem: kubeconfig.ErrNoCredentials}, "no token can be made: this manager has no AWS credentials"},
+		"no credentials":  {"Token", "", &identity{problem: kubeconfig.ErrNoCredentials}, "no token can be made: the manager has no AWS credentials"},
 		"a token's end":   {"Output", tokenOf(t, builder.Created.Add(-time.Hour)), nil, "set spec.kubeconfig.source to Token or Exec"},
 		"nothing to take": {"Output", "", nil, `no output "kubeconfig"; add it to the module, or set spec.kubeconfig.source to Exec`},
 	} {

@@ -13,16 +13,15 @@ import (
 	"strings"
 )
 
-// certificates decodes a certificate authority as EKS gives it, base64 of PEM, exactly once, and checks every block: a
-// client skips the blocks that it can not use without a word, so a broken chain would show only as an unknown authority.
+// certificates decodes the certificate authority of EKS, base64 of PEM, exactly once, and checks every block: clients silently skip
+// invalid blocks, so a broken chain would be reported only as an unknown authority.
 //
-// An end of validity that has passed is no error here. Whether one certificate of a bundle still counts is for the client
-// that verifies with it (during a rotation an old one beside a new one is usual), a wrong clock of this manager would
-// refuse a good one, and the probe of the API server tells when none serves any more.
+// An expired certificate is not an error: during a rotation a bundle has old and new ones, the clock of this manager may be wrong, and the
+// probe of the API server reports when none is valid.
 func certificates(ca string) ([]byte, error) {
 	bundle, err := base64.StdEncoding.DecodeString(ca)
 	if err != nil {
-		return nil, errors.New("the certificate authority is not base64")
+		return nil, errors.New("the certificate authority is not valid base64")
 	}
 	rest, number := bundle, 0
 	for {
@@ -36,9 +35,9 @@ func certificates(ca string) ([]byte, error) {
 			break
 		}
 		number++
-		// The decoder passes over what it can not read, and what it found then is not the first block that began.
+		// The decoder skips invalid blocks, so the block that it found may not be the first one.
 		if block == nil || begins > 1 {
-			return nil, fmt.Errorf("block %d of the certificate authority is not whole PEM", number)
+			return nil, fmt.Errorf("block %d of the certificate authority is not complete PEM", number)
 		}
 		if problem := problemOf(block); problem != "" {
 			return nil, fmt.Errorf("block %d of the certificate authority %s", number, problem)
@@ -46,23 +45,23 @@ func certificates(ca string) ([]byte, error) {
 		rest = after
 	}
 	if number == 0 {
-		return nil, errors.New("the certificate authority is not base64 of PEM, as EKS gives it")
+		return nil, errors.New("the certificate authority is not base64-encoded PEM, the format of EKS")
 	}
 	return bundle, nil
 }
 
-// problemOf says what is wrong with a block. What the parser says is left out, since it quotes names in the certificate.
+// problemOf describes an invalid block. The error of the parser is omitted, because it quotes names in the certificate.
 func problemOf(block *pem.Block) string {
 	switch {
 	case strings.Contains(block.Type, "PRIVATE KEY"):
-		return "is a private key, which must not be published: take it out of the output, and replace it"
+		return "is a private key, which must not be published: remove it from the output, and replace the key"
 	case block.Type != "CERTIFICATE":
-		return "is something else than a certificate"
+		return "is not a certificate"
 	case len(block.Headers) > 0:
-		return "has PEM headers, and clients pass over such blocks"
+		return "has PEM headers, and clients skip such blocks"
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		return "holds no certificate that can be parsed"
+		return "has a certificate that cannot be parsed"
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ func decoded(t *testing.T) string {
 	return string(text)
 }
 
-func TestACertificateAuthorityThatIsNone(t *testing.T) {
+func TestInvalidCertificateAuthorities(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -42,22 +42,22 @@ func TestACertificateAuthorityThatIsNone(t *testing.T) {
 	const cut = "-----BEGIN CERTIFICATE-----\nhunter2\n"
 
 	for name, row := range map[string]struct{ ca, want string }{
-		"nothing":                            {"", "not base64 of PEM"},
-		"not base64":                         {"hunter2!", "is not base64"},
-		"PEM itself":                         {good, "is not base64"},
-		"base64 twice":                       {encode(builder.CA()), "not base64 of PEM"},
-		"base64 of text":                     {encode("hunter2"), "not base64 of PEM"},
-		"PEM of nothing good":                {encode(block("CERTIFICATE", nil, []byte("hunter2"))), "block 1 of the certificate authority holds no certificate"},
-		"a chain that is bad later":          {encode(good + good + block("CERTIFICATE", nil, []byte("hunter2"))), "block 3 of the certificate authority holds no certificate"},
+		"nothing":                            {"", "not base64-encoded PEM"},
+		"not base64":                         {"hunter2!", "is not valid base64"},
+		"PEM itself":                         {good, "is not valid base64"},
+		"base64 twice":                       {encode(builder.CA()), "not base64-encoded PEM"},
+		"base64 of text":                     {encode("hunter2"), "not base64-encoded PEM"},
+		"PEM of nothing good":                {encode(block("CERTIFICATE", nil, []byte("hunter2"))), "block 1 of the certificate authority has a certificate that cannot be parsed"},
+		"a chain that is bad later":          {encode(good + good + block("CERTIFICATE", nil, []byte("hunter2"))), "block 3 of the certificate authority has a certificate that cannot be parsed"},
 		"a private key":                      {encode(block("PRIVATE KEY", nil, der)), "block 1 of the certificate authority is a private key"},
 		"a private key behind":               {encode(good + block("EC PRIVATE KEY", nil, der)), "block 2 of the certificate authority is a private key"},
 		"a private key before":               {encode(block("RSA PRIVATE KEY", nil, der) + good), "block 1 of the certificate authority is a private key"},
-		"a request":                          {encode(good + block("CERTIFICATE REQUEST", nil, []byte("hunter2"))), "block 2 of the certificate authority is something else"},
-		"headers, which clients pass over":   {encode(block("CERTIFICATE", map[string]string{"Who": "hunter2"}, read.Bytes)), "block 1 of the certificate authority has PEM headers"},
-		"a block that is cut off":            {encode(cut), "block 1 of the certificate authority is not whole"},
-		"a block that is cut off at first":   {encode(cut + good), "block 1 of the certificate authority is not whole"},
-		"a block that is cut off in between": {encode(good + cut + good), "block 2 of the certificate authority is not whole"},
-		"a block that is cut off at last":    {encode(good + cut), "block 2 of the certificate authority is not whole"},
+		"a request":                          {encode(good + block("CERTIFICATE REQUEST", nil, []byte("hunter2"))), "block 2 of the certificate authority is not a certificate"},
+		"PEM headers":                        {encode(block("CERTIFICATE", map[string]string{"Who": "hunter2"}, read.Bytes)), "block 1 of the certificate authority has PEM headers"},
+		"a block that is cut off":            {encode(cut), "block 1 of the certificate authority is not complete"},
+		"a block that is cut off at first":   {encode(cut + good), "block 1 of the certificate authority is not complete"},
+		"a block that is cut off in between": {encode(good + cut + good), "block 2 of the certificate authority is not complete"},
+		"a block that is cut off at last":    {encode(good + cut), "block 2 of the certificate authority is not complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec, err := kubeconfig.ForExec("demo", "us-east-1", "https://eks.example.com:443", row.ca)

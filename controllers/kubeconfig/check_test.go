@@ -23,7 +23,7 @@ clusters: [{name: k, cluster: {server: "https://eks.example.com", %s}}], users: 
 
 var whole = with("", "token: hunter2")
 
-func TestWhatClusterAPICanUseAsItIs(t *testing.T) {
+func TestValidKubeconfigs(t *testing.T) {
 	for name, data := range map[string]string{
 		"a token":                whole,
 		"a client certificate":   with("", "client-certificate-data: aHVudGVyMg==, client-key-data: aHVudGVyMg=="),
@@ -35,17 +35,17 @@ func TestWhatClusterAPICanUseAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoKubeconfig(t *testing.T) {
+func TestInvalidKubeconfigs(t *testing.T) {
 	for name, row := range map[string]struct{ data, want string }{
-		"nothing":                     {"", "its current-context does not exist"},
-		"text":                        {"hunter2", "it is not a kubeconfig"},
-		"not YAML":                    {"{hunter2: [", "it is not a kubeconfig"},
-		"base64 of one":               {base64.StdEncoding.EncodeToString([]byte(whole)), "it is not a kubeconfig"},
-		"what the older CAPT's had":   {"apiVersion: v1\nkind: Config\n", "its current-context does not exist"},
-		"a context that is not there": {"{apiVersion: v1, kind: Config, current-context: hunter2}", "its current-context does not exist"},
-		"a cluster that is not there": {"{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: hunter2}}]}", "names no cluster with a server"},
-		"a cluster without a server":  {"{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {}}]}", "names no cluster with a server"},
-		"another kind of object":      {"{apiVersion: v1, kind: Secret, data: {value: hunter2}}", "it is not a kubeconfig"},
+		"nothing":                     {"", "current-context of the kubeconfig does not exist"},
+		"text":                        {"hunter2", "the value is not a kubeconfig"},
+		"not YAML":                    {"{hunter2: [", "the value is not a kubeconfig"},
+		"base64 of one":               {base64.StdEncoding.EncodeToString([]byte(whole)), "the value is not a kubeconfig"},
+		"kubeconfig of CAPT v0.3":     {"apiVersion: v1\nkind: Config\n", "current-context of the kubeconfig does not exist"},
+		"a context that is not there": {"{apiVersion: v1, kind: Config, current-context: hunter2}", "current-context of the kubeconfig does not exist"},
+		"a cluster that is not there": {"{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: hunter2}}]}", "has no cluster with a server"},
+		"a cluster without a server":  {"{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {}}]}", "has no cluster with a server"},
+		"another kind of object":      {"{apiVersion: v1, kind: Secret, data: {value: hunter2}}", "the value is not a kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := kubeconfig.Check([]byte(row.data))

@@ -18,41 +18,40 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrNoCredentials says that nobody gave AWS credentials to this manager.
-var ErrNoCredentials = errors.New("this manager has no AWS credentials")
+// ErrNoCredentials means that the manager has no AWS credentials.
+var ErrNoCredentials = errors.New("the manager has no AWS credentials")
 
-// Tokens makes tokens with which EKS clusters know this manager.
+// Tokens creates tokens that authenticate the manager to EKS clusters.
 type Tokens interface {
-	// Available tells whether the manager was given credentials at all; if not, the error is ErrNoCredentials. Credentials that
-	// do not work at the moment are credentials: a caller that turned to something else would come back a minute later.
+	// Available reports whether the manager has a source of credentials; if not, the error is ErrNoCredentials. A source with a temporary
+	// failure counts.
 	Available(ctx context.Context) error
-	// Token gives a token for a cluster, and when it ends. The error holds no secret.
+	// Token returns a token for a cluster, and its expiry. The error has no secret.
 	Token(ctx context.Context, cluster, region string) (token string, expires time.Time, err error)
 }
 
 const (
-	// patience bounds how long a reconcile waits for credentials: STS, the agent of EKS Pod Identity, or a command.
-	patience = 5 * time.Second
-	// retryAfter is how long a failure stands, so that a thousand clusters do not each wait for the same timeout.
+	// retrieveTimeout limits how long a reconcile waits for credentials: STS, the agent of EKS Pod Identity, or a command.
+	retrieveTimeout = 5 * time.Second
+	// retryAfter is how long a failure is cached, so that not each cluster waits for the same timeout.
 	retryAfter = 30 * time.Second
-	// rereadAfter is how long credentials without an end are used before they are read again: the Secret that a file is
-	// mounted from may have been rotated.
+	// rereadAfter is how long credentials without expiry are used: the mounted Secret that they are read from may be rotated.
 	rereadAfter = time.Minute
-	// refreshBefore is how long before their end credentials are renewed. A token ends with the credentials that signed it, so
-	// this must be longer than the time at which tokens are renewed.
+	// refreshBefore is how long before their expiry credentials are renewed. A token expires with the credentials that signed it, so this
+	// must be longer than the time before which tokens are renewed.
 	refreshBefore = renewBefore + spread + time.Minute
 )
 
-// AWS makes tokens with the credentials of this process, found as all of AWS's tools find them: environment, web identity
-// of a ServiceAccount, shared configuration, EKS Pod Identity.
+// AWS creates tokens with the credentials of this process, from the default chain of the AWS SDK: environment, web identity of a
+// ServiceAccount, shared configuration, EKS Pod Identity.
 type AWS struct {
 	clock   clock.PassiveClock
 	options []func(*config.LoadOptions) error
 	// instanceMetadata is true when credentials of the EC2 instance may be used.
 	instanceMetadata bool
 
-	// turn is taken by who looks at what follows, and kept while credentials are fetched: all others need the same ones.
-	turn        chan struct{}
+	// lock guards the fields below, also while credentials are fetched: all callers need the same ones. A caller can stop waiting.
+	lock        chan struct{}
 	credentials aws.Credentials
 	problem     error
 	// next is when credentials are fetched again.
@@ -61,13 +60,13 @@ type AWS struct {
 
 var _ Tokens = &AWS{}
 
-// NewAWS uses no credentials before the first call. Those of the EC2 instance count only with instanceMetadata: they are
-// the node's and not meant for its Pods, and asking for them takes long where there are none. The options are of the SDK.
+// NewAWS reads no credentials before the first call. Those of the EC2 instance are used only with instanceMetadata: they belong to the
+// node, and without an instance the request is slow. The options are of the SDK.
 func NewAWS(clock clock.PassiveClock, instanceMetadata bool, options ...func(*config.LoadOptions) error) *AWS {
 	if !instanceMetadata {
 		options = append(slices.Clone(options), config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
-	return &AWS{clock: clock, options: options, instanceMetadata: instanceMetadata, turn: make(chan struct{}, 1)}
+	return &AWS{clock: clock, options: options, instanceMetadata: instanceMetadata, lock: make(chan struct{}, 1)}
 }
 
 // Available implements Tokens.
@@ -84,7 +83,7 @@ func (a *AWS) Token(ctx context.Context, cluster, region string) (string, time.T
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	// The token ends with the credentials. Its date says so, as if it had been signed earlier: whoever reads it then knows.
+	// The token expires with the credentials. It is dated back, so that its expiry can be read from it.
 	at := a.clock.Now().UTC().Truncate(time.Second)
 	if last := credentials.Expires.Add(-tokenLife); credentials.CanExpire && last.Before(at) {
 		at = last.UTC().Truncate(time.Second)
@@ -96,11 +95,11 @@ func (a *AWS) Token(ctx context.Context, cluster, region string) (string, time.T
 	return token, at.Add(tokenLife), nil
 }
 
-// current credentials, fetched when it is time.
+// current returns the credentials, and renews them when necessary.
 func (a *AWS) current(ctx context.Context) (aws.Credentials, error) {
 	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
+	case a.lock <- struct{}{}:
+		defer func() { <-a.lock }()
 	case <-ctx.Done():
 		return aws.Credentials{}, ctx.Err()
 	}
@@ -111,8 +110,8 @@ func (a *AWS) current(ctx context.Context) (aws.Credentials, error) {
 }
 
 func (a *AWS) fetch(ctx context.Context) {
-	// Others wait for the same credentials, so a caller that gives up does not decide for them.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	// Other callers wait for the same credentials, so the context of this caller must not cancel the request.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retrieveTimeout)
 	defer cancel()
 	fetched, err := a.retrieve(ctx)
 	now := a.clock.Now()
@@ -126,13 +125,13 @@ func (a *AWS) fetch(ctx context.Context) {
 			a.next = early
 		}
 	case now.Before(a.credentials.Expires):
-		// They were fetched early enough for another attempt. Those without an end are not held on to: they were taken away.
+		// Still valid: retried later. Credentials without expiry were removed.
 	default:
 		a.credentials, a.problem = aws.Credentials{}, err
 	}
 }
 
-// retrieve finds the source of credentials anew each time: that only reads the environment and two small files.
+// retrieve determines the source of credentials each time, from the environment and two small files.
 func (a *AWS) retrieve(ctx context.Context) (aws.Credentials, error) {
 	loaded, err := config.LoadDefaultConfig(ctx, a.options...)
 	if err != nil {
@@ -147,15 +146,14 @@ func (a *AWS) retrieve(ctx context.Context) (aws.Credentials, error) {
 	case err != nil:
 		return aws.Credentials{}, problemWith(err)
 	case credentials.CanExpire && !a.clock.Now().Before(credentials.Expires):
-		return aws.Credentials{}, errors.New("the AWS credentials of this manager have ended, and their source gives no newer ones")
+		return aws.Credentials{}, errors.New("the AWS credentials of the manager have expired: renew them in their source")
 	}
 	return credentials, nil
 }
 
-// problemWith tells of an error of the SDK only what can not be secret. The whole text can: it quotes what a credential
-// process printed, for example.
+// problemWith returns the parts of an error of the SDK that cannot be secret. The text can quote the output of a credential process.
 func problemWith(err error) error {
-	const what = "the AWS credentials of this manager can not be used"
+	const what = "the AWS credentials of the manager cannot be used"
 	var (
 		operation interface {
 			error
@@ -170,24 +168,24 @@ func problemWith(err error) error {
 		file    *fs.PathError
 		network *net.OpError
 		lookup  *net.DNSError
-		told    = what
+		message = what
 	)
 	if errors.As(err, &operation) {
-		told += fmt.Sprintf(": %s %s", operation.Service(), operation.Operation())
+		message += fmt.Sprintf(": %s %s", operation.Service(), operation.Operation())
 	}
 	switch {
 	case errors.As(err, &answer) && plain.MatchString(answer.ErrorCode()):
-		return fmt.Errorf("%s: AWS answered %s", told, answer.ErrorCode())
+		return fmt.Errorf("%s: AWS answered %s", message, answer.ErrorCode())
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: no answer within %s", told, patience)
+		return fmt.Errorf("%s: no answer within %s", message, retrieveTimeout)
 	case errors.As(err, &profile):
-		return fmt.Errorf("%s: the profile that AWS_PROFILE names does not exist", told)
+		return fmt.Errorf("%s: the profile of AWS_PROFILE does not exist", message)
 	case errors.As(err, &file):
-		return fmt.Errorf("%s: %s %s: %w", told, file.Op, file.Path, file.Err)
+		return fmt.Errorf("%s: %s %s: %w", message, file.Op, file.Path, file.Err)
 	case errors.As(err, &lookup):
-		return fmt.Errorf("%s: the address of %s can not be looked up", told, lookup.Name) // The rest differs each time.
+		return fmt.Errorf("%s: %s cannot be resolved", message, lookup.Name) // The rest differs each time.
 	case errors.As(err, &network):
-		return fmt.Errorf("%s: %s: %w", told, network.Op, network.Err)
+		return fmt.Errorf("%s: %s: %w", message, network.Op, network.Err)
 	}
-	return fmt.Errorf("%s: the reason is not told, since it could hold a secret; \"aws sts get-caller-identity\" with the same environment tells it", told)
+	return fmt.Errorf("%s: details omitted: they may contain credentials. Run \"aws sts get-caller-identity\" in the same environment to see them", message)
 }

@@ -251,8 +251,8 @@ func TestCredentialsAreRenewedBeforeTheyEndAndServeUntilThenIfThatFails(t *testi
 	requireProblem(t, tokens, "STS AssumeRoleWithWebIdentity: AWS answered AccessDenied")
 }
 
-func TestCredentialsThatHaveEndedSignNothing(t *testing.T) {
-	requireProblem(t, tokensAt(t, signedAt, signedAt), "have ended")
+func TestExpiredCredentialsAreNotUsed(t *testing.T) {
+	requireProblem(t, tokensAt(t, signedAt, signedAt), "have expired")
 }
 
 func TestAFailureStandsForAWhileAndIsThenTriedAgain(t *testing.T) {
@@ -326,17 +326,17 @@ func TestWhoWaitsForAnothersAttemptCanGiveUp(t *testing.T) {
 	})
 }
 
-func TestAProblemWithCredentialsTellsNoSecret(t *testing.T) {
+func TestCredentialErrorsHaveNoSecrets(t *testing.T) {
 	for name, row := range map[string]struct {
 		config, profile string
 		env             map[string]string
 		want            string
 	}{
-		"a command that prints something else": {config: "[default]\ncredential_process = echo hunter2\n", want: "the reason is not told"},
-		"a command that fails":                 {config: "[default]\ncredential_process = sh -c 'echo hunter2; exit 1'\n", want: "the reason is not told"},
+		"a command that prints something else": {config: "[default]\ncredential_process = echo hunter2\n", want: "details omitted: they may contain credentials"},
+		"a command that fails":                 {config: "[default]\ncredential_process = sh -c 'echo hunter2; exit 1'\n", want: "details omitted: they may contain credentials"},
 		"a profile that is not there":          {env: map[string]string{"AWS_PROFILE": "hunter2"}, want: "AWS_PROFILE"},
-		"half a key":                           {config: "[default]\naws_access_key_id = AKIDTEST\n", env: map[string]string{"AWS_PROFILE": "default"}, want: "can not be used"},
-		"a setting that can not be read":       {env: map[string]string{"AWS_MAX_ATTEMPTS": "hunter2"}, want: "the reason is not told"},
+		"half a key":                           {config: "[default]\naws_access_key_id = AKIDTEST\n", env: map[string]string{"AWS_PROFILE": "default"}, want: "cannot be used"},
+		"a setting that can not be read":       {env: map[string]string{"AWS_MAX_ATTEMPTS": "hunter2"}, want: "details omitted: they may contain credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := isolate(t)
@@ -350,11 +350,11 @@ func TestAProblemWithCredentialsTellsNoSecret(t *testing.T) {
 }
 
 // Its text names the port that the question was sent from, and a condition with it would be written at each attempt.
-func TestANameThatCanNotBeLookedUpIsToldInTheSameWordsEachTime(t *testing.T) {
+func TestResolutionErrorsAreDeterministic(t *testing.T) {
 	withWebIdentity(t)
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	requireProblem(t, kubeconfig.NewAWS(clock.RealClock{}, false, over(func(request *http.Request) (*http.Response, error) {
 		lookup := &net.DNSError{Name: request.URL.Host, Server: "10.0.0.10:53", Err: "read udp 10.0.0.1:41972->10.0.0.10:53: i/o timeout", IsTimeout: true}
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: lookup}
-	})), "STS AssumeRoleWithWebIdentity: the address of sts.us-east-1.amazonaws.com can not be looked up")
+	})), "STS AssumeRoleWithWebIdentity: sts.us-east-1.amazonaws.com cannot be resolved")
 }

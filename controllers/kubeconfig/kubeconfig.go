@@ -11,23 +11,21 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ForExec makes a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority as EKS
-// gives it: base64 of PEM. It is decoded exactly once and must hold certificates.
+// ForExec returns a kubeconfig that gets its credentials from "aws eks get-token". ca is the certificate authority of EKS, base64 of PEM.
 func ForExec(clusterName, region, endpoint, ca string) ([]byte, error) {
 	if !clusterForm.MatchString(clusterName) || !regionForm.MatchString(region) {
-		return nil, errors.New("the name or the region of the cluster is none that EKS allows") // The AWS CLI would read a file, say.
+		return nil, errors.New("the name or the region of the EKS cluster is invalid") // The AWS CLI could, for example, read a file.
 	}
 	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1beta1",
 		Command:         "aws",
 		Args:            []string{"eks", "get-token", "--cluster-name", clusterName, "--region", region, "--output", "json"},
-		InstallHint:     "Install the AWS CLI, version 2, and give it credentials that the EKS cluster knows.",
+		InstallHint:     "Install version 2 of the AWS CLI, and configure credentials with access to the EKS cluster.",
 		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}})
 }
 
-// ForToken makes a kubeconfig with a bearer token, such as Tokens give. ca is the certificate authority as EKS gives it.
-// The same arguments make the same bytes.
+// ForToken returns a kubeconfig with a bearer token. ca is the certificate authority of EKS. The result is deterministic.
 func ForToken(clusterName, endpoint, ca, token string) ([]byte, error) {
 	return write(clusterName, endpoint, ca, &clientcmdapi.AuthInfo{Token: token})
 }

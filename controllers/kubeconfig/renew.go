@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// renewBefore is how long before its end a token is renewed at the latest. So much may the clock of this manager be slow.
+	// renewBefore is how long before its expiry a token is renewed at the latest. The clock of the manager may be slow by that.
 	renewBefore = 5*time.Minute + 30*time.Second
-	// spread is over how much time before that the renewals of many clusters are spread.
+	// spread is the period before that over which the renewals of many clusters are distributed.
 	spread = 2 * time.Minute
-	// fastClock is how much later than now a token may have been signed, by a manager whose clock was fast. STS refuses a
-	// token that is more than 5 minutes ahead of its own clock.
+	// fastClock is how far in the future a token may have been signed, by a manager whose clock is fast. STS refuses a token that is more
+	// than 5 minutes in the future.
 	fastClock = 5 * time.Minute
-	// soonest is the least time between two looks at a token that can not be made to last.
+	// soonest is the minimal time between two renewals.
 	soonest = 30 * time.Second
 )
 
-// RenewAt is when a token that ends at expiry is renewed: 5.5 to 7.5 minutes earlier. The key, a name for the cluster, decides
-// when in between, and does so in every manager alike, so that a thousand clusters are not renewed in the same second.
+// RenewAt is when a token is renewed: 5.5 to 7.5 minutes before its expiry. The key of the cluster determines the exact time, in every
+// manager, so that not all clusters are renewed in the same second.
 func RenewAt(expiry time.Time, key string) time.Time {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key))
@@ -31,25 +31,24 @@ func RenewAt(expiry time.Time, key string) time.Time {
 	return expiry.Add(-renewBefore - early)
 }
 
-// Due tells whether a token that ends at expiry is to be renewed now. One from the future is: of two managers one has a
-// wrong clock, and STS may not take the token yet.
+// Due reports whether a token must be renewed now. One from the future must: a manager has a wrong clock, and STS may refuse the token.
 func Due(expiry time.Time, key string, now time.Time) bool {
 	return !now.Before(RenewAt(expiry, key)) || expiry.Sub(now) > tokenLife+fastClock
 }
 
-// Source is what a kubeconfig with a token is made from.
+// Source is the input of a kubeconfig with a token.
 type Source struct {
-	// Cluster is the name that EKS knows, Region where it is.
+	// Cluster is the name of the EKS cluster.
 	Cluster, Region string
-	// Endpoint is the URL of the API server; CA its certificate authority, as EKS gives it.
+	// Endpoint is the URL of the API server; CA is its certificate authority, in the format of EKS.
 	Endpoint, CA string
 }
 
-// Kubeconfig gives the kubeconfig to publish, and when to ask again. That is the published one, byte for byte, as long as it
-// was made from the same source and is not due; else one with a new token. Both data and an error mean that the
-// published one was due and could not be renewed, but has not ended: keep it, tell the error, and ask again.
+// Kubeconfig returns the kubeconfig to publish, and when to call again. That is the published one while it has the same source and is not
+// due; otherwise one with a new token. Data with an error means that the published one could not be renewed and has not expired: keep it,
+// report the error, and retry.
 func (s Source) Kubeconfig(ctx context.Context, tokens Tokens, published []byte, now time.Time) (data []byte, next time.Time, err error) {
-	ends, kept := s.made(published)
+	ends, kept := s.matches(published)
 	kept = kept && now.Before(ends)
 	if kept && !Due(ends, s.key(), now) {
 		return published, s.next(ends, now), nil
@@ -64,8 +63,8 @@ func (s Source) Kubeconfig(ctx context.Context, tokens Tokens, published []byte,
 	return nil, now.Add(soonest), err
 }
 
-// made tells whether a kubeconfig is what would be made from this source with the token that is in it, and when it ends.
-func (s Source) made(published []byte) (time.Time, bool) {
+// matches reports whether a kubeconfig has this source, and the expiry of its token.
+func (s Source) matches(published []byte) (time.Time, bool) {
 	token, ok := tokenOf(published)
 	if !ok || !regionForm.MatchString(s.Region) {
 		return time.Time{}, false

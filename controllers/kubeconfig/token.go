@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// tokenPrefix begins every token of EKS; what follows is a presigned URL in base64url without padding.
+	// tokenPrefix is the prefix of EKS tokens. A presigned URL in base64url without padding follows.
 	tokenPrefix = "k8s-aws-v1."
-	// tokenLife is how long EKS and STS take a token after the date in it (the EKS API reference and aws-iam-authenticator say
-	// so). X-Amz-Expires has no say: it is 60 in all tokens, since older authenticators refuse more.
+	// tokenLife is how long EKS and STS accept a token after its date (EKS API reference, aws-iam-authenticator). X-Amz-Expires is
+	// ignored: it is 60 in all tokens, because older authenticators refuse more.
 	tokenLife    = 15 * time.Minute
 	tokenExpires = "60"
-	// clusterHeader binds a token to one cluster: it is signed, and EKS verifies with the name of its own cluster.
+	// clusterHeader binds a token to one cluster: it is signed, and EKS verifies it with the name of its cluster.
 	clusterHeader = "x-k8s-aws-id"
 	dateFormat    = "20060102T150405Z"
-	// emptyPayload is the SHA-256 of nothing.
+	// emptyPayload is the SHA-256 of an empty payload.
 	emptyPayload = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
 var (
 	regionForm = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`)
-	// clusterForm is what EKS allows. The name is the value of a header, and it may come from a Terraform output.
+	// clusterForm matches names that EKS allows. The name becomes a header, and may come from a Terraform output.
 	clusterForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 )
 
-// sign makes a token of EKS: the URL of an STS request that says who the signer is, signed for one cluster. It needs no
-// network. The query holds exactly the parameters that EKS accepts, which a request of the STS client would not.
+// sign creates an EKS token: a presigned URL of the STS request GetCallerIdentity, bound to one cluster. It needs no network. The query has
+// exactly the parameters that EKS accepts, unlike a request of the STS client.
 func sign(ctx context.Context, credentials aws.Credentials, cluster, region string, at time.Time) (string, error) {
 	switch {
 	case !clusterForm.MatchString(cluster):
-		return "", errors.New("a token needs a name of a cluster that EKS allows")
+		return "", errors.New("the name of the EKS cluster is invalid")
 	case !regionForm.MatchString(region):
-		return "", errors.New("a token needs a region of AWS")
+		return "", errors.New("the AWS region is invalid")
 	}
 	host, err := stsHost(ctx, region)
 	if err != nil {
@@ -56,30 +56,30 @@ func sign(ctx context.Context, credentials aws.Credentials, cluster, region stri
 	address := url.URL{Scheme: "https", Host: host, Path: "/", RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return "", errors.New("the request to sign can not be made")
+		return "", errors.New("cannot create the request to sign")
 	}
 	request.Header.Set(clusterHeader, cluster)
 	signed, _, err := v4.NewSigner().PresignHTTP(ctx, credentials, request, emptyPayload, "sts", region, at)
 	if err != nil {
-		return "", errors.New("the request can not be signed")
+		return "", errors.New("cannot sign the request")
 	}
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(signed)), nil
 }
 
-// stsHost is the regional endpoint of STS. The SDK knows the domains of AWS's partitions, and nobody is asked for it.
+// stsHost is the regional endpoint of STS. The SDK knows the domains of the AWS partitions without a request.
 func stsHost(ctx context.Context, region string) (string, error) {
 	parameters := sts.EndpointParameters{Region: &region}.WithDefaults()
 	endpoint, err := sts.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, parameters)
 	if err != nil {
-		return "", errors.New("the endpoint of STS in the region is not known")
+		return "", errors.New("the STS endpoint of the region is unknown")
 	}
 	return endpoint.URI.Host, nil
 }
 
-// bearer is what can be read from a token.
+// bearer is the content of a token.
 type bearer struct {
 	text, host string
-	// ends is when EKS takes the token no longer.
+	// ends is when the token expires.
 	ends time.Time
 }
 
@@ -103,7 +103,7 @@ func readToken(token string) (bearer, bool) {
 	return bearer{text: token, host: address.Host, ends: signed.Add(tokenLife)}, true
 }
 
-// tokenOf is the token of EKS with which the current context of a kubeconfig authenticates.
+// tokenOf is the EKS token of the current context of a kubeconfig.
 func tokenOf(data []byte) (bearer, bool) {
 	config, err := clientcmd.Load(data)
 	if err != nil {
@@ -120,8 +120,8 @@ func tokenOf(data []byte) (bearer, bool) {
 	return readToken(user.Token)
 }
 
-// Expiry is when the token of EKS in a kubeconfig ends; false when its current context holds none. It is read from the
-// token itself, so that a manager that was just started knows when to renew it.
+// Expiry is when the EKS token of a kubeconfig expires; false when its current context has none. It is read from the token, so it is known
+// after a restart.
 func Expiry(data []byte) (time.Time, bool) {
 	token, ok := tokenOf(data)
 	return token.ends, ok

@@ -8,19 +8,19 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// AwaitingAdoption is that of this process, together with the metrics of controller-runtime.
+// AwaitingAdoption is the metric of this process, in the registry of controller-runtime.
 var AwaitingAdoption = NewAdoption(ctrlmetrics.Registry)
 
-// Adoption is capt_objects_awaiting_adoption{kind}, a gauge: how many objects of CAPT v0.3 have not been adopted.
+// Adoption is capt_objects_awaiting_adoption{kind}, a gauge: the number of objects of CAPT v0.3 that have not been adopted.
 type Adoption struct {
 	objects *prometheus.GaugeVec
 }
 
-// NewAdoption registers the metric. It panics when it is registered there already.
+// NewAdoption registers the metric. It panics when it is already registered.
 func NewAdoption(registry prometheus.Registerer) *Adoption {
 	m := &Adoption{objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "capt_objects_awaiting_adoption",
-		Help: "Objects of CAPT v0.3 that have not been adopted. The stored versions of CAPT's definitions are not migrated before there are none.",
+		Help: "Objects of CAPT v0.3 that have not been adopted. While there are any, stored versions are not migrated.",
 	}, []string{"kind"})}
 	registry.MustRegister(m.objects)
 	return m

@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metrics is the room of all metrics that CAPT adds to those of controller-runtime: every name is here, and is
-// registered once. Labels tell which object a metric is about, and hold nothing of what it says.
+// registered once. Labels identify the object, and have no content of it.
 package metrics

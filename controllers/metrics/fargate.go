@@ -12,58 +12,57 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// States of Fargate profiles, as label state has them. One profile can be in more than one.
+// Values of label state. A profile can have several states.
 const (
 	// profileActive: its WorkspaceTemplateApply exists.
 	profileActive = "active"
-	// profileReady: it is what spec asks for.
+	// profileReady: it matches spec.
 	profileReady = "ready"
-	// profileFailed: it could not be made, changed or deleted.
+	// profileFailed: its creation, update or deletion failed.
 	profileFailed = "failed"
 )
 
-// FargateProfiles tells of the profiles that this process looks after, together with the metrics of controller-runtime.
+// FargateProfiles are the metrics of this process, in the registry of controller-runtime.
 var FargateProfiles = NewFargate(ctrlmetrics.Registry)
 
-// minutes are the buckets of what EKS does with a profile: it takes half a minute to five, and longer when something is wrong.
+// minutes are buckets for operations on a profile, which take between half a minute and five.
 var minutes = []float64{15, 30, 60, 90, 120, 150, 180, 240, 300, 420, 600, 900, 1800, 3600}
 
-// Profile is a Fargate profile as it is now.
+// Profile is the state of a Fargate profile.
 type Profile struct {
-	// UID is that of its WorkspaceTemplateApply, and empty before that is made.
+	// UID of its WorkspaceTemplateApply; empty before that is created.
 	UID           types.UID
 	Ready, Failed bool
-	// FirstTime is true until Terraform has made it once: status.lastAppliedTime is absent.
+	// FirstTime is true until Terraform has created it: status.lastAppliedTime is absent.
 	FirstTime bool
-	// StartedAt is when Terraform began with what it applies now, status.startedTime; zero while it is not at work.
+	// StartedAt is when Terraform started its current operation, status.startedTime; zero while there is none.
 	StartedAt time.Time
 	// DeletedAt is metadata.deletionTimestamp; zero when it is not being deleted.
 	DeletedAt time.Time
 }
 
-// Fargate tells of the Fargate profiles of control planes:
+// Fargate has metrics of the Fargate profiles of control planes:
 //
-//   - capt_fargate_profiles{namespace, name, state}, a gauge: how many profiles of a CAPTControlPlane are in a state. There is
-//     none of a control plane without profiles.
-//   - capt_fargate_profile_creation_duration_seconds, a histogram: from when Terraform began with a new profile to when it was
-//     ready for the first time, tries that failed included. Profiles that were made before this process looked do not count,
-//     nor do later changes.
-//   - capt_fargate_profile_deletion_duration_seconds, a histogram: from when the deletion of a profile was asked for to when it
-//     was gone, with the time that it waited for its turn.
-//   - capt_fargate_profile_failures_total, a counter: how often a profile came to fail.
+//   - capt_fargate_profiles{namespace, name, state}, a gauge: the number of profiles of a CAPTControlPlane by state; absent
+//     without profiles.
+//   - capt_fargate_profile_creation_duration_seconds, a histogram: from the start of Terraform for a new profile until it was
+//     first ready, including failed attempts. Profiles created before this process started and later changes are not counted.
+//   - capt_fargate_profile_deletion_duration_seconds, a histogram: from the deletion request of a profile until it was gone,
+//     including the time in the queue.
+//   - capt_fargate_profile_failures_total, a counter: the number of times that a profile started to fail.
 type Fargate struct {
 	profiles           *prometheus.GaugeVec
 	creation, deletion prometheus.Histogram
 	failures           prometheus.Counter
 
 	mu sync.Mutex
-	// lives of the profiles that exist now, by their control plane.
+	// lives of the existing profiles, by control plane.
 	lives map[types.NamespacedName]map[types.UID]life
 }
 
-// life is what must be known of a profile to count what becomes of it once.
+// life is what was observed of a profile, so that each operation is counted once.
 type life struct {
-	// began is when Terraform began to create it; zero when it did not yet, or when that is nothing to count any more.
+	// began is when Terraform started to create it; zero when it has not, or when the creation was counted.
 	began time.Time
 	// created is true when it was ready.
 	created bool
@@ -71,22 +70,22 @@ type life struct {
 	deleted time.Time
 }
 
-// NewFargate registers metrics of Fargate profiles. It panics when they are registered there already.
+// NewFargate registers the metrics. It panics when they are already registered.
 func NewFargate(registry prometheus.Registerer) *Fargate {
 	m := &Fargate{
 		profiles: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_fargate_profiles", Help: "Fargate profiles of a CAPTControlPlane by state (active, ready, failed).",
 		}, []string{"namespace", "name", "state"}),
 		creation: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "capt_fargate_profile_creation_duration_seconds", Help: "Time from when Terraform began to create a Fargate profile until it was ready for the first time.",
+			Name: "capt_fargate_profile_creation_duration_seconds", Help: "Duration from the start of Terraform for a new Fargate profile until it was first ready.",
 			Buckets: minutes,
 		}),
 		deletion: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "capt_fargate_profile_deletion_duration_seconds", Help: "Time from when the deletion of a Fargate profile was asked for until it was gone.",
+			Name: "capt_fargate_profile_deletion_duration_seconds", Help: "Duration from the deletion request of a Fargate profile until it was gone.",
 			Buckets: minutes,
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "capt_fargate_profile_failures_total", Help: "How often a Fargate profile came to fail.",
+			Name: "capt_fargate_profile_failures_total", Help: "Number of times that a Fargate profile started to fail.",
 		}),
 		lives: map[types.NamespacedName]map[types.UID]life{},
 	}
@@ -94,14 +93,13 @@ func NewFargate(registry prometheus.Registerer) *Fargate {
 	return m
 }
 
-// Observe tells of all profiles of a control plane, at each reconcile. To tell the same again changes nothing. now is the clock
-// that the times of profiles are compared with.
+// Observe records all profiles of a control plane. It is idempotent, and called in each reconcile.
 func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, known := m.lives[controlPlane]
 	if !known && len(profiles) == 0 {
-		return // Most control planes have none.
+		return // No profiles.
 	}
 	m.count(controlPlane, profiles)
 	lives := map[types.UID]life{}
@@ -121,7 +119,7 @@ func (m *Fargate) Observe(controlPlane types.NamespacedName, profiles []Profile,
 	}
 }
 
-// Forget drops what is known of a control plane that is gone. Whoever saw its last profiles go has told Observe before.
+// Forget removes a deleted control plane. The deletion of its profiles was recorded before.
 func (m *Fargate) Forget(controlPlane types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,10 +144,10 @@ func (m *Fargate) count(controlPlane types.NamespacedName, profiles []Profile) {
 	}
 }
 
-// live goes on with the life of a profile.
+// live updates the life of a profile.
 func (m *Fargate) live(profile Profile, was life, known bool, now time.Time) life {
 	is := was
-	if profile.Failed && known && !was.failed { // Of one that had failed when it was first seen, an earlier process told.
+	if profile.Failed && known && !was.failed { // A failure before this process started is not counted.
 		m.failures.Inc()
 	}
 	is.failed = profile.Failed
@@ -163,13 +161,13 @@ func (m *Fargate) live(profile Profile, was life, known bool, now time.Time) lif
 			m.creation.Observe(seconds(is.began, now))
 		}
 		is.began, is.created = time.Time{}, true
-	case is.began.IsZero() && profile.FirstTime: // Status says when Terraform began only while it is at work.
+	case is.began.IsZero() && profile.FirstTime: // Status has the start only during the operation.
 		is.began = profile.StartedAt
 	}
 	return is
 }
 
-// seconds between times of clocks that may differ.
+// seconds between times of different clocks, not negative.
 func seconds(from, to time.Time) float64 { return max(0, to.Sub(from)).Seconds() }
 
 func one(condition bool) float64 {

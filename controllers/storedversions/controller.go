@@ -32,27 +32,27 @@ import (
 	"github.com/capt-provider/capt/controllers/metrics"
 )
 
-// migrationTimeout is long enough to rewrite thousands of objects of one kind. After it the migrator goes on where it was.
+// migrationTimeout is long enough to rewrite thousands of objects of one kind. After it the migrator continues.
 const migrationTimeout = 10 * time.Minute
 
 // Reconciler starts the CRD migrator when no object of the management cluster awaits adoption: the migration cannot be reverted, so the
 // migrator does not even run before that.
 type Reconciler struct {
-	// Cached lists what this manager watches.
+	// Cached lists watched objects.
 	Cached client.Reader
 	// Live lists the whole management cluster, where the cache holds one namespace only; nil elsewhere.
 	Live client.Reader
-	// Metrics show how many objects await adoption.
+	// Metrics has the number of objects that await adoption.
 	Metrics *metrics.Adoption
 	// Start adds the CRD migrator to the manager. It is called until it succeeds.
 	Start func() error
 
-	// There is one worker, so that these need no lock.
+	// There is one worker, so these need no lock.
 	started  bool
 	reported int
 }
 
-// The CRD migrator patches definitions, and objects of theirs. Rights on the other kinds are those of their controllers.
+// The CRD migrator patches definitions, and objects of theirs. Permissions for other kinds are those of their controllers.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions;customresourcedefinitions/status,verbs=patch,resourceNames=captclusters.infrastructure.cluster.x-k8s.io;captcontrolplanes.controlplane.cluster.x-k8s.io;captcontrolplanetemplates.controlplane.cluster.x-k8s.io;workspacetemplateapplies.infrastructure.cluster.x-k8s.io;workspacetemplates.infrastructure.cluster.x-k8s.io
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanetemplates,verbs=get;list;patch
@@ -60,7 +60,7 @@ type Reconciler struct {
 // Reconcile counts the objects that await adoption, and starts the migrator when there are none.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	found, err := r.awaitingAdoption(ctx)
-	if apierrors.IsForbidden(err) { // Asking again does not help.
+	if apierrors.IsForbidden(err) { // Retries do not help.
 		err = reconcile.TerminalError(err)
 	}
 	if err != nil {
@@ -74,13 +74,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	case found.total > 0:
 		if r.reported != found.total {
 			log.Info("Waiting to migrate stored versions: objects of CAPT v0.3 have not been adopted. Adopt them with captctl migrate apply; "+
-				"for helpers, and what belongs to CaptMachines, spec.deletionPolicy Retain is enough",
+				"for helpers and objects of CaptMachines it is sufficient to set spec.deletionPolicy to Retain",
 				"objects", found.total, "kind", found.kind, "example", klog.KRef(found.object.GetNamespace(), found.object.GetName()))
 			r.reported = found.total
 		}
 		return ctrl.Result{}, nil
 	}
-	log.Info("No object awaits adoption: starting to migrate stored versions")
+	log.Info("All objects are adopted: migrating stored versions")
 	if err := r.Start(); err != nil {
 		return ctrl.Result{}, fmt.Errorf("starting the CRD migrator: %w", err)
 	}
@@ -122,7 +122,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Complete(r)
 }
 
-// migrator reads past the cache: the cache drops managedFields, and may hold one namespace only. Kinds with a status are rewritten
+// migrator reads from the API server: the cache drops managedFields, and may hold one namespace only. Kinds with a status are rewritten
 // there: admission and the rules for spec, which objects of CAPT v0.3 may break, do not see these writes.
 func migrator(mgr ctrl.Manager, skip []crdmigrator.Phase) *crdmigrator.CRDMigrator {
 	withStatus := crdmigrator.ByObjectConfig{UseStatusForStorageVersionMigration: true}
@@ -139,7 +139,7 @@ func migrator(mgr ctrl.Manager, skip []crdmigrator.Phase) *crdmigrator.CRDMigrat
 	}
 }
 
-// all is the only request: the answer is about the whole management cluster.
+// all is the only request: the count is for the whole management cluster.
 var all = ctrl.Request{}
 
 func atStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -147,7 +147,7 @@ func atStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[recon
 	return nil
 }
 
-// adoptionChanged lets events through that change the number of objects that await adoption.
+// adoptionChanged passes events that change the number of objects that await adoption.
 func adoptionChanged() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return adoption.Awaited(e.Object) },

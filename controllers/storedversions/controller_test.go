@@ -76,7 +76,7 @@ func (g *gate) requireAwaiting(t *testing.T, applies string) {
 	require.NoError(t, err)
 	require.Empty(t, problems)
 	require.NoError(t, testutil.GatherAndCompare(g.registry, strings.NewReader(`
-# HELP capt_objects_awaiting_adoption Objects of CAPT v0.3 that have not been adopted. The stored versions of CAPT's definitions are not migrated before there are none.
+# HELP capt_objects_awaiting_adoption Objects of CAPT v0.3 that have not been adopted. While there are any, stored versions are not migrated.
 # TYPE capt_objects_awaiting_adoption gauge
 capt_objects_awaiting_adoption{kind="CAPTCluster"} 0
 capt_objects_awaiting_adoption{kind="CAPTControlPlane"} 0

@@ -19,12 +19,12 @@ import (
 // Lookup reads WorkspaceTemplates for the objects that refer to them.
 type Lookup struct {
 	Cached, Uncached client.Reader
-	// Namespace is the only one that the cache holds; empty means all. Templates of other namespaces are read past it then.
+	// Namespace is the only one that the cache holds; empty means all. Templates of other namespaces are then read from the API server.
 	Namespace string
 }
 
-// Permitted returns the WorkspaceTemplate that an object of a namespace refers to, or nil when there is none that it may use.
-// Permission is checked here as well as at admission, since either object can change afterwards.
+// Permitted returns the WorkspaceTemplate that an object of a namespace refers to, or nil when it does not exist or does not allow the
+// namespace. This is also checked at admission, but either object can change afterwards.
 func (l Lookup) Permitted(ctx context.Context, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, error) {
 	reader := l.Cached
 	if l.Namespace != "" && key.Namespace != l.Namespace {

@@ -23,30 +23,30 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// namedUsers is how many users a message names; the number of the others is told.
+// namedUsers limits how many users a message names.
 const namedUsers = 5
 
-// Facts are everything a decision about a WorkspaceTemplate rests on.
+// Facts are what a reconcile observed.
 type Facts struct {
 	// Users are the WorkspaceTemplateApplies that refer to the template, as namespace/name, sorted.
 	Users []string
-	// Errors say what is wrong with the template.
+	// Errors of the template.
 	Errors field.ErrorList
-	// AwaitsAdoption is true while the template is as CAPT v0.3 left it.
+	// AwaitsAdoption is true while CAPT v0.3 wrote the template last.
 	AwaitsAdoption bool
 }
 
 func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTemplate) (*Facts, error) {
 	var users infrav1.WorkspaceTemplateApplyList
 	key := client.ObjectKeyFromObject(template).String()
-	// They are only looked at, so the cache need not copy them.
+	// They are not changed, so the cache need not copy them.
 	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the users of the template: %w", err)
+		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
 	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}
 	for i := range users.Items {
 		namespace := users.Items[i].Namespace
-		// Those that may not use the template do not hold it. For those of CAPT v0.3, only the adoption writes the permission.
+		// Users without permission do not block the deletion. For those of CAPT v0.3, the permission is written by the adoption.
 		if adoption.Unadopted(&users.Items[i]) != "" {
 			f.Users = append(f.Users, client.ObjectKeyFromObject(&users.Items[i]).String())
 			continue
@@ -67,8 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	return f, nil
 }
 
-// awaitsAdoption reports whether a template is left as CAPT v0.3 left it: its finalizer holds the template as well, until a user is
-// adopted and none is left to adopt.
+// awaitsAdoption reports whether a template is kept as CAPT v0.3 wrote it, with its finalizer: until a user is adopted, and none must be.
 func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.WorkspaceTemplateApply) bool {
 	legacy := controllerutil.ContainsFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)
 	if !legacy || controllerutil.ContainsFinalizer(template, infrav1.WorkspaceTemplateFinalizer) || !template.DeletionTimestamp.IsZero() {
@@ -82,15 +81,15 @@ func awaitsAdoption(template *infrav1.WorkspaceTemplate, users []infrav1.Workspa
 	return len(users) == 0
 }
 
-// Action is what to do about a WorkspaceTemplate.
+// Action is what a reconcile does.
 type Action string
 
 const (
 	// Observe: nothing to write.
 	Observe Action = "Observe"
-	// Hold: put the finalizer on, before anybody can come to need the template.
+	// Hold: add the finalizer before the template can be used.
 	Hold Action = "Hold"
-	// Release: take the finalizer off.
+	// Release: remove the finalizer.
 	Release Action = "Release"
 )
 
@@ -131,11 +130,11 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts) {
 	engine.Set(template, valid(f), inUse(f), deleting(template, f))
 }
 
-// revision is a hash of what Workspaces are made from: 12 hexadecimal digits.
+// revision is a hash of the template of Workspaces: 12 hexadecimal digits.
 func revision(template *infrav1.WorkspaceTemplate) string {
 	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope, template.Spec.Template.Spec})
 	if err != nil {
-		return "" // What came as JSON can be encoded as JSON.
+		return "" // Cannot happen: it was decoded from JSON.
 	}
 	return revision
 }
@@ -151,7 +150,7 @@ func inUse(f *Facts) engine.Condition {
 	if len(f.Users) == 0 {
 		return engine.False(infrav1.InUseCondition, infrav1.NotUsedReason, "")
 	}
-	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "used by "+names(f.Users))
+	return engine.True(infrav1.InUseCondition, infrav1.UsedReason, "Used by "+names(f.Users))
 }
 
 func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
@@ -160,7 +159,7 @@ func deleting(template *infrav1.WorkspaceTemplate, f *Facts) engine.Condition {
 		return engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, "")
 	case len(f.Users) > 0:
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForUsersReason,
-			"the template stays until the last WorkspaceTemplateApply that uses it is gone: "+names(f.Users))
+			"Waiting for the deletion of WorkspaceTemplateApplies that use the template: "+names(f.Users))
 	}
 	return engine.True(infrav1.DeletingCondition, infrav1.DeletingReason, "")
 }
@@ -172,7 +171,7 @@ func names(users []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(users[:namedUsers], ", "), len(users)-namedUsers)
 }
 
-// warning tells which transitions need a person.
+// warning reports whether a transition needs a user.
 func warning(condition metav1.Condition) bool {
 	return condition.Reason == infrav1.TemplateInvalidReason
 }

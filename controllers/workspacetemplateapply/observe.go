@@ -216,22 +216,31 @@ func (r *Reconciler) unadopted(ctx context.Context, apply *infrav1.WorkspaceTemp
 	}
 	name := naming.LegacyWorkspace(apply.Name)
 	live, err := r.Workspaces.Get(ctx, terraform.ScopeCluster, "", name)
-	if errors.Is(err, workspace.ErrKindMissing) || (err == nil && (live == nil || live.Claimed())) {
+	switch {
+	case errors.Is(err, workspace.ErrKindMissing):
 		return "", nil
-	}
-	if err != nil {
+	case err != nil || live == nil || live.Claimed():
 		return "", err
 	}
-	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
-		others, err := r.list(ctx, client.MatchingFields{field: name})
-		if err != nil || slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
-			self := other.Namespace == apply.Namespace && other.Name == apply.Name
-			return !self && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
-		}) {
-			return "", err
-		}
+	if taken, err := r.belongsToAnother(ctx, apply, name); err != nil || taken {
+		return "", err
 	}
 	return name, nil
+}
+
+// belongsToAnother reports whether another WorkspaceTemplateApply has, or may adopt, a Workspace without a claim.
+func (r *Reconciler) belongsToAnother(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, name string) (bool, error) {
+	for _, field := range []string{index.WorkspaceName, index.LegacyName} {
+		others, err := r.list(ctx, client.MatchingFields{field: name})
+		taken := slices.ContainsFunc(others, func(other infrav1.WorkspaceTemplateApply) bool {
+			self := other.Namespace == apply.Namespace && other.Name == apply.Name
+			return !self && (other.Spec.WorkspaceName == name || adoption.Unadopted(&other) == name)
+		})
+		if err != nil || taken {
+			return taken, err
+		}
+	}
+	return false, nil
 }
 
 // list reads WorkspaceTemplateApplies from the cache. They must not be changed.

@@ -185,7 +185,7 @@ func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
 				s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "locals { x = [for tags in [\"a\"] : \"${tags}\"] }\n"
 			},
 			after: func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module = "# edited" },
-			want:  "spec.forProvider.module: Invalid value: has the text ${tags}",
+			want:  "spec.forProvider.module: Invalid value: contains ${tags}",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ var columns = []column{
 	{name: "template missing", hinder: forceTemplates},
 	{
 		name: "ProviderConfig missing", hinder: removeProviderConfig,
-		told: ofApply(infrav1.ProviderConfigFailedReason, "create or correct the ProviderConfig"),
+		told: ofApply(infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig"),
 		help: func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "make the ProviderConfig again",
 	},
 	{

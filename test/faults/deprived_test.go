@@ -81,7 +81,7 @@ func TestWhatIsMissingIsToldUntilItComes(t *testing.T) {
 		w.user(w.template(), workspaceTemplateApply("one", before), workspaceTemplateApply("two", before))
 		for _, name := range []string{"one", "two"} {
 			w.play(name, scripted.Script{Apply: scripted.Step{Hang: true}})
-			w.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed; install provider-terraform")
+			w.awaitNotReady(name, infrav1.WorkspaceKindMissingReason, "CustomResourceDefinition workspaces.tf.", "is not installed: install provider-terraform")
 		}
 		w.user(workspaceTemplateApply("unmade", before))
 		w.awaitNotReady("unmade", infrav1.WorkspaceKindMissingReason)

@@ -180,7 +180,7 @@ func TestAFailedInitOrPlanIsToldAndTriedAgain(t *testing.T) {
 func TestAMissingProviderConfigIsToldUntilItIsThere(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.templateWith(templateName, w.namespace, module), workspaceTemplateApply("demo", before))
-		w.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "create or correct the ProviderConfig", "not found")
+		w.awaitNotReady("demo", infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig", "not found")
 		require.Zero(w, w.count("demo", scripted.Init))
 
 		kind, group := "ClusterProviderConfig", "tf.m.upbound.io"

@@ -104,8 +104,8 @@ func (w *world) hangEverything() {
 func (w *world) awaitInterrupted(name string) {
 	w.Helper()
 	told := w.awaitNotReady(name, infrav1.CreateInterruptedReason,
-		"the provider died while Terraform applied for the first time", "check what exists in AWS and in the state",
-		pending, "change another one in the same command")
+		"provider-terraform was terminated during the first apply", "Check which resources exist in AWS and in the state",
+		pending, "change another annotation in the same command")
 	require.Equal(w, "Interrupted", told.Status.LastFailureClass)
 	require.NotEmpty(w, told.Status.LastFailedRevision)
 	require.Nil(w, told.Status.Applied)

@@ -144,7 +144,7 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 		w.insist(slowTick, func() string {
 			for _, event := range w.events("demo") {
 				if event.Reason == infrav1.WorkspaceReplacedReason {
-					require.Contains(w, event.Note, fmt.Sprintf("UID %s, now %s", uid(first), other.GetUID()))
+					require.Contains(w, event.Note, fmt.Sprintf("UID was %s, is %s", uid(first), other.GetUID()))
 					return ""
 				}
 			}

@@ -220,7 +220,7 @@ func TestOneThatIsTriedAgainKeepsItsTurn(t *testing.T) {
 	w := newWorld(t, current, terraform.ScopeNamespaced)
 	w.play("profile-a", scripted.Script{Apply: scripted.Step{Stderr: beingChanged}})
 	w.beginProfiles()
-	locked := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "something else is at work")
+	locked := w.awaitNotReady("profile-a", infrav1.ApplyFailedReason, "Another run holds the lock of the Terraform state")
 	require.Equal(w, "Lock", locked.Status.LastFailureClass)
 	for _, name := range profiles[1:] {
 		w.awaitNotReady(name, infrav1.WaitingForTurnReason, "Terraform works on one WorkspaceTemplateApply of Cluster demo")

@@ -83,9 +83,9 @@ func TestMissingProviderConfigIsToldAndHeals(t *testing.T) {
 	w.apply(template("vpc", vpcModule, config, "vpc_name"), cluster("demo"), captCluster("demo"))
 
 	w.awaitCondition(prompt, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.ProviderConfigFailedReason, "create or correct the ProviderConfig")
+		infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig")
 	w.awaitCondition(prompt, &infrav1.CAPTCluster{}, "demo", infrav1.ReadyCondition, metav1.ConditionFalse,
-		infrav1.ProviderConfigFailedReason, "create or correct the ProviderConfig")
+		infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig")
 
 	w.apply(`
 apiVersion: tf.m.upbound.io/v1beta1

@@ -17,7 +17,7 @@ import (
 // What the controller says about values that it does not let become code.
 const (
 	unsafe  = `the value of variable "value" has characters that could change the module; declare a Terraform variable and pass it through forProvider.vars or varmap`
-	outline = `the values of the variables that it uses ("value") would change what the module consists of; declare Terraform variables and pass them through forProvider.vars or varmap`
+	outline = `the values of its variables ("value") would change the structure of the module: declare Terraform variables, and set them in forProvider.vars or varmap`
 )
 
 func TestValuesDoNotBecomeCode(t *testing.T) {

@@ -63,6 +63,7 @@ const (
 	maxReadable = 32 << 10
 	maxPacked   = 64 << 10
 	maxUnpacked = 256 << 10
+	maxErrors   = 100
 )
 
 const (
@@ -126,7 +127,7 @@ var (
 // diagnostics splits an output into its errors, in order, without warnings. The text before the first error comes last.
 func diagnostics(output string) []string {
 	output = colour.ReplaceAllString(output, "")
-	headings := heading.FindAllStringSubmatchIndex(output, -1)
+	headings := heading.FindAllStringSubmatchIndex(output, maxErrors)
 	if headings == nil {
 		return []string{output}
 	}

@@ -181,7 +181,7 @@ func TestABombIsNotUnpacked(t *testing.T) {
 
 	start := time.Now()
 	require.Equal(t, ClassUnknown, Explain(message, Secrets{}, "").Class)
-	require.Less(t, time.Since(start), 10*time.Second) // It takes a hundredth of that.
+	require.Less(t, time.Since(start), time.Minute) // It takes half a second on an idle machine.
 }
 
 func zipped(t testing.TB, text string) []byte {

@@ -4,6 +4,7 @@
 package failure
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -36,7 +37,7 @@ var (
 	// declaration is an excerpt that declares a variable. Terraform does not name its block.
 	declaration = regexp.MustCompile(`^\s*\d+: (variable "[^"]+")`)
 	// noise of the AWS SDKs. Classes are matched before it is removed.
-	noise = regexp.MustCompile(`(?:https response error )?StatusCode: \d+, RequestID: [^,]*, (?:HostID: [^,]*, )?(?:api error )?|\s+status code: \d+, request id: \S+|\s*\{ RespMetadata: .*\}`)
+	noise = regexp.MustCompile(`(?:https response error )?StatusCode: \d+, (?:RequestID: [^,]*, )?(?:HostID: [^,]*, )?(?:api error )?|\s+status code: \d+, request id: \S+|\s*\{ RespMetadata: .*\}`)
 	// boilerplate are paragraphs and sentences that do not depend on the error.
 	boilerplate = regexp.MustCompile(`(?s)(?:Terraform|OpenTofu) acquires a state lock.*|This was checked by the validation rule at \S+|Use a -var or -var-file.*|Stack trace from.*|To see which modules are currently depending.*|\nPlease see https://registry\..*`)
 )
@@ -83,15 +84,12 @@ func parse(text string) diagnostic {
 			d.subject = with[1]
 		case on != nil && d.file == "":
 			inSummary, inValues = false, true
-			d.file = on[1]
-			if d.subject == "" {
-				d.subject = on[2]
-			}
+			d.file, d.subject = on[1], cmp.Or(d.subject, on[2])
 		case inSummary:
 			summary = append(summary, line)
 		case inValues:
-			if match := declaration.FindStringSubmatch(line); match != nil && d.subject == "" {
-				d.subject = match[1]
+			if match := declaration.FindStringSubmatch(line); match != nil {
+				d.subject = cmp.Or(d.subject, match[1])
 			}
 		case !excerpt.MatchString(line) && strings.Trim(line, "╷╵") != "":
 			detail = append(detail, line)
