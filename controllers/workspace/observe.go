@@ -254,7 +254,7 @@ func (o *Observation) unclaimed(live *Live, unclaimedFor time.Duration) {
 	}
 	o.Reason = infrav1.WorkspaceUnclaimedReason
 	o.Message = "The Workspace was created" + at(live.object.GetCreationTimestamp().Time) + " and provider-terraform has not reconciled it yet: check that it runs and " +
-		"serves this kind of Workspace. It applies one Workspace at a time unless its flag --max-reconcile-rate is raised"
+		"serves this kind of Workspace. It may also be busy with others: it applies one at a time by default, see its flag --max-reconcile-rate"
 }
 
 func (o *Observation) fail(report failure.Report) {

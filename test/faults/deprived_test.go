@@ -150,7 +150,7 @@ func (w *world) oneStarvesTheOther() {
 		return "no apply has begun"
 	})
 	w.awaitNotReady(first, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")
-	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "this one may also wait behind others")
+	w.awaitNotReady(second, infrav1.WorkspaceUnclaimedReason, "It may also be busy with others")
 
 	w.mend(first)
 	w.awaitNotReady(second, infrav1.ProvisioningReason, "Waiting for Terraform to apply the module for the first time")

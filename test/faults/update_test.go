@@ -143,7 +143,7 @@ func TestAChangeThatChangesNothingComesToAnEnd(t *testing.T) {
 
 		w.user(workspaceTemplateApply("demo", before, "writeConnectionSecretToRef: {name: connection}"))
 		if w.conditions == withoutGenerations {
-			w.awaitNotReady("demo", infrav1.ProvisioningReason, "set annotation crossplane.io/paused=true on the Workspace", "remove the annotation when Synced is False")
+			w.awaitNotReady("demo", infrav1.ProvisioningReason, "set annotation crossplane.io/paused=true on the Workspace", "remove it when Synced is False")
 			w.edit("demo", `{"metadata":{"annotations":{"crossplane.io/paused":"true"}}}`)
 			w.awaitWorkspace("demo", func(workspace *unstructured.Unstructured) string {
 				if c := workspaceCondition(workspace, "Synced"); c != nil && c.Status == metav1.ConditionFalse {
