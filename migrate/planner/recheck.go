@@ -27,13 +27,8 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	if err != nil {
 		return fmt.Errorf("%s changed since the plan was made: %w. Create a new plan", unit.Name(), err)
 	}
-	for _, finding := range now.FindingsOf(unit) {
-		switch {
-		case finding.Reason == ReasonWorkspaceDiffers && finding.Undecided(): // It names the object that changed.
-			return fmt.Errorf("%s. captctl migrate check -n %s shows the differences. Create a new plan", finding.Message, finding.Object.Namespace)
-		case finding.Undecided():
-			return fmt.Errorf("%s changed since the plan was made (%s): %s", finding.Object, finding.Reason, finding.Message)
-		}
+	if err := undecided(now.FindingsOf(unit)); err != nil {
+		return err
 	}
 	var steps []plan.Step
 	for i := range now.Units {
@@ -47,6 +42,19 @@ func Recheck(s *migrate.Snapshot, decisions *migrate.Decisions, unit *plan.Unit)
 	for i := range unit.Steps {
 		if err := stillPlanned(s, writesOf(steps), &unit.Steps[i]); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// undecided is the first finding that must be decided about.
+func undecided(findings []migrate.Finding) error {
+	for _, finding := range findings {
+		switch {
+		case finding.Reason == ReasonWorkspaceDiffers && finding.Undecided(): // It names the object that changed.
+			return fmt.Errorf("%s. captctl migrate check -n %s shows the differences. Create a new plan", finding.Message, finding.Object.Namespace)
+		case finding.Undecided():
+			return fmt.Errorf("%s changed since the plan was made (%s): %s", finding.Object, finding.Reason, finding.Message)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ type place struct {
 	result int
 }
 
-// flow records which places pass their strings on to which others. It ignores paths and instances: a field is one place.
+// flow records the places that strings go to from each place. It ignores paths and instances: a field is one place.
 type flow map[place][]place
 
 // source is a package with its syntax and types.
@@ -31,7 +31,7 @@ type source struct {
 	parts map[types.Object]string
 }
 
-// add records what one node passes on.
+// add records where the value of a node goes.
 func (s source) add(node ast.Node, parents []ast.Node) {
 	switch node := node.(type) {
 	case *ast.Ident:
@@ -96,10 +96,7 @@ func passesOn(parent, child ast.Node) bool {
 func (s source) taker(node, child ast.Node, parents []ast.Node, result int) (to place, done bool) {
 	switch node := node.(type) {
 	case *ast.KeyValueExpr:
-		if key, ok := node.Key.(*ast.Ident); ok && node.Value == child {
-			field, ok := s.TypesInfo.Uses[key].(*types.Var)
-			return s.variable(key), ok && field.IsField()
-		}
+		return s.field(node, child)
 	case *ast.CompositeLit:
 		if structure, ok := s.TypesInfo.TypeOf(node).Underlying().(*types.Struct); ok {
 			return place{object: structure.Field(max(position(node.Elts, child), 0))}, true
@@ -121,6 +118,16 @@ func (s source) taker(node, child ast.Node, parents []ast.Node, result int) (to 
 		return place{function, max(result, position(node.Results, child))}, function != nil
 	}
 	return place{}, false
+}
+
+// field is the one that gets a value in a literal of a struct.
+func (s source) field(pair *ast.KeyValueExpr, child ast.Node) (to place, done bool) {
+	key, ok := pair.Key.(*ast.Ident)
+	if !ok || pair.Value != child {
+		return place{}, false
+	}
+	field, ok := s.TypesInfo.Uses[key].(*types.Var)
+	return s.variable(key), ok && field.IsField()
 }
 
 func position(of []ast.Expr, node ast.Node) int {

@@ -152,11 +152,16 @@ func classified(t text, found class) class {
 		return captctlFlags
 	case found != none:
 		return found
-	case inCommand:
+	}
+	return ofPackage(t.file, inCommand)
+}
+
+func ofPackage(file string, inCommand bool) class {
+	if inCommand {
 		return captctlOutput
 	}
 	for prefix, class := range map[string]class{"webhooks/": admission, "api/validation/": admission, "cmd/manager/": logs} {
-		if strings.HasPrefix(t.file, prefix) {
+		if strings.HasPrefix(file, prefix) {
 			return class
 		}
 	}

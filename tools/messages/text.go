@@ -79,7 +79,7 @@ func (s source) formatted(call *ast.CallExpr, format ast.Expr) []ast.Expr {
 	return call.Args[last:]
 }
 
-// besides are the constants that the same call or literal hands on.
+// besides are the constants in the same call or literal.
 func (s source) besides(parents []ast.Node) map[place]string {
 	found := map[place]string{}
 	for _, parent := range slices.Backward(parents) {
@@ -160,11 +160,7 @@ func (s source) placeholder(expr ast.Expr) string {
 			return words(expr.Name)
 		}
 	case *ast.SelectorExpr:
-		before := strings.TrimPrefix(s.placeholder(expr.X)+" ", "… ")
-		if of, ok := expr.X.(*ast.Ident); ok && isPackage(s.TypesInfo.Uses[of]) {
-			before = ""
-		}
-		return before + words(strings.TrimPrefix(expr.Sel.Name, "Get"))
+		return s.selected(expr)
 	case *ast.CallExpr:
 		return s.called(expr)
 	case *ast.IndexExpr:
@@ -177,9 +173,14 @@ func (s source) placeholder(expr ast.Expr) string {
 	return "…"
 }
 
-func isPackage(object types.Object) bool {
-	_, imported := object.(*types.PkgName)
-	return imported
+func (s source) selected(expr *ast.SelectorExpr) string {
+	before := strings.TrimPrefix(s.placeholder(expr.X)+" ", "… ")
+	if of, ok := expr.X.(*ast.Ident); ok {
+		if _, imported := s.TypesInfo.Uses[of].(*types.PkgName); imported {
+			before = ""
+		}
+	}
+	return before + words(strings.TrimPrefix(expr.Sel.Name, "Get"))
 }
 
 // called is the name of a function, or of what it is given when it only changes the form.
