@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig makes the kubeconfig Secrets of a cluster, and checks what they are made from.
+// Package kubeconfig generates the kubeconfigs of a cluster, and validates their sources.
 package kubeconfig
 
 import (

@@ -58,7 +58,7 @@ var columns = []column{
 	{name: "namespace deleted", scope: terraform.ScopeCluster, namespace: true},
 	{
 		name: "namespace deleted, Workspaces in it", namespace: true,
-		told: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone"),
+		told: ofApply(infrav1.NamespaceTerminatingReason, "delete the Cluster first, and the namespace when the Cluster is gone"),
 		help: releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
 	},
 	{name: "foreground deletion", options: []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}},

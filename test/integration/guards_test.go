@@ -87,7 +87,7 @@ func TestDeletedNamespaceTellsWhyItHangs(t *testing.T) {
 	require.NoError(t, sandbox.AllowDelete(t.Context(), w.Client, namespace))
 	require.NoError(t, w.Delete(t.Context(), namespace))
 	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "demo-eks-controlplane-apply", infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.NamespaceTerminatingReason, "delete the Cluster, and the namespace when the Cluster is gone")
+		infrav1.NamespaceTerminatingReason, "delete the Cluster first, and the namespace when the Cluster is gone")
 	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.DeletingCondition, metav1.ConditionTrue,
 		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, "namespace that is being deleted")
 	w.awaitCondition(patience, &infrav1.CAPTCluster{}, "demo", infrav1.DeletingCondition, metav1.ConditionTrue,
