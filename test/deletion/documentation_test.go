@@ -24,7 +24,7 @@ func TestTheDocumentationHasTheMatrix(t *testing.T) {
 
 // statesTable says how each state comes about.
 func statesTable() string {
-	lines := []string{"| state | how it came to this |", "|---|---|"}
+	lines := []string{"| state | how the test creates it |", "|---|---|"}
 	for _, r := range rows {
 		story := r.story
 		if r.impossible != "" {
