@@ -88,7 +88,7 @@ var columns = []column{
 
 // providerDown is a column that all Clusters of the stage share.
 var providerDown = column{
-	name: "provider down", told: ofApply(infrav1.WaitingForWorkspaceDeletionReason, "look whether provider-terraform runs"),
+	name: "provider down", told: ofApply(infrav1.WaitingForWorkspaceDeletionReason, "check provider-terraform"),
 	helpText: "start the provider",
 }
 

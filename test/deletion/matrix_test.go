@@ -4,6 +4,7 @@
 package deletion_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -244,11 +245,18 @@ func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
 	}
 	each(t, "Build", cells, (*cell).build)
 	require.NoError(t, shared.StopComponent(t.Context(), sandbox.Provider))
+	started := false
+	t.Cleanup(func() {
+		if !started { // The other tests of this package need it too.
+			require.NoError(t, shared.StartComponent(context.Background(), sandbox.Provider))
+		}
+	})
 	each(t, "Tell", cells, func(c *cell) {
 		c.delete()
 		c.awaitTold()
 	})
 	require.NoError(t, shared.StartComponent(t.Context(), sandbox.Provider))
+	started = true
 	each(t, "End", cells, func(c *cell) {
 		c.repairCreate()
 		c.requireEnd()
