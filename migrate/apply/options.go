@@ -77,6 +77,8 @@ const (
 	LeftOut UnitOutcome = "LeftOut"
 	// Failed: the message says why. The unit may be written in part.
 	Failed UnitOutcome = "Failed"
+	// Interrupted: the run ended while it worked on the unit, which may be written in part. The message says how it is left.
+	Interrupted UnitOutcome = "Interrupted"
 	// NotStarted: the run ended before.
 	NotStarted UnitOutcome = "NotStarted"
 )

@@ -22,9 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -301,7 +299,7 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 			return nil
 		}
 		total++
-		if why := unsettledBecause(workspace); why != "" {
+		if why := migrate.Unsettled(workspace); why != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
 		}
 		return nil
@@ -329,27 +327,4 @@ func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
 		return names, nil
 	}
 	return names, err
-}
-
-// unsettledBecause is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.
-func unsettledBecause(workspace *unstructured.Unstructured) string {
-	if workspace.GetDeletionTimestamp() != nil {
-		return "it is being deleted"
-	}
-	var typed terraform.WorkspaceStatus
-	status, _ := workspace.Object["status"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &typed); err != nil {
-		return "its status cannot be read"
-	}
-	for _, kind := range []string{"Synced", "Ready"} {
-		switch c := meta.FindStatusCondition(typed.Conditions, kind); {
-		case c == nil:
-			return kind + " is unknown"
-		case c.Status != metav1.ConditionTrue:
-			return fmt.Sprintf("%s is %s (%s)", kind, c.Status, c.Reason)
-		case c.ObservedGeneration != 0 && c.ObservedGeneration != workspace.GetGeneration(): // Before v1 the provider reports no generation.
-			return "its last change is not applied yet"
-		}
-	}
-	return ""
 }

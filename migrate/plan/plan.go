@@ -78,6 +78,12 @@ const (
 	Skipped UnitState = "Skipped"
 	// NeverBuilt: CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
 	NeverBuilt UnitState = "NeverBuilt"
+	// PartlyAdopted, in reports only: it is adopted but for objects that a decision skips, which await adoption.
+	PartlyAdopted UnitState = "PartlyAdopted"
+	// Interrupted, in reports only: a run ended while it wrote or reverted the unit. Its objects may be paused.
+	Interrupted UnitState = "Interrupted"
+	// InProgress, in reports only: a run writes or reverts the unit.
+	InProgress UnitState = "InProgress"
 )
 
 // Name is NAMESPACE/NAME of the Cluster, or KIND/NAMESPACE/NAME of another object. It is unique in a plan.

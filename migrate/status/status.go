@@ -11,6 +11,7 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -26,13 +27,16 @@ type Status struct {
 	Lock *lock.Holder `json:"lock,omitempty"`
 	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
 	Definitions []Definition `json:"definitions,omitempty"`
+	// Legacy is the check whether CAPT v0.3 runs; absent if it was not made.
+	Legacy *check.Check `json:"legacy,omitempty"`
 	// Findings are those of the new plan.
 	Findings []migrate.Finding `json:"findings,omitempty"`
 }
 
 // Unit is one unit of the fleet.
 type Unit struct {
-	Unit  string         `json:"unit"`
+	Unit string `json:"unit"`
+	// State is what a run left or is doing, and otherwise what becomes of the unit with the decisions of the last plan.
 	State plan.UnitState `json:"state"`
 	// PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
 	PlanID string      `json:"planID,omitempty"`
@@ -41,6 +45,8 @@ type Unit struct {
 	Message string `json:"message,omitempty"`
 	// PendingChange says what the manager would change in a Workspace of the unit.
 	PendingChange string `json:"pendingChange,omitempty"`
+	// Skipped are the objects of the unit that a decision skips. They await adoption.
+	Skipped []migrate.ObjectRef `json:"skipped,omitempty"`
 	// Paused is true if the Cluster, or an object of the unit, is paused.
 	Paused bool `json:"paused,omitempty"`
 }
@@ -69,5 +75,9 @@ type Options struct {
 	JournalNamespace string
 	// Namespace is the only one to look at; empty for all.
 	Namespace string
+	// Decisions to plan with. If they are Recorded, those of the plan that was applied last are used instead.
+	Decisions *migrate.Decisions
+	Recorded  bool
 	Clock     clock.PassiveClock
+	Progress  migrate.Progress
 }

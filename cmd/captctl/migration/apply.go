@@ -88,8 +88,13 @@ func (o *applyOptions) Run(ctx context.Context) error {
 			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
 		}
 	}
-	question := fmt.Sprintf("Do you want to apply plan %s to this management cluster?", p.ID)
-	if err := o.confirm(func(to *output.Printer) { view.PlanSummary(to, p, selected) }, question); err != nil {
+	fleet := o.fleet(ctx, connected, p)
+	writes, summary := o.writes(fleet, p, selected, false)
+	question := fmt.Sprintf("Do you want to apply plan %s to %s: %s?", p.ID, o.Access.Describe(), summary)
+	if err := o.confirm(func(to *output.Printer) {
+		view.PlanSummary(to, p, selected, fleet, writes)
+		view.Unsettled(to, fleet, selected)
+	}, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Apply)
@@ -97,21 +102,13 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	rest := o.rest(p, selected)
-	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, rest) })
-}
-
-// rest is the name of the plan if it has units to adopt that were not selected; else empty.
-func (o *applyOptions) rest(p *plan.Plan, selected []*plan.Unit) string {
+	name, rest := o.name, false
+	if name == stdin {
+		name = p.ID
+	}
 	for i := range p.Units {
 		unit := &p.Units[i]
-		if unit.State != plan.Adoptable || slices.Contains(selected, unit) {
-			continue
-		}
-		if o.name == stdin {
-			return p.ID
-		}
-		return o.name
+		rest = rest || !slices.Contains(selected, unit) && unit.State == plan.Adoptable && (fleet == nil || fleet.Writes(p, unit, false, false, false) > 0)
 	}
-	return ""
+	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // checkOptions are the options of check.
@@ -28,6 +31,10 @@ func newCheck(environment *cli.Environment) *cobra.Command {
 is wrong, and the commands for the next steps with the names that were found. It works before,
 during and after a migration; nothing of this version of CAPT has to be installed. It writes
 nothing.
+
+A unit is a Cluster with all that belongs to it, or a WorkspaceTemplateApply that belongs to none.
+WRITES is how many objects a plan writes for it. The decisions of the plan that was applied last
+count.
 
 Each conflict is one finding, with the evidence. After the findings, check prints the file for
 captctl migrate plan --decisions, in which one line of each entry has to be uncommented.
@@ -66,8 +73,13 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := o.fleet(ctx, reader, progress, nil)
+	survey := o.survey(reader)
+	survey.Recorded, survey.Progress = true, progress
+	fleet, err := status.Survey(ctx, survey)
 	progress.Stop()
+	if fleet != nil {
+		report.Checks = append(report.Checks, interrupted(fleet)...)
+	}
 	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
@@ -78,7 +90,26 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	case printed != nil:
 		return printed
 	case len(fleet.Undecided()) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet, false))
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet.Plan, false))
 	}
 	return nil
 }
+
+// interrupted is a failed check if a run ended in the middle of units: nothing else comes before them.
+func interrupted(fleet *status.Fleet) []check.Check {
+	found := check.Check{
+		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Standing),
+		Message: "a run ended in the middle of these, and the manager does not reconcile what is paused. Resume them, or roll them back",
+	}
+	for _, unit := range fleet.Standing {
+		if unit.State == plan.Interrupted {
+			found.Objects = append(found.Objects, unit.Unit+": plan "+unit.PlanID)
+		}
+	}
+	if len(found.Objects) == 0 {
+		return nil
+	}
+	return []check.Check{found}
+}
+
+const checkInterrupted = "interrupted units"

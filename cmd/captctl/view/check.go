@@ -12,6 +12,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // Check is what is there, what it will become, and what to do next.
@@ -25,12 +26,12 @@ type Check struct {
 	Counts map[plan.UnitState]int `json:"counts"`
 	// Units are the Clusters, and the WorkspaceTemplateApplies without an owner.
 	Units []CheckUnit `json:"units"`
-	// Findings are those of a plan without decisions.
+	// Findings are those of a plan made now, with the decisions of the plan that was applied last.
 	Findings []migrate.Finding `json:"findings,omitempty"`
 	// Next are the next steps, in order.
 	Next []Next `json:"next"`
 
-	plan *plan.Plan
+	fleet *status.Fleet
 }
 
 // CheckUnit is what will become of a unit.
@@ -50,21 +51,20 @@ type Next struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
-// NewCheck puts checks and a plan together. The plan is nil if the fleet could not be read.
-func NewCheck(report *check.Report, of *plan.Plan, next []Next) *Check {
+// NewCheck puts checks and a fleet together. The fleet is nil if it could not be read.
+func NewCheck(report *check.Report, fleet *status.Fleet, next []Next) *Check {
 	c := &Check{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Check"}, Stage: report.Stage, Checks: report.Checks,
-		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: next, plan: of,
+		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: next, fleet: fleet,
 	}
-	if of == nil {
+	if fleet == nil {
 		return c
 	}
-	c.Findings = of.Findings
-	for i := range of.Units {
-		unit := &of.Units[i]
-		c.Counts[unit.State]++
+	c.Findings = fleet.Findings
+	for _, unit := range rowsOf(fleet.Plan, fleet) {
+		c.Counts[unit.state]++
 		c.Units = append(c.Units, CheckUnit{
-			Unit: unit.Name(), State: unit.State, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: becomes(of, unit),
+			Unit: unit.Name(), State: unit.state, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: unit.message,
 		})
 	}
 	return c
@@ -84,9 +84,9 @@ func checkStyle(status string) output.Style {
 
 // ShowCheck shows a check: units, findings, what is not OK, and the next steps.
 func ShowCheck(p *output.Printer, c *Check) {
-	if c.plan != nil {
-		showUnits(p, c.plan, all(c.plan))
-		Findings(p, c.plan.Findings)
+	if c.fleet != nil {
+		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, c.fleet))
+		Findings(p, c.fleet.Findings)
 		p.Blank()
 	}
 	showChecks(p, c.Checks)
