@@ -4,7 +4,9 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -41,14 +43,15 @@ type WorkspaceDecision struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// ParseDecisions reads decisions, in YAML or JSON. Unknown fields are errors.
+// ParseDecisions reads decisions, in YAML or JSON. Unknown fields are errors; an entry with nothing but a UID is decided later.
 func ParseDecisions(data []byte) (*Decisions, error) {
 	decisions := &Decisions{}
 	if err := yaml.UnmarshalStrict(data, decisions); err != nil {
-		return nil, fmt.Errorf("reading the decisions: %w", err)
+		_, why, _ := strings.Cut(": "+err.Error(), "decoding JSON: json: ")
+		return nil, fmt.Errorf("%s. owners have uid, take, pin (true or false), skip (true or false) and reason; workspaces have uid, belongsTo and reason", cmp.Or(why, err.Error()))
 	}
 	if decisions.APIVersion != APIVersion || decisions.Kind != "Decisions" {
-		return nil, fmt.Errorf("this is %q %q; decisions begin with apiVersion: %s and kind: Decisions", decisions.APIVersion, decisions.Kind, APIVersion)
+		return nil, fmt.Errorf("apiVersion is %q and kind is %q; decisions begin with apiVersion: %s and kind: Decisions", decisions.APIVersion, decisions.Kind, APIVersion)
 	}
 	seen := map[types.UID]bool{}
 	if err := decisions.ownersOnce(seen); err != nil {
@@ -56,8 +59,8 @@ func ParseDecisions(data []byte) (*Decisions, error) {
 	}
 	for i, d := range decisions.Workspaces {
 		switch {
-		case d.UID == "" || d.BelongsTo == "":
-			return nil, fmt.Errorf("workspaces[%d]: uid and belongsTo are required", i)
+		case d.UID == "":
+			return nil, fmt.Errorf("workspaces[%d].uid is required", i)
 		case seen[d.UID]:
 			return nil, fmt.Errorf("workspaces[%d]: %s is decided about twice", i, d.UID)
 		}
@@ -75,7 +78,7 @@ func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
 			return fmt.Errorf("owners[%d].uid is required", i)
 		case seen[d.UID]:
 			return fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
-		case d.Skip == (d.Take != "" || d.Pin):
+		case d.Skip && (d.Take != "" || d.Pin):
 			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
 		case taken[d.Take] && d.Take != "":
 			return fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)

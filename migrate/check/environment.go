@@ -117,11 +117,11 @@ func (l *look) review(ctx context.Context, roles ...string) error {
 
 // permissions reports missing rights. Before this version is installed, those to write are missing without harm.
 func (l *look) permissions(ctx context.Context) (found Check, err error) {
-	roles := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
+	review := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
 	if l.options.FixClusterEndpoints {
-		roles = append(roles, RoleEndpoints)
+		review = append(review, RoleEndpoints)
 	}
-	if err := l.review(ctx, roles...); err != nil {
+	if err := l.review(ctx, review...); err != nil {
 		return found, err
 	}
 	found = Check{Status: OK, Message: "all required rights are granted"}
@@ -141,12 +141,14 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	if len(required) == 0 {
 		return found, nil
 	}
-	found.Objects, found.Message = nil, "rights are missing. Bind the roles of config/rbac/captctl.yaml that have them"
+	roles := []string{}
+	found.Objects = nil
+	for _, right := range required {
+		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
+	}
+	found.Message = fmt.Sprintf("%d rights are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
-	}
-	for _, right := range required {
-		found.Objects = append(found.Objects, right.String())
 	}
 	found.Commands, err = l.bind(ctx, required)
 	return found, err

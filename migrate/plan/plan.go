@@ -183,7 +183,7 @@ func Read(from io.Reader) (*Plan, error) {
 	// The values of fields stay raw, and are compared as bytes with those of a new plan.
 	p, compact := &Plan{}, bytes.Buffer{}
 	if err := json.Compact(&compact, indented); err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
+		return nil, fmt.Errorf("this is not a plan in JSON: %w. captctl migrate plan --out FILE writes one", err)
 	}
 	decoder := json.NewDecoder(&compact)
 	decoder.DisallowUnknownFields()

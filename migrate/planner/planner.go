@@ -8,6 +8,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -38,7 +39,7 @@ type Options struct {
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options)
-	if err := f.unknownDecisions(); err != nil {
+	if err := f.unknownDecisions(options.Decisions); err != nil {
 		return nil, err
 	}
 	if err := f.resolve(); err != nil {
@@ -161,7 +162,10 @@ func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan
 const whyEndpoint = "clients cannot connect to a host with a scheme"
 
 // unknownDecisions refuses decisions about objects that do not exist.
-func (f *fleet) unknownDecisions() error {
+func (f *fleet) unknownDecisions(decisions *migrate.Decisions) error {
+	if decisions == nil {
+		return nil
+	}
 	exists := map[types.UID]bool{}
 	for _, object := range slices.Concat(migrate.Objects(f.CAPTClusters), migrate.Objects(f.ControlPlanes), migrate.Objects(f.Applies)) {
 		exists[object.GetUID()] = true
@@ -169,14 +173,21 @@ func (f *fleet) unknownDecisions() error {
 	for _, workspace := range f.workspaces {
 		exists[workspace.GetUID()] = true
 	}
-	for uid, decision := range f.decided.owners {
-		if !exists[uid] || decision.Take != "" && !exists[decision.Take] {
-			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
+	missing := func(uid types.UID, field string, i int, kinds string) error {
+		if uid == "" || exists[uid] {
+			return nil
+		}
+		return fmt.Errorf("there is no %s with UID %s ("+field+")", kinds, uid, i)
+	}
+	const owner, apply = "CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply", "WorkspaceTemplateApply"
+	for i, d := range decisions.Owners {
+		if err := cmp.Or(missing(d.UID, "owners[%d].uid", i, owner), missing(d.Take, "owners[%d].take", i, apply)); err != nil {
+			return err
 		}
 	}
-	for uid, decision := range f.decided.workspaces {
-		if !exists[uid] || !exists[decision.BelongsTo] {
-			return fmt.Errorf("decision about Workspace %s: no object has this UID, or the one of belongsTo", uid)
+	for i, d := range decisions.Workspaces {
+		if err := cmp.Or(missing(d.UID, "workspaces[%d].uid", i, "Workspace"), missing(d.BelongsTo, "workspaces[%d].belongsTo", i, apply)); err != nil {
+			return err
 		}
 	}
 	return nil

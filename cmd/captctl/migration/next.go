@@ -5,13 +5,10 @@ package migration
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/capt-provider/capt/cmd/captctl/view"
-	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/planner"
 	"github.com/capt-provider/capt/migrate/status"
 )
 
@@ -36,7 +33,7 @@ var install = view.Next{Step: "Install this version completely, as docs/install.
 
 // nextSteps are the steps from what was found to the end of the migration, in order. The fleet is nil if it could not be read.
 func nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
-	steps := prepare(report, fleet)
+	steps := prepare(report)
 	if fleet == nil || len(report.Failed()) > 0 {
 		return append(steps, view.Next{Step: "Do what the failed checks say, and run the check again.", Commands: []string{"captctl migrate check"}})
 	}
@@ -63,8 +60,8 @@ func nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
 	)
 }
 
-// prepare are the steps that checks and findings have commands for.
-func prepare(report *check.Report, fleet *status.Fleet) (steps []view.Next) {
+// prepare are the steps that checks have commands for. They are for all namespaces.
+func prepare(report *check.Report) (steps []view.Next) {
 	for _, known := range preparation {
 		var commands []string
 		for _, c := range report.Checks {
@@ -72,26 +69,11 @@ func prepare(report *check.Report, fleet *status.Fleet) (steps []view.Next) {
 				commands = append(commands, c.Commands...)
 			}
 		}
-		if known.check == check.CheckDefinitions && fleet != nil && len(commands) == 0 {
-			commands = commandsOf(fleet.Findings)
-		}
 		if len(commands) > 0 {
 			steps = append(steps, view.Next{Step: known.step, Commands: commands})
 		}
 	}
 	return steps
-}
-
-// commandsOf are the lines of the finding about a renamed kind that are commands.
-func commandsOf(findings []migrate.Finding) (commands []string) {
-	for _, finding := range findings {
-		for line := range strings.Lines(finding.Message) {
-			if finding.Reason == planner.ReasonTemplateKindRenamed && strings.HasPrefix(line, "kubectl ") {
-				commands = append(commands, strings.TrimSpace(line))
-			}
-		}
-	}
-	return commands
 }
 
 // adopt are the steps from a plan to the end.

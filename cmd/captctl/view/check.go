@@ -113,6 +113,10 @@ func showChecks(p *output.Printer, checks []check.Check) {
 			continue
 		}
 		p.Linef("  %s  %s: %s", p.Paint(checkStyle(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, oneLine(one.Message)))
+		if one.Name == check.CheckPermissions && !p.Wide() && len(one.Objects) > 0 {
+			p.Linef("             -o wide lists them")
+			continue
+		}
 		objects(p, "             ", output.Plain, one.Objects)
 	}
 }

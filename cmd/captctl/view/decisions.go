@@ -30,9 +30,15 @@ func decided(p *output.Printer, of *plan.Plan) {
 	}
 	rows := output.Rows{}
 	for _, decision := range of.Decisions.Owners {
+		if chosen(decision, known) == "" { // It is decided later.
+			continue
+		}
 		rows = append(rows, []string{known(decision.UID), chosen(decision, known), states[decision.UID], decision.Reason})
 	}
 	for _, decision := range of.Decisions.Workspaces {
+		if decision.BelongsTo == "" {
+			continue
+		}
 		rows = append(rows, []string{known(decision.UID), "belongsTo " + known(decision.BelongsTo), states[decision.BelongsTo], decision.Reason})
 	}
 	p.Blank()
