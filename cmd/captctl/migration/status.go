@@ -50,7 +50,8 @@ progress, and the stored versions. It writes nothing.
 With a plan, only the units of that plan are shown.
 
 Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, a decision skips
-an object, the manager would change a Workspace or CAPT v0.3 runs, and 3 if something needs a decision.`,
+an object, the manager would change a Workspace or CAPT v0.3 runs, and 3 if something needs a
+decision.`,
 		Example: `  captctl migrate status
 
   # Until interrupted
