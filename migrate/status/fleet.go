@@ -190,31 +190,42 @@ func (f *Fleet) Rest() (names []string) {
 	return names
 }
 
-// Writes counts what a run of a plan still has to write, or to revert, for a unit. It is named if the run names it.
-func (f *Fleet) Writes(p *plan.Plan, unit *plan.Unit, revert, named, endpoints bool) int {
+// Writes counts what a run of a plan still has to write, or to revert, for a unit.
+func (f *Fleet) Writes(p *plan.Plan, unit *plan.Unit, run Run) int {
 	var last apply.UnitState
 	for _, journal := range f.Journals {
 		if journal.PlanID == p.ID {
 			last = journal.Units[unit.Name()]
 		}
 	}
-	steps, endpoint := slices.Clone(unit.Steps), unit.Endpoint != nil && (endpoints || revert && last.Endpoint)
-	switch {
-	case revert && (last.Phase == "" || last.Phase == apply.PhaseRolledBack):
-		return 0
-	case !revert && !named && (last.Phase == apply.PhaseRollingBack || last.Phase == apply.PhaseRolledBack):
-		return 0
-	case !revert && last.Phase == apply.PhaseApplied: // What is no longer as it was applied is reported, and not written again.
-		steps = nil
+	reverted, endpoint := last.Phase == apply.PhaseRolledBack, run.Endpoints
+	steps := slices.Clone(unit.Steps)
+	if run.Revert {
+		reverted, endpoint = reverted || last.Phase == "", endpoint || last.Endpoint
+	} else {
+		reverted = !run.Named && (reverted || last.Phase == apply.PhaseRollingBack)
+		if last.Phase == apply.PhaseApplied { // What is no longer as it was applied is reported, and not written again.
+			steps = nil
+		}
 	}
-	if endpoint {
+	if reverted {
+		return 0
+	}
+	if endpoint && unit.Endpoint != nil {
 		steps = append(steps, *unit.Endpoint)
 	}
 	written := planner.Written(f.Snapshot, steps)
-	if revert {
+	if run.Revert {
 		return written
 	}
 	return len(steps) - written
+}
+
+// Run is a run of a plan, as far as it decides what is written.
+type Run struct {
+	Revert bool
+	// Named is true if the run names units. Endpoints is true if it repairs those of Clusters.
+	Named, Endpoints bool
 }
 
 // Unsettled are the Workspaces of a unit that are not up to date, and why.

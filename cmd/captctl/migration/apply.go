@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // applyOptions are the options of apply.
@@ -83,10 +84,8 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, unit := range selected {
-		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
-			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
-		}
+	if err := o.decided(p, selected); err != nil {
+		return err
 	}
 	fleet := o.fleet(ctx, connected, p)
 	writes, summary := o.writes(fleet, p, selected, false)
@@ -102,13 +101,23 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	name, rest := o.name, false
+	name := o.name
 	if name == stdin {
 		name = p.ID
 	}
-	for i := range p.Units {
-		unit := &p.Units[i]
-		rest = rest || !slices.Contains(selected, unit) && unit.State == plan.Adoptable && (fleet == nil || fleet.Writes(p, unit, false, false, false) > 0)
-	}
+	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
+		named := slices.ContainsFunc(selected, func(one *plan.Unit) bool { return one.Name() == unit.Name() })
+		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.Writes(p, &unit, status.Run{}) > 0)
+	})
 	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
+}
+
+// decided fails if a unit that was named needs a decision.
+func (o *applyOptions) decided(p *plan.Plan, selected []*plan.Unit) error {
+	for _, unit := range selected {
+		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
+			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
+		}
+	}
+	return nil
 }

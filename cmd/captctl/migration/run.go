@@ -75,14 +75,14 @@ func (r *run) Validate() error {
 			return errors.New(check.why)
 		}
 	}
-	for _, cluster := range r.clusters {
-		if namespace, name, _ := strings.Cut(cluster, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
-			return fmt.Errorf("--cluster %q: must be NAMESPACE/NAME", cluster)
-		}
-	}
-	for _, unit := range r.units {
-		if strings.Count(unit, "/") != 2 {
-			return fmt.Errorf("--unit %q: must be KIND/NAMESPACE/NAME; --cluster names Clusters", unit)
+	for _, named := range []struct {
+		flag, form string
+		names      []string
+	}{{"--cluster", "NAMESPACE/NAME", r.clusters}, {"--unit", "KIND/NAMESPACE/NAME", r.units}} {
+		for _, name := range named.names {
+			if parts := strings.Split(name, "/"); len(parts) != strings.Count(named.form, "/")+1 || slices.Contains(parts, "") {
+				return fmt.Errorf("%s %q: must be %s", named.flag, name, named.form)
+			}
 		}
 	}
 	if err := r.common.Validate(); err != nil {
@@ -127,7 +127,7 @@ func (r *run) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, r
 	for _, unit := range selected {
 		n := len(unit.Steps)
 		if fleet != nil {
-			n = fleet.Writes(p, unit, revert, len(r.selected()) > 0, r.fixEndpoints)
+			n = fleet.Writes(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0, Endpoints: r.fixEndpoints})
 		}
 		if writes[unit.Name()] = n; n > 0 {
 			units, total = units+1, total+n

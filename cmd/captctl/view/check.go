@@ -117,6 +117,6 @@ func showChecks(p *output.Printer, checks []check.Check) {
 			p.Linef("             -o wide lists them")
 			continue
 		}
-		objects(p, "             ", output.Plain, one.Objects)
+		objects(p, "             ", one.Objects)
 	}
 }

@@ -80,11 +80,11 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 			title = p.Paint(severityStyle(string(severity)), string(severity)) + ": " + title
 		}
 		p.Linef("%s", title)
-		objects(p, "  ", output.Plain, lines)
+		objects(p, "  ", lines)
 		for _, of := range texts[reason] {
 			if len(about[of]) > 1 {
-				objects(p, "  ", output.Plain, []string{of.message})
-				objects(p, "    ", output.Plain, about[of])
+				objects(p, "  ", []string{of.message})
+				objects(p, "    ", about[of])
 			}
 		}
 	}
@@ -253,14 +253,14 @@ func Undecided(of *plan.Plan, saved bool) string {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // objects prints a line per object; all of them only in the wide format.
-func objects(p *output.Printer, indent string, style output.Style, lines []string) {
+func objects(p *output.Printer, indent string, lines []string) {
 	for i, line := range lines {
 		if i == shown && !p.Wide() {
 			p.Linef("  and %d more, which -o wide shows", len(lines)-shown)
 			return
 		}
 		for part := range strings.SplitSeq(line, "\n") {
-			p.Linef("%s%s", indent, p.Paint(style, part))
+			p.Linef("%s%s", indent, p.Paint(output.Plain, part))
 		}
 	}
 }

@@ -235,7 +235,7 @@ func Unsettled(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	if len(lines) > 0 {
 		p.Blank()
 		p.Linef("%s are not up to date: Terraform may run for them, and not because of the adoption.", Count(len(lines), "Workspace"))
-		objects(p, "  ", output.Plain, lines)
+		objects(p, "  ", lines)
 	}
 }
 

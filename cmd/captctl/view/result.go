@@ -88,9 +88,8 @@ func unfinished(outcome apply.UnitOutcome) bool {
 func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
 	begun, failed, wrote := "", false, false
 	for _, unit := range result.Units {
-		wrote = wrote || unit.Writes > 0 || unit.Outcome == apply.Applied
-		failed = failed || unfinished(unit.Outcome)
-		if unit.Outcome == apply.Failed || unit.Outcome == apply.Interrupted {
+		wrote, failed = wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, failed || unfinished(unit.Outcome)
+		if unfinished(unit.Outcome) && unit.Outcome != apply.NotStarted {
 			begun += Selection(unit.Unit)
 		}
 	}
@@ -103,10 +102,8 @@ func AfterApply(p *output.Printer, result *apply.Result, name, selected string, 
 	switch again := p.Paint(output.Plain, "captctl migrate apply "+name); {
 	case failed:
 		p.Linef("  %s%s  # resume, when the cause is removed", again, p.Paint(output.Plain, selected))
-		if begun != "" {
-			p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, begun))
-			return
-		}
+		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, begun))
+		return
 	case rest:
 		p.Linef("  %s  # the rest", again)
 	}

@@ -50,8 +50,8 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 	p.Linef("%s", storedVersions(s.Definitions))
 	if s.Legacy != nil && s.Legacy.Status != check.OK {
 		p.Linef("%s", p.Paint(output.Bad, oneLine(s.Legacy.Message)+"."))
-		objects(p, "  ", output.Plain, s.Legacy.Objects)
-		objects(p, "  ", output.Plain, s.Legacy.Commands)
+		objects(p, "  ", s.Legacy.Objects)
+		objects(p, "  ", s.Legacy.Commands)
 	}
 	if undecided, left := Left(s); undecided+left > 0 {
 		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", Count(undecided+left, "unit"))
