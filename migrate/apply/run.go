@@ -342,10 +342,8 @@ func (r *run) failure(ctx context.Context, units []UnitResult) error {
 		return migrate.Partly.Errorf("%d units keep fields that were changed since the plan wrote them: %s", len(kept), strings.Join(kept, "; "))
 	case failed+left == 0:
 		return nil
-	case interrupted(ctx) && first == "":
-		return migrate.Partly.Errorf("interrupted: %d of %d done, %d not started. %s", len(units)-left, len(units), left, again)
 	case interrupted(ctx):
-		return migrate.Partly.Errorf("interrupted: %d of %d done, %d not started, %s ended early. %s", len(units)-failed-left, len(units), left, first, again)
+		return migrate.Partly.Errorf("interrupted: %d of %d done, %d ended early (%s), %d not started. %s", len(units)-failed-left, len(units), failed, cmp.Or(first, "none"), left, again)
 	case outcome == migrate.Failed:
 		again = "Nothing was written"
 	}

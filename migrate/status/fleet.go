@@ -193,10 +193,8 @@ func (f *Fleet) Rest() (names []string) {
 // Writes counts what a run of a plan still has to write, or to revert, for a unit.
 func (f *Fleet) Writes(p *plan.Plan, unit *plan.Unit, run Run) int {
 	var last apply.UnitState
-	for _, journal := range f.Journals {
-		if journal.PlanID == p.ID {
-			last = journal.Units[unit.Name()]
-		}
+	if i := slices.IndexFunc(f.Journals, func(journal apply.State) bool { return journal.PlanID == p.ID }); i >= 0 {
+		last = f.Journals[i].Units[unit.Name()]
 	}
 	reverted, endpoint := last.Phase == apply.PhaseRolledBack, run.Endpoints
 	steps := slices.Clone(unit.Steps)
