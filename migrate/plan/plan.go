@@ -68,6 +68,9 @@ const (
 	Blocked       UnitState = "Blocked"       // The manager would change a Workspace of a member. The unit has no steps.
 	Skipped       UnitState = "Skipped"       // It stays as it is, by decision or because it is of a kind that this version does not have.
 	NeverBuilt    UnitState = "NeverBuilt"    // CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
+	PartlyAdopted UnitState = "PartlyAdopted" // In reports only: it is adopted but for objects that a decision skips, which await adoption.
+	Interrupted   UnitState = "Interrupted"   // In reports only: a run ended while it wrote or reverted the unit. Its objects may be paused.
+	InProgress    UnitState = "InProgress"    // In reports only: a run writes or reverts the unit.
 )
 
 // Name is NAMESPACE/NAME of the Cluster, or KIND/NAMESPACE/NAME of another object. It is unique in a plan.

@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 const (
@@ -77,6 +77,9 @@ func (c *common) Validate() error {
 	if err := c.output.Validate(); err != nil {
 		return err
 	}
+	if name := c.Access.ClusterName; name != nil && strings.Contains(*name, "/") {
+		return errors.New("--cluster names a Cluster only in apply and rollback; here it is a cluster of the kubeconfig. Use --namespace")
+	}
 	return c.Access.ValidateRate()
 }
 
@@ -94,9 +97,6 @@ func failedChecks(report *check.Report, next string) error {
 		if !seen[one.Name] {
 			seen[one.Name] = true
 			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
-			if one.Name == check.CheckPermissions && len(one.Objects) > 0 { // Whoever lacks them must request all at once.
-				sentence += ": " + strings.Join(one.Objects, ", ")
-			}
 			list.Items = append(list.Items, one.Name+": "+sentence)
 		}
 	}
@@ -155,20 +155,9 @@ func (c *common) decisions(name string) (*migrate.Decisions, error) {
 	return decisions, nil
 }
 
-// fleet makes a plan for the clusters of --namespace, with the decisions about them.
-func (c *common) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions func(*migrate.Snapshot) (*migrate.Decisions, error)) (*plan.Plan, error) {
-	progress.Phase("Reading objects", 0)
-	now := c.Clock.Now()
-	snapshot, err := migrate.Read(ctx, reader, c.Access.Only(), now)
-	if err != nil {
-		return nil, err
-	}
-	decided, err := decisions(snapshot)
-	if err != nil {
-		return nil, err
-	}
-	progress.Phase("Planning", 0)
-	return planner.New(snapshot, planner.Options{Decisions: decided, Now: now})
+// survey are the options to look at the clusters of --namespace.
+func (c *common) survey(reader client.Reader) status.Options {
+	return status.Options{Reader: reader, JournalNamespace: c.journal, Namespace: c.Access.Only(), Clock: c.Clock}
 }
 
 // complete completes the first argument with plan files and the IDs of applied plans.

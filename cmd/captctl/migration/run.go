@@ -23,6 +23,7 @@ import (
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // dryRunNone and dryRunServer are the values of --dry-run.
@@ -95,6 +96,41 @@ func (r *run) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 // selected are the names of --cluster and --unit.
 func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
 
+// flags are --cluster and --unit as they were given.
+func (r *run) flags() (flags string) {
+	for _, name := range r.selected() {
+		flags += view.Selection(name)
+	}
+	return flags
+}
+
+// fleet is where the units of a plan stand; nil if it cannot be read. Then the run itself reports why.
+func (r *run) fleet(ctx context.Context, reader client.Reader, p *plan.Plan) *status.Fleet {
+	survey := r.survey(reader)
+	survey.Namespace, survey.Decisions = p.Namespace, p.Decisions
+	fleet, err := status.Survey(ctx, survey)
+	if err != nil {
+		return nil
+	}
+	return fleet
+}
+
+// writes counts what the run will write, or revert, for each unit as it is now, and for how many units there is something.
+func (r *run) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, revert bool) (writes map[string]int, summary string) {
+	writes = map[string]int{}
+	units, total := 0, 0
+	for _, unit := range selected {
+		n := len(unit.Steps)
+		if fleet != nil {
+			n = fleet.Writes(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0, Endpoints: r.fixEndpoints})
+		}
+		if writes[unit.Name()] = n; n > 0 {
+			units, total = units+1, total+n
+		}
+	}
+	return writes, fmt.Sprintf("%s, %s", view.Count(units, "unit"), view.Count(total, "write"))
+}
+
 // unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.
 func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
 	units, missing := p.Select(r.selected())
@@ -136,7 +172,7 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 			}
 			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
 			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
-			return failedChecks(report, "captctl migrate check has the details and commands")
+			return failedChecks(report, "captctl migrate check has the commands, and with -o wide all details")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil

@@ -56,6 +56,6 @@ func (o *showOptions) Run(ctx context.Context) error {
 			view.Diff(to, p)
 			return
 		}
-		view.Plan(to, p)
+		view.Plan(to, p, nil)
 	})
 }

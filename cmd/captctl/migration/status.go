@@ -19,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/status"
 )
 
@@ -50,8 +51,9 @@ The decisions of all plans that were applied count; of two about one object that
 
 With a plan, only the units of that plan are shown.
 
-Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, or the manager
-would change a Workspace, and 3 if something needs a decision.`,
+Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, a decision skips
+an object, the manager would change a Workspace or CAPT v0.3 runs, and 3 if something needs a
+decision.`,
 		Example: `  captctl migrate status
 
   # Until interrupted
@@ -95,6 +97,9 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	}
 	read := func() (*status.Status, error) {
 		found, err := o.Status(ctx, status.Options{Reader: reader, JournalNamespace: o.journal, Namespace: o.Access.Only(), Clock: o.Clock})
+		if err == nil {
+			err = o.addLegacy(ctx, found)
+		}
 		if err == nil && o.planID != "" {
 			found.Units = slices.DeleteFunc(found.Units, func(unit status.Unit) bool { return unit.PlanID != o.planID })
 			found.Plans = slices.DeleteFunc(found.Plans, func(plan status.Plan) bool { return plan.ID != o.planID })
@@ -112,6 +117,20 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return leftToDo(found)
+}
+
+// addLegacy adds whether CAPT v0.3 runs: it would revert what is adopted.
+func (o *statusOptions) addLegacy(ctx context.Context, found *status.Status) error {
+	checks, err := o.checks("")
+	if err != nil {
+		return err
+	}
+	checks.Only = check.CheckLegacy
+	report, err := o.Check(ctx, checks)
+	if err == nil && len(report.Checks) > 0 {
+		found.Legacy = &report.Checks[0]
+	}
+	return err
 }
 
 func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
@@ -163,6 +182,9 @@ func (o *statusOptions) redraw(found *status.Status) error {
 	if printers.IsTerminal(o.Out) {
 		fmt.Fprint(o.Out, clearScreen)
 	}
+	if !o.output.Format().ForMachines() {
+		fmt.Fprintf(o.Out, "%s\n\n", o.Clock.Now().UTC().Format(time.RFC3339))
+	}
 	_, err := o.Out.Write(text.Bytes())
 	return err
 }
@@ -189,6 +211,8 @@ func leftToDo(found *status.Status) error {
 		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", view.Count(undecided, "unit"))
 	case left > 0:
 		return migrate.Pending.Errorf("%s left to do", view.Count(left, "unit"))
+	case found.Legacy != nil && found.Legacy.Status != check.OK:
+		return migrate.Pending.Errorf("%s", found.Legacy.Message)
 	}
 	return nil
 }

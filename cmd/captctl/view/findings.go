@@ -80,7 +80,11 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 			}
 		}
 		p.Blank()
-		p.Linef("%s: %s", p.Paint(severityStyle(string(severity)), string(severity)), p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, count)))
+		title := p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, count))
+		if reason != string(severity) {
+			title = p.Paint(severityStyle(string(severity)), string(severity)) + ": " + title
+		}
+		p.Linef("%s", title)
 		objects(p, "  ", lines)
 		for _, of := range texts[reason] {
 			if len(about[of]) > 1 {

@@ -15,18 +15,19 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // unitStates in the order in which they are counted.
-var unitStates = []plan.UnitState{plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
+var unitStates = []plan.UnitState{plan.Adopted, plan.PartlyAdopted, plan.Adoptable, plan.InProgress, plan.Interrupted, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
 
 func unitStyle(state string) output.Style {
 	switch plan.UnitState(state) {
 	case plan.Adopted, plan.Adoptable:
 		return output.Good
-	case plan.NeedsDecision:
+	case plan.NeedsDecision, plan.PartlyAdopted, plan.InProgress:
 		return output.Attention
-	case plan.Blocked:
+	case plan.Blocked, plan.Interrupted:
 		return output.Bad
 	case plan.Skipped, plan.NeverBuilt:
 		return output.Faint
@@ -34,32 +35,59 @@ func unitStyle(state string) output.Style {
 	return output.Plain
 }
 
-// Plan shows a plan: its units, the decisions that it was made with, and its findings.
-func Plan(p *output.Printer, of *plan.Plan) {
-	PlanSummary(p, of, all(of))
+// Plan shows a plan: its units, the decisions that it was made with, and its findings. The fleet is nil if no management cluster was read.
+func Plan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
+	header(p, of)
+	showUnits(p, of, rowsOf(of, fleet))
 	decided(p, of)
 	Findings(p, of)
 }
 
-// all units of a plan.
-func all(of *plan.Plan) []*plan.Unit {
-	units := make([]*plan.Unit, len(of.Units))
-	for i := range of.Units {
-		units[i] = &of.Units[i]
-	}
-	return units
+// row is a unit in a table.
+type row struct {
+	*plan.Unit
+	state   plan.UnitState
+	writes  int
+	message string
 }
 
-// PlanSummary shows some units of a plan, and how much it writes for them.
-func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+// rowsOf are the units of a plan where they stand.
+func rowsOf(of *plan.Plan, fleet *status.Fleet) []row {
+	rows := make([]row, len(of.Units))
+	for i := range of.Units {
+		rows[i] = rowOf(of, &of.Units[i], fleet, len(of.Units[i].Steps))
+	}
+	return rows
+}
+
+func rowOf(of *plan.Plan, unit *plan.Unit, fleet *status.Fleet, writes int) row {
+	r := row{Unit: unit, state: unit.State, writes: writes}
+	if fleet != nil {
+		stands := fleet.Of(unit.Name())
+		r.state, r.message = cmp.Or(stands.State, unit.State), standing(stands)
+	}
+	r.message = cmp.Or(r.message, becomes(of, unit, r.state))
+	return r
+}
+
+// PlanSummary shows what a run writes: some units of a plan, as they are now.
+func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) {
+	header(p, of)
+	var rows []row
+	for _, unit := range units {
+		rows = append(rows, rowOf(of, unit, fleet, writes[unit.Name()]))
+	}
+	showUnits(p, of, rows)
+}
+
+func header(p *output.Printer, of *plan.Plan) {
 	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
 		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
 	p.Blank()
-	showUnits(p, of, units)
 }
 
 // showUnits is a table of units, and their numbers.
-func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 	if len(of.Units) == 0 {
 		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
 	}
@@ -68,9 +96,7 @@ func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	}
 	rows := output.Rows{}
 	for _, unit := range units {
-		rows = append(rows, []string{
-			unit.Name(), string(unit.State), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(len(unit.Steps)), becomes(of, unit),
-		})
+		rows = append(rows, []string{unit.Name(), string(unit.state), workspaces(unit.Unit), strconv.Itoa(unit.writes), unit.message})
 	}
 	p.Table([]output.Column{
 		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
@@ -82,8 +108,25 @@ func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	p.Linef("%s: %s", Count(len(units), "unit"), counts(p, units))
 }
 
+// workspaces is how many Workspaces the members of a unit have; empty if none is known.
+func workspaces(unit *plan.Unit) string {
+	known := map[migrate.ObjectRef]bool{}
+	for _, item := range unit.Workspaces {
+		known[item.ObjectRef] = true
+	}
+	for _, member := range unit.Members {
+		if member.Workspace != nil {
+			known[*member.Workspace] = true
+		}
+	}
+	if len(known) == 0 {
+		return ""
+	}
+	return strconv.Itoa(len(known))
+}
+
 // members are shown with -o wide: what belongs together, and why.
-func members(p *output.Printer, units []*plan.Unit) {
+func members(p *output.Printer, units []row) {
 	rows := output.Rows{}
 	for _, unit := range units {
 		for i := range unit.Members {
@@ -101,12 +144,12 @@ func members(p *output.Printer, units []*plan.Unit) {
 }
 
 // counts units by state.
-func counts(p *output.Printer, units []*plan.Unit) string {
+func counts(p *output.Printer, units []row) string {
 	var parts []string
 	for _, state := range unitStates {
 		n := 0
 		for _, unit := range units {
-			if unit.State == state {
+			if unit.state == state {
 				n++
 			}
 		}
@@ -117,36 +160,47 @@ func counts(p *output.Printer, units []*plan.Unit) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// becomes says in a few words what becomes of a unit.
-func becomes(of *plan.Plan, unit *plan.Unit) string {
+// becomes says in a few words what becomes of a unit in some state.
+func becomes(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
+	switch state {
+	case plan.Adopted:
+		return "adopted already" + repair(unit)
+	case plan.Adoptable:
+		if skipped := skippedMembers(unit); len(skipped) > 0 {
+			return "the manager adopts it, except for " + strings.Join(skipped, ", ") + " (skipped)" + repair(unit)
+		}
+		return "the manager adopts it, no Workspace changes" + repair(unit)
+	case plan.Skipped:
+		return "it stays as it is"
+	case plan.NeverBuilt:
+		return "the manager creates it: nothing was built"
+	case plan.NeedsDecision, plan.Blocked, plan.PartlyAdopted, plan.Interrupted, plan.InProgress:
+	}
 	var reasons []string
 	for _, finding := range of.FindingsOf(unit) {
 		if finding.Undecided() && !slices.Contains(reasons, finding.Reason) {
 			reasons = append(reasons, finding.Reason)
 		}
 	}
-	switch unit.State {
-	case plan.Adopted:
-		return "adopted already"
-	case plan.Adoptable:
-		if skipped := skippedMembers(unit); len(skipped) > 0 {
-			return "adopted, except for " + strings.Join(skipped, ", ") + " (skipped)"
-		}
-		return "the manager adopts it, no Workspace changes"
-	case plan.Skipped:
-		return "stays as it is, as decided"
-	case plan.NeverBuilt:
-		return "the manager creates it: nothing was built"
-	case plan.NeedsDecision, plan.Blocked:
-	}
 	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
 }
+
+// repair says which flag repairs the endpoint of a Cluster; empty if it needs no repair.
+func repair(unit *plan.Unit) string {
+	if unit.Endpoint == nil {
+		return ""
+	}
+	return "; its endpoint is a URL, see " + fixFlag
+}
+
+// fixFlag is the flag of apply with which endpoints are repaired.
+const fixFlag = "--fix-cluster-endpoints"
 
 // skippedMembers are the members that a decision leaves as they are.
 func skippedMembers(unit *plan.Unit) (names []string) {
 	for i := range unit.Members {
 		if member := &unit.Members[i]; member.State == migrate.OwnerSkipped {
-			names = append(names, member.Object.Kind+" "+member.Object.Name)
+			names = append(names, member.Object.String())
 		}
 	}
 	return names
@@ -160,45 +214,86 @@ func Writes(of *plan.Plan) (writes int) {
 	return writes
 }
 
+// Repairs counts the Clusters whose endpoints are repaired if the user asks for it.
+func Repairs(of *plan.Plan) (repairs int) {
+	for i := range of.Units {
+		if of.Units[i].Endpoint != nil {
+			repairs++
+		}
+	}
+	return repairs
+}
+
+// Unsettled shows which Workspaces of some units are not up to date: their adoption shows little about others, and Terraform may run.
+func Unsettled(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
+	var lines []string
+	for _, unit := range units {
+		if fleet != nil && unit.State == plan.Adoptable {
+			lines = append(lines, fleet.Unsettled(unit)...)
+		}
+	}
+	if len(lines) > 0 {
+		p.Blank()
+		p.Linef("%s are not up to date: Terraform may run for them, and not because of the adoption.", Count(len(lines), "Workspace"))
+		objects(p, "  ", lines)
+	}
+}
+
 // RollbackSummary shows which units of a plan are about to be rolled back.
-func RollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+func RollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, writes map[string]int) {
 	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time))
 	p.Blank()
 	rows := output.Rows{}
 	for _, unit := range units {
-		if len(unit.Steps) > 0 {
-			rows = append(rows, []string{unit.Name(), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(len(unit.Steps))})
+		if n := writes[unit.Name()]; n > 0 {
+			rows = append(rows, []string{unit.Name(), workspaces(unit), strconv.Itoa(n)})
 		}
 	}
 	p.Table([]output.Column{{Name: "Unit"}, {Name: "Workspaces"}, {Name: "Writes-To-Revert"}}, rows)
 }
 
-// AfterPlan says what to do with a new plan.
-func AfterPlan(p *output.Printer, of *plan.Plan, file string) {
+// AfterPlan says what to do with a new plan. Again is the command that makes it; installed is false while this version is not.
+func AfterPlan(p *output.Printer, fleet *status.Fleet, file, again string, installed bool) {
 	p.Blank()
 	switch {
-	case Writes(of) == 0:
+	case Writes(fleet.Plan) == 0 && Repairs(fleet.Plan) == 0:
 		p.Linef("There is nothing to apply.")
 	case file == "":
-		p.Linef("The plan is not saved. To apply it, run: captctl migrate plan --out plan.json")
+		p.Linef("The plan is not saved. To apply it, run: %s --out plan.json", p.Paint(output.Plain, again))
 	default:
 		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
 		p.Linef("  captctl migrate show %s --diff", p.Paint(output.Plain, file))
-		if first := firstCluster(of); first != "" {
-			p.Linef("  captctl migrate apply %s --cluster %s", p.Paint(output.Plain, file), p.Paint(output.Plain, first))
+		if !installed {
+			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check has the commands.")
+			break
 		}
-		p.Linef("  captctl migrate apply %s", p.Paint(output.Plain, file))
+		for _, command := range ApplyCommands(fleet, file) {
+			p.Linef("  %s", p.Paint(output.Plain, command))
+		}
 	}
+	resume(p, fleet.Standing)
 }
 
-// firstCluster to adopt.
-func firstCluster(of *plan.Plan) string {
-	for i := range of.Units {
-		if unit := &of.Units[i]; unit.Object.Kind == "Cluster" && len(unit.Steps) > 0 {
-			return unit.Name()
+// ApplyCommands apply a plan: to one Cluster first, then to the rest.
+func ApplyCommands(fleet *status.Fleet, file string) []string {
+	all, flag, first, clusters := "captctl migrate apply "+file, "", fleet.First(), 0
+	for i := range fleet.Units {
+		if unit := &fleet.Units[i]; unit.State == plan.Adoptable && unit.Object.Kind == "Cluster" {
+			clusters++
 		}
 	}
-	return ""
+	if Repairs(fleet.Plan) > 0 {
+		flag = "  # with " + fixFlag + ": see InvalidClusterEndpoint"
+	}
+	switch {
+	case Writes(fleet.Plan) == 0:
+		return []string{all + " " + fixFlag + "  # see InvalidClusterEndpoint"}
+	case clusters < 2:
+		return []string{all + flag}
+	case first == "":
+		return []string{all + " --cluster NAMESPACE/NAME  # choose one that you can watch, and that can wait", all + flag}
+	}
+	return []string{all + " --cluster " + first + flag, all + flag}
 }
 
 func namespaces(only string) string {
@@ -209,7 +304,7 @@ func namespaces(only string) string {
 }
 
 // moment is in UTC: the reader may be in another time zone.
-func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
+func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Count is "1 object" or "2 objects".
 func Count(n int, noun string) string {
