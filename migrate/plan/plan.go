@@ -136,6 +136,25 @@ func (p *Plan) Select(names []string) (units []*Unit, missing []string) {
 	return units, missing
 }
 
+// Only keeps the units with some names and what was found about them; all if no name is given. Seal the plan then.
+func (p *Plan) Only(names []string) error {
+	units, missing := p.Select(names)
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("there is no Cluster %s of CAPT. Name Clusters as NAMESPACE/NAME; captctl migrate check lists them", missing[0])
+	case len(names) == 0:
+		return nil
+	}
+	var kept []Unit
+	var about []migrate.ObjectRef
+	for _, unit := range units {
+		kept, about = append(kept, *unit), append(about, unit.Objects()...)
+	}
+	p.Units = kept
+	p.Findings = p.findingsAbout(about)
+	return nil
+}
+
 // Undecided are the findings that keep units from being adopted.
 func (p *Plan) Undecided() (found []migrate.Finding) {
 	for _, finding := range p.Findings {
@@ -147,8 +166,9 @@ func (p *Plan) Undecided() (found []migrate.Finding) {
 }
 
 // FindingsOf returns the findings about the objects of a unit.
-func (p *Plan) FindingsOf(unit *Unit) (found []migrate.Finding) {
-	objects := unit.Objects()
+func (p *Plan) FindingsOf(unit *Unit) []migrate.Finding { return p.findingsAbout(unit.Objects()) }
+
+func (p *Plan) findingsAbout(objects []migrate.ObjectRef) (found []migrate.Finding) {
 	for _, finding := range p.Findings {
 		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
 			found = append(found, finding)

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -30,6 +31,7 @@ import (
 type Fleet struct {
 	*plan.Plan
 	Snapshot *migrate.Snapshot
+	Selected []string // The names of the only units that were asked for; empty for all.
 	// Standing are the units of the plan, and those of applied plans that no longer exist, sorted by name.
 	Standing []Unit
 	// Journals are those of the plans that were applied, the latest last. Last is the latest of these plans; nil if there is none.
@@ -61,6 +63,10 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 	if f.Plan, err = planner.New(snapshot, planner.Options{Decisions: decisions, Now: now}); err != nil {
 		return nil, err
 	}
+	if err := cmp.Or(f.Only(o.Units), f.Seal()); err != nil {
+		return nil, err
+	}
+	f.Selected = o.Units
 	f.stand()
 	return f, nil
 }
@@ -117,7 +123,7 @@ func (f *Fleet) stand() {
 		delete(last, unit.Unit)
 	}
 	for name, unit := range last {
-		if parts := strings.Split(name, "/"); f.Namespace == "" || parts[len(parts)-2] == f.Namespace {
+		if parts := strings.Split(name, "/"); len(f.Selected) == 0 && (f.Namespace == "" || parts[len(parts)-2] == f.Namespace) {
 			f.Standing = append(f.Standing, Unit{Unit: name, PlanID: unit.planID, Phase: unit.Phase, Message: "the object no longer exists"})
 		}
 	}
@@ -269,4 +275,40 @@ func pausedObjects(s *migrate.Snapshot) map[types.UID]bool {
 		paused[object.GetUID()] = annotations.HasPaused(object)
 	}
 	return paused
+}
+
+// Read returns the status of the migration.
+func Read(ctx context.Context, o Options) (*Status, error) {
+	o.Decided = true
+	fleet, err := Survey(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Status"}, Units: fleet.Standing, Lock: fleet.Lock, Findings: fleet.Findings,
+	}
+	for i := range fleet.Journals {
+		s.Plans = append(s.Plans, summary(&fleet.Journals[i]))
+	}
+	s.Definitions, err = definitions(ctx, o.Reader)
+	return s, err
+}
+
+func summary(state *apply.State) Plan {
+	p := Plan{ID: state.PlanID, Started: state.Started, Updated: state.Updated, Run: state.Run, Backup: state.Backup, Units: map[apply.Phase]int{}}
+	for _, unit := range state.Units {
+		p.Units[unit.Phase]++
+	}
+	return p
+}
+
+// definitions that are installed.
+func definitions(ctx context.Context, reader client.Reader) (found []Definition, err error) {
+	installed, err := migrate.Definitions(ctx, reader)
+	for _, kind := range migrate.Kinds() {
+		if definition := installed[kind.Definition()]; definition != nil {
+			found = append(found, Definition{Name: definition.Name, StoredVersions: definition.Status.StoredVersions})
+		}
+	}
+	return found, err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,4 +128,18 @@ func TestWritesAreThoseThatAreLeft(t *testing.T) {
 	assert.Equal(t, 1, writes(true, false, false))
 	journal(apply.PhaseApplying)
 	assert.Equal(t, 0, writes(false, false, false), "it is written already")
+}
+
+func TestOnlyTheUnitsThatAreNamedAreReported(t *testing.T) {
+	f := clusters("one", "two")
+	f.Findings = []migrate.Finding{{Object: f.Units[0].Object}, {Object: f.Units[1].Object, Reason: "two"}}
+	f.Journals = []apply.State{{PlanID: "old", Units: map[string]apply.UnitState{"a/gone": {Phase: apply.PhaseApplied}}}}
+	require.ErrorContains(t, f.Only([]string{"a/typo"}), "there is no Cluster a/typo of CAPT")
+	f.Selected = []string{"a/two"}
+	require.NoError(t, f.Only(f.Selected))
+	f.stand()
+	require.Len(t, f.Standing, 1)
+	assert.Equal(t, "a/two", f.Standing[0].Unit)
+	require.Len(t, f.Findings, 1)
+	assert.Equal(t, "two", f.Findings[0].Reason)
 }

@@ -65,8 +65,9 @@ type Definition struct {
 // Options say what to look at.
 type Options struct {
 	Reader           client.Reader
-	JournalNamespace string // Where the journals and the Lease are.
-	Namespace        string // The only one to look at; empty for all.
+	JournalNamespace string   // Where the journals and the Lease are.
+	Namespace        string   // The only one to look at; empty for all.
+	Units            []string // The only ones to look at; empty for all.
 	Decisions        *migrate.Decisions
 	Decided          bool // The decisions of the plans that were applied are used instead.
 	NoJournal        bool // It is no error if the journals may not be read.

@@ -144,16 +144,6 @@ func TestPlanIsSavedAndShownAlsoIfSomethingIsUndecided(t *testing.T) {
 	assert.Contains(t, out, "Skipped")
 }
 
-func TestApplyWarnsBeforeStoredVersionsMayBeMigrated(t *testing.T) {
-	const warning = "the manager migrates stored versions, which cannot be undone"
-	for _, undecided := range []bool{false, true} {
-		w := &world{objects: []client.Object{namespace("kube-system")}}
-		out, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
-		require.NoError(t, err)
-		assert.Equal(t, !undecided, strings.Contains(out, warning), out)
-	}
-}
-
 func TestDetailedExitCodeOfPlan(t *testing.T) {
 	nothing := &world{objects: []client.Object{namespace("kube-system")}}
 	out, _, err := nothing.run(t, "migrate", "plan", "--detailed-exitcode")

@@ -6,6 +6,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -61,9 +63,30 @@ func TestAnInterruptedUnitIsReportedByEveryCommand(t *testing.T) {
 	assert.Regexp(t, unit+" +Interrupted", out, "the run in progress is another one")
 }
 
-func TestTheFlagOfTheKubeconfigIsNotMistakenForACluster(t *testing.T) {
+func TestClustersAreNamedAlikeInEveryCommand(t *testing.T) {
 	for _, command := range []string{"check", "plan", "status"} {
-		_, _, err := undecided().run(t, "migrate", command, "--cluster", "team-a/demo")
-		assert.ErrorContains(t, err, "--cluster names a Cluster only in apply and rollback", command)
+		_, _, err := undecided().run(t, "migrate", command, "--cluster", "typo")
+		require.ErrorContains(t, err, "must be NAMESPACE/NAME", command)
+		if command != "status" { // It is replaced in these tests, and reads the same.
+			_, _, err = undecided().run(t, "migrate", command, "--cluster", "team-a/typo")
+			require.ErrorContains(t, err, "there is no Cluster team-a/typo of CAPT", command)
+		}
+	}
+	file := saved(t, twoUnits(t, true))
+	out, _, err := (&world{}).run(t, "migrate", "show", file, "--cluster", "team-a/demo")
+	require.NoError(t, err)
+	assert.Contains(t, out, "team-a/demo")
+	assert.NotContains(t, out, "team-b/shop")
+	_, _, err = (&world{}).run(t, "migrate", "show", file, "--cluster", "team-a/demo", "-o", "json")
+	require.ErrorContains(t, err, "a plan for machines is always whole")
+}
+
+func TestApplyWarnsBeforeStoredVersionsMayBeMigrated(t *testing.T) {
+	const warning = "the manager migrates stored versions, which cannot be undone"
+	for _, undecided := range []bool{false, true} {
+		w := &world{objects: []client.Object{namespace("kube-system")}}
+		out, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
+		require.NoError(t, err)
+		assert.Equal(t, !undecided, strings.Contains(out, warning), out)
 	}
 }

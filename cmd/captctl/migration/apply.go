@@ -124,14 +124,13 @@ func (o *applyOptions) last(fleet *status.Fleet, p *plan.Plan, writes map[string
 	if fleet == nil || p.Namespace != "" || o.dryRun != dryRunNone { // The checks report why it could not be read.
 		return false
 	}
-	for i := range fleet.Standing {
-		unit := &fleet.Standing[i]
-		switch n, selected := writes[unit.Unit]; {
-		case unit.State == plan.NeedsDecision, unit.State == plan.Blocked:
+	for i := range p.Units {
+		name := p.Units[i].Name()
+		n, selected := writes[name]
+		switch state := cmp.Or(fleet.Of(name).State, p.Units[i].State); {
+		case state == plan.NeedsDecision, state == plan.Blocked, state == plan.Adoptable && n == 0, state == plan.Interrupted && !selected:
 			return false
-		case unit.State == plan.Adoptable && n == 0, unit.State == plan.Interrupted && !selected:
-			return false
-		case unit.State == plan.Adoptable, unit.State == plan.Interrupted:
+		case state == plan.Adoptable, state == plan.Interrupted:
 			adopts = true
 		}
 	}

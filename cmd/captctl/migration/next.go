@@ -6,6 +6,7 @@ package migration
 import (
 	"fmt"
 
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -89,7 +90,7 @@ func adopt(fleet *status.Fleet) (steps []view.Next) {
 	}
 	if len(rest) > 0 {
 		steps = append(steps, view.Next{
-			Step:     fmt.Sprintf("Plan %s is applied in part: %s left. Adopt the rest of it.", fleet.Last.ID, view.Count(len(rest), "unit")),
+			Step:     fmt.Sprintf("Plan %s is applied in part: %s left. Adopt the rest of it.", fleet.Last.ID, output.Count(len(rest), "unit")),
 			Commands: []string{"captctl migrate apply " + fleet.Last.ID, end},
 		})
 		if len(rest) == adoptable && len(fleet.Undecided()) == 0 {
@@ -109,6 +110,9 @@ func planning(fleet *status.Fleet) view.Next {
 	create := "captctl migrate plan"
 	if fleet.Namespace != "" {
 		create += " --namespace " + fleet.Namespace
+	}
+	for _, unit := range fleet.Selected {
+		create += view.Selection(unit)
 	}
 	step := view.Next{Step: "Plan, and look at what will be written."}
 	if len(fleet.Undecided()) > 0 || view.Repeated(fleet.Plan) {

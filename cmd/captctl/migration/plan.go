@@ -37,24 +37,11 @@ captctl migrate apply applies it.
 
 A Cluster is planned only if the evidence decides what belongs to it, and if the manager would
 change nothing in its Workspaces. Other Clusters are in the plan too, with a finding that says what
-to decide; they do not hold up the rest. Decisions are made by UID, in a file:
+to decide; they do not hold up the rest. Decisions are made by UID in a file, which captctl migrate
+check prints for what it found, with all that can be decided.
 
-  apiVersion: migrate.capt.cluster.x-k8s.io/v1
-  kind: Decisions
-  owners:
-  - uid: 5f0d...        # a CAPTControlPlane
-    take: 81ab...       # the WorkspaceTemplateApply that belongs to it
-    reason: its Workspace reports the endpoint of the cluster
-  - uid: 3b1f...
-    pin: true           # keep a Workspace that differs from its template
-  - uid: 77c1...
-    skip: true          # leave it: the manager reports AdoptionRequired and writes nothing
-  workspaces:
-  - uid: 9f37...        # a Workspace that several refer to
-    belongsTo: 64a6...  # its WorkspaceTemplateApply
-
-captctl migrate check prints this file for what it found. A plan is for one management cluster; it
-does not expire, because each Cluster is checked again right before it is written.
+A plan is for one management cluster; it does not expire, because each Cluster is checked again
+right before it is written.
 
 Exit codes: 0 planned; 2 there are changes, or a run was interrupted (with --detailed-exitcode
 only); 3 something needs a decision. The plan is saved in each case.`,
@@ -102,7 +89,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	progress.Stop()
 	p := fleet.Plan
 	if o.out != "" {
-		if err := save(o.out, p); err != nil {
+		if err := cli.Save(o.out, p.Write); err != nil {
 			return err
 		}
 	}
@@ -130,6 +117,9 @@ func (o *planOptions) again() string {
 		if flag.value != flag.usual {
 			command += " --" + flag.name + " " + flag.value
 		}
+	}
+	for _, cluster := range o.clusters {
+		command += view.Selection(cluster)
 	}
 	return command
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ const dryRunNone, dryRunServer = "none", "server"
 // run are the options that apply and rollback share.
 type run struct {
 	common
-	clusters, units          []string
+	units                    []string
 	concurrency, maxFailures int
 	dryRun                   string
 	yes, fixEndpoints        bool
@@ -41,7 +40,6 @@ type run struct {
 
 func (r *run) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&r.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated; without it, all units of the plan.")
 	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as show prints it. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "How many units are in progress at the same time.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
@@ -52,7 +50,6 @@ func (r *run) addFlags(command *cobra.Command) {
 	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "How long a run that was killed keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.common.addFlags(command)
-	cli.CompleteFlag(command, "cluster", r.Access.CompleteClusters())
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
 	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -73,11 +70,6 @@ func (r *run) Validate() error {
 	} {
 		if check.wrong {
 			return errors.New(check.why)
-		}
-	}
-	for _, cluster := range r.clusters {
-		if namespace, name, _ := strings.Cut(cluster, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
-			return fmt.Errorf("--cluster %q: must be NAMESPACE/NAME", cluster)
 		}
 	}
 	if err := r.common.Validate(); err != nil {
@@ -107,7 +99,7 @@ func (r *run) flags() (flags string) {
 // fleet is where the units of a plan stand; nil if it cannot be read. Then the run itself reports why.
 func (r *run) fleet(ctx context.Context, reader client.Reader, p *plan.Plan) *status.Fleet {
 	survey := r.survey(reader)
-	survey.Namespace, survey.Decisions = p.Namespace, p.Decisions
+	survey.Namespace, survey.Units, survey.Decisions = p.Namespace, nil, p.Decisions
 	fleet, err := status.Survey(ctx, survey)
 	if err != nil {
 		return nil
@@ -128,7 +120,7 @@ func (r *run) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, r
 			units, total = units+1, total+n
 		}
 	}
-	return writes, fmt.Sprintf("%s, %s", view.Count(units, "unit"), view.Count(total, "write"))
+	return writes, fmt.Sprintf("%s, %s", output.Count(units, "unit"), output.Count(total, "write"))
 }
 
 // unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.

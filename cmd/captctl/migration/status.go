@@ -4,16 +4,18 @@
 package migration
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -23,12 +25,8 @@ import (
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-const (
-	// refresh is how often --watch reads at most.
-	refresh = 5 * time.Second
-	// clearScreen moves the cursor to the upper left corner of a terminal and clears it.
-	clearScreen = "\x1b[H\x1b[2J\x1b[3J"
-)
+// refresh is how often --watch reads at most.
+const refresh = 5 * time.Second
 
 // statusOptions are the options of status.
 type statusOptions struct {
@@ -96,7 +94,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	read := func() (*status.Status, error) {
-		found, err := o.Status(ctx, status.Options{Reader: reader, JournalNamespace: o.journal, Namespace: o.Access.Only(), Clock: o.Clock})
+		found, err := o.Status(ctx, o.survey(reader))
 		if err == nil {
 			err = o.addLegacy(ctx, found)
 		}
@@ -153,7 +151,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		}
 		if !same(last, found) {
 			last = found
-			if err := o.redraw(found); err != nil {
+			if err := o.Redraw(o.output.Format(), func(to *output.Printer) error { return o.print(to, found) }); err != nil {
 				return err
 			}
 		}
@@ -171,22 +169,6 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		case <-changed:
 		}
 	}
-}
-
-// redraw prints the status, on a terminal in place of the last one.
-func (o *statusOptions) redraw(found *status.Status) error {
-	var text bytes.Buffer
-	if err := o.print(o.Printer(o.output.Format()).To(&text), found); err != nil {
-		return err
-	}
-	if printers.IsTerminal(o.Out) {
-		fmt.Fprint(o.Out, clearScreen)
-	}
-	if !o.output.Format().ForMachines() {
-		fmt.Fprintf(o.Out, "%s\n\n", o.Clock.Now().UTC().Format(time.RFC3339))
-	}
-	_, err := o.Out.Write(text.Bytes())
-	return err
 }
 
 // same reports whether nothing changed. Ages are not in the documents, and that a Lease was renewed is no change.
@@ -208,11 +190,42 @@ func leftToDo(found *status.Status) error {
 	undecided, left := view.Left(found)
 	switch {
 	case undecided > 0:
-		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", view.Count(undecided, "unit"))
+		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", output.Count(undecided, "unit"))
 	case left > 0:
-		return migrate.Pending.Errorf("%s left to do", view.Count(left, "unit"))
+		return migrate.Pending.Errorf("%s left to do", output.Count(left, "unit"))
 	case found.Legacy != nil && found.Legacy.Status != check.OK:
 		return migrate.Pending.Errorf("%s", found.Legacy.Message)
 	}
 	return nil
+}
+
+// changes signals that an object of the migration may have changed. Where the user may not watch, it signals every refresh.
+func changes(ctx context.Context, c client.WithWatch) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // It is signalled already.
+		}
+	}
+	for _, kind := range append(migrate.ReadOrWritten(), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		go wait.UntilWithContext(ctx, func(ctx context.Context) {
+			events, err := c.Watch(ctx, list)
+			if meta.IsNoMatchError(err) { // It may be served in the older version only.
+				list.SetGroupVersionKind(list.GroupVersionKind().GroupKind().WithVersion(migrate.LegacyVersion))
+				return
+			}
+			signal() // For what changed while it was not watched.
+			if err != nil {
+				return
+			}
+			defer context.AfterFunc(ctx, events.Stop)()
+			for range events.ResultChan() {
+				signal()
+			}
+		}, refresh)
+	}
+	return changed
 }

@@ -63,7 +63,7 @@ func NewCheck(report *check.Report, fleet *status.Fleet, next []Next) *Check {
 		return c
 	}
 	c.Decisions, c.Findings = fleet.Decisions, fleet.Findings
-	for _, unit := range rowsOf(fleet.Plan, fleet) {
+	for _, unit := range rowsOf(fleet.Plan, all(fleet.Plan), fleet, nil) {
 		c.Counts[unit.state]++
 		c.Units = append(c.Units, CheckUnit{
 			Unit: unit.Name(), State: unit.state, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: unit.message,
@@ -72,22 +72,10 @@ func NewCheck(report *check.Report, fleet *status.Fleet, next []Next) *Check {
 	return c
 }
 
-func checkStyle(status string) output.Style {
-	switch check.Status(status) {
-	case check.OK:
-		return output.Good
-	case check.Warning:
-		return output.Attention
-	case check.Failed:
-		return output.Bad
-	}
-	return output.Plain
-}
-
 // ShowCheck shows a check: units, findings, what is not OK, and the next steps.
 func ShowCheck(p *output.Printer, c *Check) {
 	if c.fleet != nil {
-		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, c.fleet))
+		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, all(c.fleet.Plan), c.fleet, nil))
 		Findings(p, c.fleet.Plan)
 		if len(c.fleet.Undecided()) == 0 && Repeated(c.fleet.Plan) {
 			document(p, c.fleet.Plan, "Decisions of the plans that were applied", "save them", nil, nil)
@@ -117,7 +105,7 @@ func showChecks(p *output.Printer, checks []check.Check) {
 		if one.Status == check.OK && !p.Wide() {
 			continue
 		}
-		p.Linef("  %s  %s: %s", p.Paint(checkStyle(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, oneLine(one.Message)))
+		p.Linef("  %s  %s: %s", p.Paint(style(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, output.OneLine(one.Message)))
 		if one.Name == check.CheckPermissions && !p.Wide() && len(one.Objects) > 0 {
 			p.Linef("             -o wide lists them")
 			continue

@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
@@ -21,15 +22,16 @@ import (
 // unitStates in the order in which they are counted.
 var unitStates = []plan.UnitState{plan.Adopted, plan.PartlyAdopted, plan.Adoptable, plan.InProgress, plan.Interrupted, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
 
-func unitStyle(state string) output.Style {
-	switch plan.UnitState(state) {
-	case plan.Adopted, plan.Adoptable:
+// style of a word in a table or before a text: a state, an outcome, a severity, or the status of a check.
+func style(word string) output.Style {
+	switch word {
+	case string(plan.Adopted), string(plan.Adoptable), string(apply.Applied), string(apply.RolledBack), string(wouldApply), string(wouldRollBack), string(check.OK):
 		return output.Good
-	case plan.NeedsDecision, plan.PartlyAdopted, plan.InProgress:
+	case string(plan.NeedsDecision), string(plan.PartlyAdopted), string(plan.InProgress), string(apply.NotStarted), string(apply.LeftOut), string(migrate.Ambiguous), string(check.Warning):
 		return output.Attention
-	case plan.Blocked, plan.Interrupted:
+	case string(plan.Blocked), string(plan.Interrupted), string(check.Failed):
 		return output.Bad
-	case plan.Skipped, plan.NeverBuilt:
+	case string(plan.Skipped), string(plan.NeverBuilt):
 		return output.Faint
 	}
 	return output.Plain
@@ -37,8 +39,7 @@ func unitStyle(state string) output.Style {
 
 // Plan shows a plan: its units, the decisions that it was made with, and its findings. The fleet is nil if no management cluster was read.
 func Plan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
-	header(p, of)
-	showUnits(p, of, rowsOf(of, fleet))
+	PlanSummary(p, of, all(of), fleet, nil)
 	decided(p, of)
 	Findings(p, of)
 }
@@ -51,37 +52,37 @@ type row struct {
 	message string
 }
 
-// rowsOf are the units of a plan where they stand.
-func rowsOf(of *plan.Plan, fleet *status.Fleet) []row {
-	rows := make([]row, len(of.Units))
-	for i := range of.Units {
-		rows[i] = rowOf(of, &of.Units[i], fleet, len(of.Units[i].Steps))
+// rowsOf are units of a plan where they stand. Without writes, all that the plan writes is shown.
+func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) (rows []row) {
+	for _, unit := range units {
+		r := row{Unit: unit, state: unit.State, writes: len(unit.Steps)}
+		if writes != nil {
+			r.writes = writes[unit.Name()]
+		}
+		if fleet != nil {
+			stands := fleet.Of(unit.Name())
+			r.state, r.message = cmp.Or(stands.State, unit.State), standing(stands)
+		}
+		r.message = cmp.Or(r.message, becomes(of, unit, r.state))
+		rows = append(rows, r)
 	}
 	return rows
 }
 
-func rowOf(of *plan.Plan, unit *plan.Unit, fleet *status.Fleet, writes int) row {
-	r := row{Unit: unit, state: unit.State, writes: writes}
-	if fleet != nil {
-		stands := fleet.Of(unit.Name())
-		r.state, r.message = cmp.Or(stands.State, unit.State), standing(stands)
-	}
-	r.message = cmp.Or(r.message, becomes(of, unit, r.state))
-	return r
+// all units of a plan.
+func all(of *plan.Plan) []*plan.Unit {
+	units, _ := of.Select(nil)
+	return units
 }
 
 // PlanSummary shows what a run writes: some units of a plan, as they are now.
 func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) {
 	header(p, of)
-	var rows []row
-	for _, unit := range units {
-		rows = append(rows, rowOf(of, unit, fleet, writes[unit.Name()]))
-	}
-	showUnits(p, of, rows)
+	showUnits(p, of, rowsOf(of, units, fleet, writes))
 }
 
 func header(p *output.Printer, of *plan.Plan) {
-	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
+	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time),
 		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
 	p.Blank()
 }
@@ -99,13 +100,13 @@ func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 		rows = append(rows, []string{unit.Name(), string(unit.state), workspaces(unit.Unit), strconv.Itoa(unit.writes), unit.message})
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
 	}, rows)
 	if p.Wide() {
 		members(p, units)
 	}
 	p.Blank()
-	p.Linef("%s: %s", Count(len(units), "unit"), counts(p, units))
+	p.Linef("%s: %s", output.Count(len(units), "unit"), counts(p, units))
 }
 
 // workspaces is how many Workspaces the members of a unit have; empty if none is known.
@@ -154,7 +155,7 @@ func counts(p *output.Printer, units []row) string {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, p.Paint(unitStyle(string(state)), fmt.Sprintf("%d %s", n, state)))
+			parts = append(parts, p.Paint(style(string(state)), fmt.Sprintf("%d %s", n, state)))
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "none")
@@ -167,7 +168,7 @@ func becomes(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
 		return "adopted already" + repair(unit)
 	case plan.Adoptable:
 		if skipped := skippedMembers(unit); len(skipped) > 0 {
-			return "the manager adopts it, except for " + strings.Join(skipped, ", ") + " (skipped)" + repair(unit)
+			return "the manager adopts it, except for " + names(skipped) + " (skipped)" + repair(unit)
 		}
 		return "the manager adopts it, no Workspace changes" + repair(unit)
 	case plan.Skipped:
@@ -197,13 +198,23 @@ func repair(unit *plan.Unit) string {
 const fixFlag = "--fix-cluster-endpoints"
 
 // skippedMembers are the members that a decision leaves as they are.
-func skippedMembers(unit *plan.Unit) (names []string) {
+func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	for i := range unit.Members {
 		if member := &unit.Members[i]; member.State == migrate.OwnerSkipped {
-			names = append(names, member.Object.String())
+			skipped = append(skipped, member.Object)
 		}
 	}
-	return names
+	return skipped
+}
+
+// inState counts the units of a plan that have a state.
+func inState(of *plan.Plan, state plan.UnitState) (n int) {
+	for i := range of.Units {
+		if of.Units[i].State == state {
+			n++
+		}
+	}
+	return n
 }
 
 // Writes counts what a plan writes.
@@ -234,14 +245,14 @@ func Unsettled(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
 	}
 	if len(lines) > 0 {
 		p.Blank()
-		p.Linef("%s are not up to date: Terraform may run for them, and not because of the adoption.", Count(len(lines), "Workspace"))
+		p.Linef("%s are not up to date: Terraform may run for them, and not because of the adoption.", output.Count(len(lines), "Workspace"))
 		objects(p, "  ", lines)
 	}
 }
 
 // RollbackSummary shows which units of a plan are about to be rolled back.
 func RollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, writes map[string]int) {
-	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time))
+	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time))
 	p.Blank()
 	rows := output.Rows{}
 	for _, unit := range units {
@@ -301,17 +312,6 @@ func namespaces(only string) string {
 		return "all namespaces"
 	}
 	return "namespace " + only
-}
-
-// moment is in UTC: the reader may be in another time zone.
-func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// Count is "1 object" or "2 objects".
-func Count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func name(ref *migrate.ObjectRef) string {

@@ -4,7 +4,6 @@
 package view
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -27,19 +26,6 @@ func outcome(unit *apply.UnitResult, dryRun bool) string {
 	return string(unit.Outcome)
 }
 
-func outcomeStyle(outcome string) output.Style {
-	switch apply.UnitOutcome(outcome) {
-	case apply.Applied, apply.RolledBack, wouldApply, wouldRollBack:
-		return output.Good
-	case apply.Failed:
-		return output.Bad
-	case apply.NotStarted, apply.LeftOut, apply.Interrupted:
-		return output.Attention
-	case apply.Unchanged:
-	}
-	return output.Plain
-}
-
 // Result shows what a run did, unit by unit.
 func Result(p *output.Printer, result *apply.Result) {
 	p.Blank()
@@ -49,9 +35,9 @@ func Result(p *output.Printer, result *apply.Result) {
 	rows := output.Rows{}
 	for i := range result.Units {
 		unit := &result.Units[i]
-		rows = append(rows, []string{unit.Unit, outcome(unit, result.DryRun), strconv.Itoa(unit.Writes), oneLine(unit.Message)})
+		rows = append(rows, []string{unit.Unit, outcome(unit, result.DryRun), strconv.Itoa(unit.Writes), output.OneLine(unit.Message)})
 	}
-	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: outcomeStyle}, {Name: "Writes"}, {Name: "Message"}}, rows)
+	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: style}, {Name: "Writes"}, {Name: "Message"}}, rows)
 	if result.Backup != nil && !result.DryRun {
 		p.Blank()
 		p.Linef("The backup is %s on host %s, SHA-256 %s.", p.Paint(output.Plain, result.Backup.File), p.Paint(output.Plain, result.Backup.Host), result.Backup.Checksum)
@@ -69,13 +55,10 @@ func LeftOut(result *apply.Result) string {
 			n++
 		}
 	}
-	switch n {
-	case 0:
+	if n == 0 {
 		return ""
-	case 1:
-		return "1 unit was left out because it needs a decision: captctl migrate check"
 	}
-	return fmt.Sprintf("%d units were left out because they need a decision: captctl migrate check", n)
+	return output.Count(n, "unit") + " left out until you decide: captctl migrate check"
 }
 
 // unfinished reports whether a unit is not as the run was to leave it.

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
@@ -35,26 +33,26 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		if unit.Paused {
 			paused = "yes"
 		}
-		rows = append(rows, []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, oneLine(cmp.Or(standing(unit), unit.PendingChange, unit.Message))})
+		rows = append(rows, []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(standing(unit), unit.PendingChange, unit.Message))})
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
 	}, rows)
 	if len(s.Plans) > 0 {
 		plans(p, s.Plans, now)
 	}
 	p.Blank()
 	if s.Lock != nil {
-		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Identity), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
+		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Identity), output.Moment(s.Lock.Since.Time), output.Moment(s.Lock.Until.Time))
 	}
 	p.Linef("%s", storedVersions(s.Definitions))
 	if s.Legacy != nil && s.Legacy.Status != check.OK {
-		p.Linef("%s", p.Paint(output.Bad, oneLine(s.Legacy.Message)+"."))
+		p.Linef("%s", p.Paint(output.Bad, output.OneLine(s.Legacy.Message)+"."))
 		objects(p, "  ", s.Legacy.Objects)
 		objects(p, "  ", s.Legacy.Commands)
 	}
 	if undecided, left := Left(s); undecided+left > 0 {
-		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", Count(undecided+left, "unit"))
+		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", output.Count(undecided+left, "unit"))
 	}
 	resume(p, s.Units)
 }
@@ -122,7 +120,7 @@ func Resume(units []status.Unit) (commands []string) {
 func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 	rows := output.Rows{}
 	for _, one := range applied {
-		row := []string{one.ID, ago(now, one.Started.Time), ago(now, one.Updated.Time)}
+		row := []string{one.ID, output.Ago(now, one.Started.Time), output.Ago(now, one.Updated.Time)}
 		for _, phase := range []apply.Phase{apply.PhaseApplied, apply.PhaseApplying, apply.PhaseRollingBack, apply.PhaseRolledBack} {
 			row = append(row, strconv.Itoa(one.Units[phase]))
 		}
@@ -169,11 +167,4 @@ func Left(s *status.Status) (undecided, left int) {
 		}
 	}
 	return undecided, left
-}
-
-func ago(now, at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return duration.HumanDuration(now.Sub(at)) + " ago"
 }

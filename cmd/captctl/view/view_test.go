@@ -6,7 +6,6 @@ package view_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -309,14 +308,14 @@ func TestResult(t *testing.T) {
 }
 
 func TestWhatIsUndecidedHoldsUpNothingElse(t *testing.T) {
-	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked); the other 1 unit can be applied now", view.Undecided(fleet(), true))
-	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked)", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
+	assert.Equal(t, "3 conflicts to decide; the other 1 unit can be applied now", view.Undecided(fleet(), true))
+	assert.Equal(t, "3 conflicts to decide", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
 
 	result := &apply.Result{Units: []apply.UnitResult{
 		{Unit: "a/a", Outcome: apply.Applied}, {Unit: "a/b", Outcome: apply.LeftOut, State: plan.Skipped},
 		{Unit: "a/c", Outcome: apply.LeftOut, State: plan.NeedsDecision}, {Unit: "a/d", Outcome: apply.LeftOut, State: plan.Blocked},
 	}}
-	assert.Equal(t, "2 units were left out because they need a decision: captctl migrate check", view.LeftOut(result))
+	assert.Equal(t, "2 units left out until you decide: captctl migrate check", view.LeftOut(result))
 	result.Units[0].Outcome = apply.Failed
 	assert.Empty(t, view.LeftOut(result), "the failure comes first")
 }
@@ -383,16 +382,4 @@ func TestStatus(t *testing.T) {
 	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
 	undecided, left := view.Left(s)
 	assert.Equal(t, []int{1, 5}, []int{undecided, left})
-}
-
-func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
-	var many []migrate.Finding
-	for range 30 {
-		many = append(many, findings()[0])
-	}
-	for format, lines := range map[output.Format]int{output.Table: 20, output.Wide: 30} {
-		text := printed(t, format, func(to *output.Printer) { view.Findings(to, &plan.Plan{Findings: many}) })
-		assert.Equal(t, lines, strings.Count(text, "CAPTControlPlane team-a/demo"))
-		assert.Equal(t, format == output.Table, strings.Contains(text, fmt.Sprintf("and %d more, which -o wide shows", 10)))
-	}
 }
