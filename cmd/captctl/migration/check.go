@@ -80,7 +80,7 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	if fleet != nil {
 		report.Checks = append(report.Checks, interrupted(fleet)...)
 	}
-	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
+	found := view.NewCheck(report, fleet, o.nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
 	case len(report.Failed()) > 0:

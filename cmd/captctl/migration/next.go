@@ -35,17 +35,13 @@ var install = view.Next{Step: "Install this version completely, in a clone of ht
 }}
 
 // nextSteps are the steps from what was found to the end of the migration, in order. The fleet is nil if it could not be read.
-func nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
+func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
 	steps := prepare(report)
 	if fleet == nil || len(report.Failed()) > 0 {
 		return append(steps, view.Next{Step: "Do what the failed checks say, and run the check again.", Commands: []string{"captctl migrate check"}})
 	}
-	units, repairs := map[plan.UnitState]int{}, view.Repairs(fleet.Plan)
-	for i := range fleet.Units {
-		units[fleet.Units[i].State]++
-	}
-	left := units[plan.Adoptable] + units[plan.NeedsDecision] + units[plan.Blocked]
-	if left+units[plan.Adopted] == 0 {
+	left, repairs := view.InState(fleet.Plan, plan.Adoptable, plan.NeedsDecision, plan.Blocked), view.Repairs(fleet.Plan)
+	if left+view.InState(fleet.Plan, plan.Adopted) == 0 {
 		return append(steps, view.Next{Step: "There is nothing to adopt."})
 	}
 	if left+repairs > 0 && report.Stage == check.Untouched {
@@ -53,9 +49,9 @@ func nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
 	}
 	switch {
 	case left > 0:
-		return append(steps, adopt(fleet)...)
+		return append(steps, c.adopt(fleet)...)
 	case repairs > 0:
-		steps = append(steps, planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
+		steps = append(steps, c.planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
 	}
 	return append(steps,
 		view.Next{Step: "Everything is adopted but what decisions skip. See whether it stays so.", Commands: []string{"captctl migrate status"}},
@@ -80,24 +76,19 @@ func prepare(report *check.Report) (steps []view.Next) {
 }
 
 // adopt are the steps from a plan to the end.
-func adopt(fleet *status.Fleet) (steps []view.Next) {
+func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
 	const end = "captctl migrate status"
-	rest, adoptable := fleet.Rest(), 0
-	for i := range fleet.Units {
-		if fleet.Units[i].State == plan.Adoptable {
-			adoptable++
-		}
-	}
+	rest := fleet.Rest()
 	if len(rest) > 0 {
 		steps = append(steps, view.Next{
 			Step:     fmt.Sprintf("Plan %s is applied in part: %s left. Adopt the rest of it.", fleet.Last.ID, output.Count(len(rest), "unit")),
 			Commands: []string{"captctl migrate apply " + fleet.Last.ID, end},
 		})
-		if len(rest) == adoptable && len(fleet.Undecided()) == 0 {
+		if len(rest) == view.InState(fleet.Plan, plan.Adoptable) && len(fleet.Undecided()) == 0 {
 			return steps
 		}
 	}
-	steps = append(steps, planning(fleet))
+	steps = append(steps, c.planning(fleet))
 	commands := view.ApplyCommands(fleet, "plan.json")
 	if len(commands) > 1 {
 		steps = append(steps, view.Next{Step: "Adopt one Cluster. A backup is taken first.", Commands: commands[:1]})
@@ -106,19 +97,26 @@ func adopt(fleet *status.Fleet) (steps []view.Next) {
 }
 
 // planning is the step that creates a plan. It needs the decisions that were made for earlier plans, too.
-func planning(fleet *status.Fleet) view.Next {
-	create := "captctl migrate plan"
-	if fleet.Namespace != "" {
-		create += " --namespace " + fleet.Namespace
-	}
-	for _, unit := range fleet.Selected {
-		create += view.Selection(unit)
-	}
-	step := view.Next{Step: "Plan, and look at what will be written."}
+func (c *common) planning(fleet *status.Fleet) view.Next {
+	step, decisions := "Plan, and look at what will be written.", ""
 	if len(fleet.Undecided()) > 0 || view.Repeated(fleet.Plan) {
-		step.Step = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned."
-		create += " --decisions decisions.yaml"
+		step, decisions = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned.", "decisions.yaml"
 	}
-	step.Commands = []string{create + " --out plan.json", "captctl migrate show plan.json --diff"}
-	return step
+	return view.Next{Step: step, Commands: []string{c.planCommand(decisions) + " --out plan.json"}}
+}
+
+// planCommand is the command that plans the same, with the file of decisions.
+func (c *common) planCommand(decisions string) string {
+	command := "captctl migrate plan"
+	for _, flag := range []struct{ name, value, usual string }{
+		{"namespace", c.Access.Only(), ""}, {"decisions", decisions, ""}, {"journal-namespace", c.journal, defaultJournalNamespace},
+	} {
+		if flag.value != flag.usual {
+			command += " --" + flag.name + " " + flag.value
+		}
+	}
+	for _, cluster := range c.clusters {
+		command += view.Selection(cluster)
+	}
+	return command
 }

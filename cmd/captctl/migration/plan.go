@@ -95,7 +95,7 @@ func (o *planOptions) Run(ctx context.Context) error {
 	}
 	if err := o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
 		view.Plan(to, p, fleet)
-		view.AfterPlan(to, fleet, o.out, o.again(), installed(reader))
+		view.AfterPlan(to, fleet, o.out, o.planCommand(o.decided), installed(reader))
 	}); err != nil {
 		return err
 	}
@@ -106,22 +106,6 @@ func (o *planOptions) Run(ctx context.Context) error {
 		return migrate.Pending.Errorf("there are changes to apply")
 	}
 	return nil
-}
-
-// again is the command with the flags that decide what is planned.
-func (o *planOptions) again() string {
-	command := "captctl migrate plan"
-	for _, flag := range []struct{ name, value, usual string }{
-		{"namespace", o.Access.Only(), ""}, {"decisions", o.decided, ""}, {"journal-namespace", o.journal, defaultJournalNamespace},
-	} {
-		if flag.value != flag.usual {
-			command += " --" + flag.name + " " + flag.value
-		}
-	}
-	for _, cluster := range o.clusters {
-		command += view.Selection(cluster)
-	}
-	return command
 }
 
 // installed reports whether this version is.

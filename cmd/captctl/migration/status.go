@@ -10,14 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
@@ -105,7 +101,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return found, err
 	}
 	if o.watch {
-		return o.follow(ctx, read, changes(ctx, reader))
+		return o.follow(ctx, read, cluster.Changes(ctx, reader, refresh))
 	}
 	found, err := read()
 	if err != nil {
@@ -197,35 +193,4 @@ func leftToDo(found *status.Status) error {
 		return migrate.Pending.Errorf("%s", found.Legacy.Message)
 	}
 	return nil
-}
-
-// changes signals that an object of the migration may have changed. Where the user may not watch, it signals every refresh.
-func changes(ctx context.Context, c client.WithWatch) <-chan struct{} {
-	changed := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // It is signalled already.
-		}
-	}
-	for _, kind := range append(migrate.ReadOrWritten(), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		go wait.UntilWithContext(ctx, func(ctx context.Context) {
-			events, err := c.Watch(ctx, list)
-			if meta.IsNoMatchError(err) { // It may be served in the older version only.
-				list.SetGroupVersionKind(list.GroupVersionKind().GroupKind().WithVersion(migrate.LegacyVersion))
-				return
-			}
-			signal() // For what changed while it was not watched.
-			if err != nil {
-				return
-			}
-			defer context.AfterFunc(ctx, events.Stop)()
-			for range events.ResultChan() {
-				signal()
-			}
-		}, refresh)
-	}
-	return changed
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -91,4 +92,18 @@ func (p *Printer) lines(indent, before, after string) {
 		}
 		p.Linef("%s%s", indent, p.Paint(style, line))
 	}
+}
+
+// FieldPath is a JSON pointer as YAML users write paths, for example metadata.annotations["a/b"].
+func FieldPath(pointer string) string {
+	var b strings.Builder
+	for _, part := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		if strings.ContainsAny(part, "./") {
+			b.WriteString("[" + strconv.Quote(part) + "]")
+		} else {
+			b.WriteString("." + part)
+		}
+	}
+	return strings.TrimPrefix(b.String(), ".")
 }

@@ -69,7 +69,7 @@ func document(p *output.Printer, of *plan.Plan, title, do string, owners, worksp
 // Repeated reports whether the decisions that a plan was made with have to be made again for the next one.
 func Repeated(of *plan.Plan) bool {
 	owners, workspaces := withDecided(of, nil, nil)
-	return len(owners)+len(workspaces) > 0 && slices.ContainsFunc(of.Units, func(unit plan.Unit) bool { return unit.State == plan.Adoptable })
+	return len(owners)+len(workspaces) > 0 && InState(of, plan.Adoptable) > 0
 }
 
 // withDecided adds the decisions that a plan was made with to those that are open.
@@ -191,15 +191,7 @@ func decided(p *output.Printer, of *plan.Plan) {
 	if of.Decisions == nil || len(of.Decisions.Owners)+len(of.Decisions.Workspaces) == 0 {
 		return
 	}
-	known, states := named(of), map[types.UID]string{}
-	for _, unit := range of.Units {
-		for _, member := range unit.Members {
-			states[member.Object.UID] = string(member.State)
-			if member.WorkspaceTemplateApply != nil {
-				states[member.WorkspaceTemplateApply.UID] = string(member.State)
-			}
-		}
-	}
+	known, states := named(of)
 	rows := output.Rows{}
 	for _, decision := range of.Decisions.Owners {
 		rows = append(rows, []string{known(decision.UID), chosen(decision, known), states[decision.UID], decision.Reason})
@@ -227,12 +219,19 @@ func chosen(decision migrate.OwnerDecision, known func(types.UID) string) string
 	return strings.Join(parts, ", ")
 }
 
-// named returns a function that names the objects of a plan by their UIDs.
-func named(of *plan.Plan) func(types.UID) string {
+// named returns a function that names the objects of a plan by their UIDs, and what becomes of owners and their WorkspaceTemplateApplies.
+func named(of *plan.Plan) (known func(types.UID) string, states map[types.UID]string) {
 	names := map[types.UID]string{}
+	states = map[types.UID]string{}
 	for i := range of.Units {
 		for _, object := range of.Units[i].Objects() {
 			names[object.UID] = object.String()
+		}
+		for _, member := range of.Units[i].Members {
+			states[member.Object.UID] = string(member.State)
+			if member.WorkspaceTemplateApply != nil {
+				states[member.WorkspaceTemplateApply.UID] = string(member.State)
+			}
 		}
 	}
 	for _, finding := range of.Findings {
@@ -240,5 +239,5 @@ func named(of *plan.Plan) func(types.UID) string {
 			names[object.UID] = object.String()
 		}
 	}
-	return func(uid types.UID) string { return cmp.Or(names[uid], string(uid)) }
+	return func(uid types.UID) string { return cmp.Or(names[uid], string(uid)) }, states
 }

@@ -4,9 +4,6 @@
 package view
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -49,24 +46,10 @@ func showStep(p *output.Printer, step *plan.Step, condition string) {
 	}
 	for i := range step.Fields {
 		field := &step.Fields[i]
-		path := fieldPath(field.Path)
+		path := output.FieldPath(field.Path)
 		if field.Element {
 			path += "[]"
 		}
 		p.Change(indent, path, output.JSONValue(field.Before), output.JSONValue(field.After))
 	}
-}
-
-// fieldPath is a JSON pointer as YAML users write paths, for example metadata.annotations["a/b"].
-func fieldPath(pointer string) string {
-	var b strings.Builder
-	for _, part := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		if strings.ContainsAny(part, "./") {
-			b.WriteString("[" + strconv.Quote(part) + "]")
-		} else {
-			b.WriteString("." + part)
-		}
-	}
-	return strings.TrimPrefix(b.String(), ".")
 }

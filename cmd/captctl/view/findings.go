@@ -153,7 +153,7 @@ func names(refs []migrate.ObjectRef) string {
 // Undecided is one line about the findings of a plan that need a decision. If the plan is saved, the rest of it can be applied.
 func Undecided(of *plan.Plan, saved bool) string {
 	text := output.Count(len(of.Undecided()), "conflict") + " to decide"
-	if rest := inState(of, plan.Adoptable); saved && rest > 0 {
+	if rest := InState(of, plan.Adoptable); saved && rest > 0 {
 		text += fmt.Sprintf("; the other %s can be applied now", output.Count(rest, "unit"))
 	}
 	return text

@@ -14,6 +14,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
@@ -38,4 +39,13 @@ func TestFindingsWithTheSameDifferencesAreShownOnce(t *testing.T) {
 	two.Differences = two.Differences[:1]
 	text = printed(t, output.Table, func(to *output.Printer) { view.Findings(to, &plan.Plan{Findings: []migrate.Finding{one, two}}) })
 	assert.Equal(t, 2, strings.Count(text, "spec.deletionPolicy: Orphan"), "others are shown each")
+}
+
+func TestStatusSaysWhatComesNext(t *testing.T) {
+	next := func(state plan.UnitState) string {
+		s := &status.Status{Units: []status.Unit{{Unit: "team-a/demo", State: state}}}
+		return printed(t, output.Table, func(to *output.Printer) { view.Status(to, s, now) })
+	}
+	assert.Contains(t, next(plan.Adoptable), "1 unit left to do: captctl migrate check has the findings and the next steps.\n")
+	assert.Contains(t, next(plan.Adopted), "Nothing is left to adopt. Convert the manifests in Git next: captctl convert ")
 }

@@ -77,14 +77,10 @@ func all(of *plan.Plan) []*plan.Unit {
 
 // PlanSummary shows what a run writes: some units of a plan, as they are now.
 func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) {
-	header(p, of)
-	showUnits(p, of, rowsOf(of, units, fleet, writes))
-}
-
-func header(p *output.Printer, of *plan.Plan) {
 	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time),
 		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
 	p.Blank()
+	showUnits(p, of, rowsOf(of, units, fleet, writes))
 }
 
 // showUnits is a table of units, and their numbers.
@@ -207,10 +203,10 @@ func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	return skipped
 }
 
-// inState counts the units of a plan that have a state.
-func inState(of *plan.Plan, state plan.UnitState) (n int) {
+// InState counts the units of a plan that have one of some states.
+func InState(of *plan.Plan, states ...plan.UnitState) (n int) {
 	for i := range of.Units {
-		if of.Units[i].State == state {
+		if slices.Contains(states, of.Units[i].State) {
 			n++
 		}
 	}
@@ -273,7 +269,7 @@ func AfterPlan(p *output.Printer, fleet *status.Fleet, file, again string, insta
 		p.Linef("The plan is not saved. To apply it, run: %s --out plan.json", p.Paint(output.Plain, again))
 	default:
 		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
-		p.Linef("  captctl migrate show %s --diff", p.Paint(output.Plain, file))
+		p.Linef("  captctl migrate show %s --diff  # every field, if you like", p.Paint(output.Plain, file))
 		if !installed {
 			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check has the commands.")
 			break

@@ -81,14 +81,15 @@ func AfterApply(p *output.Printer, result *apply.Result, name, selected string, 
 	}
 	p.Blank()
 	p.Linef("Next steps:")
+	again := p.Paint(output.Plain, "captctl migrate apply "+name)
+	if rest && !failed {
+		p.Linef("  %s  # the rest", again)
+	}
 	p.Linef("  captctl migrate status")
-	switch again := p.Paint(output.Plain, "captctl migrate apply "+name); {
-	case failed:
+	if failed {
 		p.Linef("  %s%s  # resume, when the cause is removed", again, p.Paint(output.Plain, selected))
 		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, begun))
 		return
-	case rest:
-		p.Linef("  %s  # the rest", again)
 	}
 	p.Linef("To revert everything that this plan wrote, at any time:")
 	p.Linef("  captctl migrate rollback %s", result.PlanID)

@@ -51,8 +51,11 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		objects(p, "  ", s.Legacy.Objects)
 		objects(p, "  ", s.Legacy.Commands)
 	}
-	if undecided, left := Left(s); undecided+left > 0 {
+	switch undecided, left := Left(s); {
+	case undecided+left > 0:
 		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", output.Count(undecided+left, "unit"))
+	case len(s.Units) > 0 && s.Lock == nil:
+		p.Linef("Nothing is left to adopt. Convert the manifests in Git next: captctl convert -f manifests/ -R --from-cluster --write")
 	}
 	resume(p, s.Units)
 }
