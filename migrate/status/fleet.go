@@ -52,7 +52,7 @@ func Survey(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("namespace %s does not exist", o.Namespace)
 	}
 	f := &Fleet{Snapshot: snapshot}
-	if err := f.readJournals(ctx, o, now); err != nil && !(o.NoJournal && apierrors.IsForbidden(err)) {
+	if err := f.readJournals(ctx, o, now); err != nil && (!o.NoJournal || !apierrors.IsForbidden(err)) {
 		return nil, err
 	}
 	decisions := o.Decisions

@@ -77,12 +77,11 @@ func prepare(report *check.Report) (steps []view.Next) {
 
 // adopt are the steps from a plan to the end.
 func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
-	const end = "captctl migrate status"
 	rest := fleet.Rest()
 	if len(rest) > 0 {
 		steps = append(steps, view.Next{
 			Step:     fmt.Sprintf("Plan %s is applied in part: %s left. Adopt the rest of it.", fleet.Last.ID, output.Count(len(rest), "unit")),
-			Commands: []string{"captctl migrate apply " + fleet.Last.ID, end},
+			Commands: []string{"captctl migrate apply " + fleet.Last.ID, "captctl migrate status"},
 		})
 		if len(rest) == view.InState(fleet.Plan, plan.Adoptable) && len(fleet.Undecided()) == 0 {
 			return steps
@@ -93,7 +92,7 @@ func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
 	if len(commands) > 1 {
 		steps = append(steps, view.Next{Step: "Adopt one Cluster. A backup is taken first.", Commands: commands[:1]})
 	}
-	return append(steps, view.Next{Step: "Adopt the rest.", Commands: []string{commands[len(commands)-1], end}})
+	return append(steps, view.Next{Step: "Adopt the rest.", Commands: []string{commands[len(commands)-1], "captctl migrate status"}})
 }
 
 // planning is the step that creates a plan. It needs the decisions that were made for earlier plans, too.

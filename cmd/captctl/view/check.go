@@ -63,7 +63,7 @@ func NewCheck(report *check.Report, fleet *status.Fleet, next []Next) *Check {
 		return c
 	}
 	c.Decisions, c.Findings = fleet.Decisions, fleet.Findings
-	for _, unit := range rowsOf(fleet.Plan, all(fleet.Plan), fleet, nil) {
+	for _, unit := range rowsOf(fleet.Plan, nil, fleet, nil) {
 		c.Counts[unit.state]++
 		c.Units = append(c.Units, CheckUnit{
 			Unit: unit.Name(), State: unit.state, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: unit.message,
@@ -75,7 +75,7 @@ func NewCheck(report *check.Report, fleet *status.Fleet, next []Next) *Check {
 // ShowCheck shows a check: units, findings, what is not OK, and the next steps.
 func ShowCheck(p *output.Printer, c *Check) {
 	if c.fleet != nil {
-		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, all(c.fleet.Plan), c.fleet, nil))
+		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, nil, c.fleet, nil))
 		Findings(p, c.fleet.Plan)
 		if len(c.fleet.Undecided()) == 0 && Repeated(c.fleet.Plan) {
 			document(p, c.fleet.Plan, "Decisions of the plans that were applied", "save them", nil, nil)

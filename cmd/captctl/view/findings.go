@@ -172,5 +172,4 @@ func objects(p *output.Printer, indent string, lines []string) {
 	}
 }
 
-// shown is how many lines about objects are printed before the rest is counted.
-const shown = 20
+const shown = 20 // Lines about objects before the rest is counted.

@@ -39,7 +39,7 @@ func style(word string) output.Style {
 
 // Plan shows a plan: its units, the decisions that it was made with, and its findings. The fleet is nil if no management cluster was read.
 func Plan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
-	PlanSummary(p, of, all(of), fleet, nil)
+	PlanSummary(p, of, nil, fleet, nil)
 	decided(p, of)
 	Findings(p, of)
 }
@@ -52,8 +52,11 @@ type row struct {
 	message string
 }
 
-// rowsOf are units of a plan where they stand. Without writes, all that the plan writes is shown.
+// rowsOf are units of a plan where they stand: all if none is given. Without writes, all that the plan writes is shown.
 func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) (rows []row) {
+	if units == nil {
+		units, _ = of.Select(nil)
+	}
 	for _, unit := range units {
 		r := row{Unit: unit, state: unit.State, writes: len(unit.Steps)}
 		if writes != nil {
@@ -67,12 +70,6 @@ func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[s
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-// all units of a plan.
-func all(of *plan.Plan) []*plan.Unit {
-	units, _ := of.Select(nil)
-	return units
 }
 
 // PlanSummary shows what a run writes: some units of a plan, as they are now.
@@ -190,8 +187,7 @@ func repair(unit *plan.Unit) string {
 	return "; its endpoint is a URL, see " + fixFlag
 }
 
-// fixFlag is the flag of apply with which endpoints are repaired.
-const fixFlag = "--fix-cluster-endpoints"
+const fixFlag = "--fix-cluster-endpoints" // Of apply: it repairs endpoints.
 
 // skippedMembers are the members that a decision leaves as they are.
 func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {

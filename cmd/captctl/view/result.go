@@ -4,6 +4,7 @@
 package view
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -17,11 +18,9 @@ const wouldApply, wouldRollBack apply.UnitOutcome = "would apply", "would roll b
 
 // outcome of a unit in a table.
 func outcome(unit *apply.UnitResult, dryRun bool) string {
-	switch {
-	case dryRun && unit.Outcome == apply.Applied:
-		return string(wouldApply)
-	case dryRun && unit.Outcome == apply.RolledBack:
-		return string(wouldRollBack)
+	would := map[apply.UnitOutcome]apply.UnitOutcome{apply.Applied: wouldApply, apply.RolledBack: wouldRollBack}
+	if dryRun {
+		return string(cmp.Or(would[unit.Outcome], unit.Outcome))
 	}
 	return string(unit.Outcome)
 }
@@ -66,16 +65,21 @@ func unfinished(outcome apply.UnitOutcome) bool {
 	return outcome == apply.Failed || outcome == apply.Interrupted || outcome == apply.NotStarted
 }
 
-// AfterApply says what to do after a run of apply. The plan is named as the user did; selected are the flags that named units, and rest is true if
-// units of the plan that were not named are left to adopt.
-func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
-	begun, failed, wrote := "", false, false
+// begunBy returns the flags that name the units which a run began and did not finish, and whether it failed and wrote something.
+func begunBy(result *apply.Result) (flags string, failed, wrote bool) {
 	for _, unit := range result.Units {
 		wrote, failed = wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, failed || unfinished(unit.Outcome)
 		if unfinished(unit.Outcome) && unit.Outcome != apply.NotStarted {
-			begun += Selection(unit.Unit)
+			flags += Selection(unit.Unit)
 		}
 	}
+	return flags, failed, wrote
+}
+
+// AfterApply says what to do after a run of apply. The plan is named as the user did; selected are the flags that named units, and rest is true if
+// units of the plan that were not named are left to adopt.
+func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
+	begun, failed, wrote := begunBy(result)
 	if result.DryRun || !wrote && begun == "" {
 		return
 	}

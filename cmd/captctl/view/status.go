@@ -21,19 +21,7 @@ import (
 func Status(p *output.Printer, s *status.Status, now time.Time) {
 	rows := output.Rows{}
 	for _, unit := range s.Units {
-		change, paused, phase := "", "", string(unit.Phase)
-		switch {
-		case unit.PendingChange != "":
-			change = "yes"
-		case unit.State == plan.Adopted || unit.State == plan.PartlyAdopted:
-			change = "no"
-		case unit.State == plan.Interrupted:
-			phase = ""
-		}
-		if unit.Paused {
-			paused = "yes"
-		}
-		rows = append(rows, []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(standing(unit), unit.PendingChange, unit.Message))})
+		rows = append(rows, statusRow(unit))
 	}
 	p.Table([]output.Column{
 		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
@@ -58,6 +46,20 @@ func Status(p *output.Printer, s *status.Status, now time.Time) {
 		p.Linef("Nothing is left to adopt. Convert the manifests in Git next: captctl convert -f manifests/ -R --from-cluster --write")
 	}
 	resume(p, s.Units)
+}
+
+func statusRow(unit status.Unit) []string {
+	change, phase := "", string(unit.Phase)
+	switch {
+	case unit.PendingChange != "":
+		change = "yes"
+	case unit.State == plan.Adopted || unit.State == plan.PartlyAdopted:
+		change = "no"
+	case unit.State == plan.Interrupted:
+		phase = ""
+	}
+	paused := map[bool]string{true: "yes"}[unit.Paused]
+	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(standing(unit), unit.PendingChange, unit.Message))}
 }
 
 // standing says what a run left of a unit, or is doing, and what a decision skips; empty if there is nothing to say.
