@@ -38,7 +38,7 @@ type Options struct {
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options)
-	if err := f.unknownDecisions(); err != nil {
+	if err := f.unknownDecisions(options.Decisions); err != nil {
 		return nil, err
 	}
 	if err := f.resolve(); err != nil {
@@ -161,16 +161,22 @@ func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan
 const whyEndpoint = "clients cannot connect to a host with a scheme"
 
 // unknownDecisions refuses decisions about objects that do not exist.
-func (f *fleet) unknownDecisions() error {
+func (f *fleet) unknownDecisions(decisions *migrate.Decisions) error {
+	if decisions == nil {
+		return nil
+	}
 	exists := f.known()
-	for uid, decision := range f.decided.owners {
-		if !exists[uid] || decision.Take != "" && !exists[decision.Take] {
-			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
+	for _, d := range decisions.Owners {
+		if !exists[d.UID] {
+			return fmt.Errorf("there is no CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply with UID %s (uid in owners of the decisions)", d.UID)
+		}
+		if d.Take != "" && !exists[d.Take] {
+			return fmt.Errorf("there is no WorkspaceTemplateApply with UID %s (take in owners of the decisions)", d.Take)
 		}
 	}
-	for uid := range f.decided.workspaces {
-		if !exists[uid] { // What is wrong with belongsTo is a finding.
-			return fmt.Errorf("decision about Workspace %s: no object has this UID", uid)
+	for _, d := range decisions.Workspaces {
+		if !exists[d.UID] { // What is wrong with belongsTo is a finding.
+			return fmt.Errorf("there is no Workspace with UID %s (uid in workspaces of the decisions)", d.UID)
 		}
 	}
 	return nil

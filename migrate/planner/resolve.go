@@ -44,7 +44,7 @@ func (f *fleet) resolve() error {
 func (f *fleet) resolveOwner(o *owner) error {
 	if decision := f.decided.owners[o.typed.GetUID()]; decision.Skip {
 		o.State = migrate.OwnerSkipped
-		o.find(migrate.Skipped, ReasonSkipped, "it stays as it is, as decided. "+decision.Reason)
+		o.find(migrate.Skipped, ReasonSkipped, strings.TrimSuffix("it stays as it is, as decided: "+decision.Reason, ": "))
 		return nil
 	}
 	if o.settled && (o.Object.Kind == kindApply || byThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil) {

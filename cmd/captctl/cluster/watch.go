@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package migration
+package cluster
 
 import (
 	"context"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,8 +16,8 @@ import (
 	"github.com/capt-provider/capt/migrate"
 )
 
-// changes signals that an object of the migration may have changed. Where the user may not watch, it signals every refresh.
-func changes(ctx context.Context, c client.WithWatch) <-chan struct{} {
+// Changes signals that an object of the migration may have changed. Where the user may not watch, it signals every refresh.
+func Changes(ctx context.Context, c client.WithWatch, refresh time.Duration) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	signal := func() {
 		select {
