@@ -34,7 +34,7 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 		c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "CAPTControlPlane", Name: "demo"}
 		c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "https://eks.example.com", Port: 443}
 	}))
-	captCluster := adopted()
+	captCluster := ofV03()
 	owned(captCluster)
 	builder.WithExistingVPC("vpc-1")(captCluster)
 	apply := builder.WorkspaceTemplateApply("demo-eks", builder.OwnedBy(legacyControlPlane()), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
@@ -66,8 +66,12 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 func TestOnlyTheAdoptionOfAControlPlaneWakesItsCAPTCluster(t *testing.T) {
 	legacy, adopted := legacyControlPlane(), legacyControlPlane()
 	engine.Set(legacy, engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, ""))
-	engine.Set(adopted, engine.False(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionNotRequiredReason, ""))
+	adopted.Status.ObservedGeneration = 1
+	rolledBack := adopted.DeepCopy()
+	engine.Set(rolledBack, engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, ""))
 	p := onAdoption()
+	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: legacyControlPlane(), ObjectNew: adopted}), "before its first reconcile")
+	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: rolledBack, ObjectNew: adopted}))
 	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: adopted}))
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: legacy}))
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: adopted, ObjectNew: adopted}))
@@ -77,7 +81,7 @@ func TestOnlyTheAdoptionOfAControlPlaneWakesItsCAPTCluster(t *testing.T) {
 
 // The VPC was built once. To create what CAPT v0.3 recorded a second time would build another one.
 func TestWhatV03RecordedIsNotCreatedAgain(t *testing.T) {
-	captCluster := adopted()
+	captCluster := ofV03()
 	owned(captCluster)
 	builder.WithApplyRef("demo-vpc")(captCluster)
 	captCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "demo-vpc"}

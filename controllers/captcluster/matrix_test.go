@@ -41,7 +41,7 @@ func rows() (all []row) {
 	living := []row{
 		{"no WorkspaceTemplateApply", nil, with(owner.Facts{})},
 		{"a person must decide", nil, with(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand"}}})},
-		{"reference is somebody else's", nil, with(owner.Facts{Claimed: "it belongs to CAPTCluster other"})},
+		{"reference is somebody else's", nil, with(owner.Facts{Conflict: "it belongs to CAPTCluster other"})},
 		{"refused by the API server", nil, with(owner.Facts{Refused: assert.AnError})},
 		{"not seen by its controller", nil, func() *Facts { return withApply() }},
 		{"Terraform at work", nil, shows(infrav1.ProvisioningReason)},
@@ -77,7 +77,7 @@ func (r row) told(before bool) (infrav1.CAPTClusterStatus, string) {
 	if before {
 		captCluster.Status.Initialization.Provisioned, captCluster.Status.VPC.ID = ptr.To(true), "vpc-1"
 	}
-	status(captCluster, r.facts())
+	report(captCluster, r.facts())
 	got := captCluster.Status
 	story := builder.Story(got.Conditions)
 	text := []string{"Ready " + story["Ready"], "VPCReady " + story["VPCReady"]}

@@ -47,7 +47,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c,
+		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: c,
 	}
 	return w
 }

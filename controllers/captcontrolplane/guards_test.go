@@ -190,7 +190,7 @@ func TestTheVersionGoesWhereAdmissionLetsIt(t *testing.T) {
 				if name == "nothing applied" {
 					s.controlPlane.Status.Version = ""
 				}
-				got := blocked(s.controlPlane, s.Facts)
+				got := s.plan().Blocked
 				said := validation.KubernetesVersionStep(validation.VersionsOf(s.controlPlane, s.Apply.Apply), version)
 				if i < len(row.allowed) {
 					assert.Nil(t, got, version)
@@ -208,7 +208,7 @@ func TestTheVersionGoesWhereAdmissionLetsIt(t *testing.T) {
 // AWS upgrades what it no longer supports. The next user who changes the version is told; nothing breaks before.
 func TestAVersionThatTerraformHasAlreadyIsNoStep(t *testing.T) {
 	s := newScene(t).apply(builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": "1.32"}))
-	assert.Nil(t, blocked(s.controlPlane, s.Facts))
+	assert.Nil(t, s.plan().Blocked)
 }
 
 // It was built once, by something that nobody knows any more. To build it anew would be a second EKS cluster.

@@ -68,8 +68,8 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 		for why, apply := range map[string]owner.Facts{
 			"what it refers to is not adopted": {Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true},
 			"several may be its own":           {Candidates: []adoption.Candidate{{Name: "a"}, {Name: "b"}}, AwaitsAdoption: true},
-			"nothing may be its own":           {Lost: "spec.controlPlaneEndpoint", AwaitsAdoption: true},
-			"what it refers to is another's":   {Claimed: "it is b's", AwaitsAdoption: true},
+			"nothing may be its own":           {BuiltField: "spec.controlPlaneEndpoint", AwaitsAdoption: true},
+			"what it refers to is another's":   {Conflict: "it is b's", AwaitsAdoption: true},
 			"what it refers to does not exist": {Missing: applyName, AwaitsAdoption: true},
 		} {
 			t.Run(name+", "+why, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 				want["AdoptionRequired"] = "True AdoptionRequired"
 				s.status()
 				assert.Equal(t, want, builder.Story(s.controlPlane.Status.Conditions))
-				assert.Equal(t, Observe, decide(s.controlPlane, s.Facts))
+				assert.Equal(t, owner.Wait, s.step())
 				once := s.controlPlane.DeepCopy()
 				s.status()
 				assert.Equal(t, once, s.controlPlane, "at rest nothing is written")
@@ -130,9 +130,9 @@ func TestWhatIsFoundAfterAnAdoptionIsTold(t *testing.T) {
 	}{
 		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = ptr.To(true) })),
 			"False ApplyFailed", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateProvisioning},
+		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateConfiguring},
 		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asTheOlderLeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Claimed = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
 		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,12 +168,10 @@ func TestAnAdoptedControlPlaneThatIsPausedStaysAsItWasAndSaysSo(t *testing.T) {
 	s := adopted(t).with(func(f *Facts) { f.Paused = "annotation" })
 	// It was seen, but what the owner wants is not written while it is paused.
 	s.apply(builder.UpToDate(outputs()))
-	desired, err := engine.Unstructured(builder.WorkspaceTemplateApply(applyName, builder.WithLabel("a", "b")))
-	require.NoError(t, err)
-	s.Apply.Desired = desired
+	s.unwritten = true
 	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.Story(s.status().Conditions))
 
-	s.Paused = ""
+	s.Paused, s.unwritten = "", false
 	s.apply(asTheOlderLeftIt())
 	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.Story(s.status().Conditions))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -41,8 +42,7 @@ func (r row) scene(t *testing.T, before bool) *scene {
 	t.Helper()
 	s := configured(t)
 	if before {
-		status(s.controlPlane, s.Facts)
-		require.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+		require.Equal(t, controlplanev1.StateReady, s.status().State)
 	}
 	s.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
 	for _, is := range r.is {
@@ -67,10 +67,10 @@ func rows() (all []row) {
 	}
 	for _, profile := range profiles() {
 		add("all there; "+profile.name, profile.is)
-		add("Terraform at work on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is, func(s *scene) { s.Fargate.ClusterReady = false })
+		add("Terraform at work on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is)
 	}
 	for _, r := range slices.Clone(all) {
-		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused, s.Fargate.Paused = "annotation", "annotation" })...)
+		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
 	}
 	for _, lack := range lacks() {
 		for _, result := range results() {
@@ -97,7 +97,7 @@ func lacks() []fact {
 		{"regions differ", func(s *scene) { s.Infrastructure.Spec.Region = "us-east-1"; s.controlPlane.Spec.Region = "eu-west-1" }},
 		{"version is none", func(s *scene) { s.VersionError = assert.AnError }},
 		{"a person must decide", func(s *scene) { s.Apply.Candidates = []adoption.Candidate{{Name: "by-hand"}} }},
-		{"reference is somebody else's", func(s *scene) { s.Apply.Claimed = "it belongs to CAPTControlPlane other" }},
+		{"reference is somebody else's", func(s *scene) { s.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
 	}
 }
 
@@ -134,7 +134,7 @@ func applies() []fact {
 // results are what Terraform can have made.
 func results() []fact {
 	kubeconfig := func(reason, problem string) func(s *scene) {
-		return func(s *scene) { s.Kubeconfig = Published{Reason: reason, Problem: problem} }
+		return func(s *scene) { s.Kubeconfig = kubeconfigsecret.Kubeconfig{Reason: reason, Problem: problem} }
 	}
 	output := func(endpoint string) func(s *scene) {
 		return func(s *scene) { s.apply(builder.UpToDate(map[string]string{"cluster_endpoint": endpoint})) }
@@ -153,7 +153,7 @@ func results() []fact {
 		{"kubeconfig is none", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
 		{"kubeconfig Secret is somebody else's", kubeconfig("KubeconfigConflict", "it belongs to other")},
 		{"kubeconfig not written yet", func(s *scene) { s.Kubeconfig.Written = false }},
-		{"no kubeconfig for people", func(s *scene) { s.UserKubeconfig = Published{Problem: "conflict"} }},
+		{"no kubeconfig for people", func(s *scene) { s.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "conflict"} }},
 	}
 }
 
@@ -263,9 +263,9 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 	for e, how := range happen {
-		assert.Contains(t, transitions[e.from], e.to, "%s -> %s happens: %s", e.from, e.to, how)
+		assert.Contains(t, transitions()[e.from], e.to, "%s -> %s happens: %s", e.from, e.to, how)
 	}
-	for from, all := range transitions {
+	for from, all := range transitions() {
 		for _, to := range all {
 			if from != controlplanev1.StateRecovering && to != controlplanev1.StateRecovering {
 				assert.Contains(t, happen, edge{from, to}, "it stands in the table and never happens")
@@ -278,7 +278,7 @@ func TestTransitions(t *testing.T) {
 func TestTransitionsAreDocumented(t *testing.T) {
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
 	require.NoError(t, err)
-	for from, all := range transitions {
+	for from, all := range transitions() {
 		line := fmt.Sprintf("| `%s` |", from)
 		for _, to := range all {
 			line += fmt.Sprintf(" `%s`", to)
@@ -293,7 +293,7 @@ func TestAnEdgeThatIsNotInTheTableIsNotTaken(t *testing.T) {
 		assert.Equal(t, from, advance("", from), "lost status may become anything")
 		for _, to := range states {
 			want := from
-			if from == to || slices.Contains(transitions[from], to) {
+			if from == to || slices.Contains(transitions()[from], to) {
 				want = to
 			}
 			assert.Equal(t, want, advance(from, to), "%s -> %s", from, to)

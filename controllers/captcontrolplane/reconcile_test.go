@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -50,13 +51,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		return nil
 	}
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
-			if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), eksIndex) {
-				return errors.New("a manager that makes no tokens has no index " + eksIndex)
+			if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
+				return errors.New("a manager that makes no tokens has no index " + kubeconfigsecret.EKSIndex)
 			}
 			return c.List(ctx, list, opts...)
 		},
@@ -81,8 +82,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c,
-		Stopwatch: engine.Stopwatch{Clock: w.clock},
+		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}}, Uncached: c,
 	}
 	return w
 }

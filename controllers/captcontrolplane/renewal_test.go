@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +35,49 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/test/builder"
 )
+
+// identity creates tokens with fixed keys, or fails.
+type identity struct {
+	kubeconfig.Tokens
+	problem error
+	made    int
+}
+
+const secretKey = "hunter2/+key"
+
+func identityAt(now clock.PassiveClock) *identity {
+	keys := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: secretKey}, nil
+	})
+	return &identity{Tokens: kubeconfig.NewAWS(now, false, config.WithCredentialsProvider(keys))}
+}
+
+func (i *identity) Token(ctx context.Context, cluster, region string) (string, time.Time, error) {
+	if i.problem != nil {
+		return "", time.Time{}, i.problem
+	}
+	i.made++
+	return i.Tokens.Token(ctx, cluster, region)
+}
+
+func withSource(source controlplanev1.KubeconfigSource) builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source })
+}
+
+func holdsToken(data []byte) bool {
+	_, holds := kubeconfig.Expiry(data)
+	return holds
+}
+
+// tokenOf is a kubeconfig with a token, as Terraform creates it.
+func tokenOf(t *testing.T, at time.Time) string {
+	t.Helper()
+	token, _, err := identityAt(clocktesting.NewFakePassiveClock(at)).Token(t.Context(), "demo", builder.Region)
+	require.NoError(t, err)
+	data, err := kubeconfig.ForToken("from-terraform", "https://"+host, builder.CA(), token)
+	require.NoError(t, err)
+	return string(data)
+}
 
 // withToken is a world in which a control plane is Ready, with a token in its kubeconfig, and whose manager makes them.
 func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *identity) {
@@ -146,8 +193,8 @@ func TestAnotherManagerGoesOnWithTheTokenThatIsThere(t *testing.T) {
 		again := w.again
 		w.pass(3 * time.Minute)
 		w.Reconciler = &Reconciler{
-			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}},
-			Uncached: w.Client, Stopwatch: engine.Stopwatch{Clock: w.clock}, Tokens: identityAt(w.clock),
+			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}},
+			Uncached: w.Client, Tokens: identityAt(w.clock),
 		}
 		require.NoError(t, w.reconcile())
 		assert.Empty(t, w.writes)
@@ -164,7 +211,7 @@ func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig still works, but can not be renewed: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig is still valid, but cannot be renewed: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	for w.left() > w.again {
 		require.Equal(t, 30*time.Second, w.again)
@@ -177,7 +224,7 @@ func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "False KubeconfigMissing no token can be made: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
 
 	tokens.problem = nil
@@ -193,7 +240,7 @@ func TestATokenThatEndedDuringAnUpdateIsTold(t *testing.T) {
 	w.terraform(working)
 	w.pass(15 * time.Minute)
 	require.NoError(t, w.reconcile())
-	assert.Equal(t, "False KubeconfigMissing no token can be made: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 }
 
 func TestNoTokenIsMadeWhilePaused(t *testing.T) {
@@ -208,7 +255,7 @@ func TestNoTokenIsMadeWhilePaused(t *testing.T) {
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "False KubeconfigMissing no token is made while the object is paused", w.kubeconfigReady())
+	assert.Equal(t, "False KubeconfigMissing no token is created while the object is paused", w.kubeconfigReady())
 	assert.Zero(t, w.again)
 	assert.Equal(t, 1, tokens.made)
 

@@ -16,11 +16,12 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 func (s *scene) status() controlplanev1.CAPTControlPlaneStatus {
-	status(s.controlPlane, s.Facts)
+	status(s.controlPlane, s.Facts, s.plan())
 	return s.controlPlane.Status
 }
 
@@ -53,11 +54,11 @@ func TestStates(t *testing.T) {
 		"made, the endpoint is not written": {newScene(t), "Configuring", "Creating"},
 		"made, no kubeconfig yet":           {newScene(t, builder.WithEndpoint(host, 443)), "Configuring", "Creating"},
 		"made and configured":               {configured(t), "Ready", "Ready"},
-		"an update":                         {onceReady(t).apply(working), "Provisioning", "Creating"},
+		"an update":                         {onceReady(t).apply(working), "Configuring", "Creating"},
 		"an update that fails":              {onceReady(t).apply(failing), "Degraded", "Ready"},
 		"the VPC is gone":                   {onceReady(t).with(noVPC), "Degraded", "Ready"},
 		"the owner is gone":                 {onceReady(t).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), "Degraded", "Ready"},
-		"the kubeconfig is gone":            {onceReady(t).with(func(f *Facts) { f.Kubeconfig = Published{Problem: "x", Reason: "KubeconfigMissing"} }), "Degraded", "Ready"},
+		"the kubeconfig is gone":            {onceReady(t).with(func(f *Facts) { f.Kubeconfig = kubeconfigsecret.Kubeconfig{Problem: "x", Reason: "KubeconfigMissing"} }), "Degraded", "Ready"},
 		"the endpoint changed":              {onceReady(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "other"})), "Degraded", "Ready"},
 		"paused while it is ready":          {onceReady(t).with(paused), "Ready", "Ready"},
 	} {
@@ -111,10 +112,9 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{
-				"Available": "True Available", "Ready": "True Ready", "Initialized": "True Initialized", "Creating": "False NotCreating",
+				"Available": "True Available", "Ready": "True Ready", "Initialized": "True Initialized",
 				"DependenciesReady": "True DependenciesReady", "WorkspaceReady": "True WorkspaceReady", "EndpointAvailable": "True EndpointKnown",
-				"KubeconfigReady": "True KubeconfigReady", "AdoptionRequired": "False AdoptionNotRequired", "Degraded": "False NotDegraded",
-				"Failed": "False NotFailed", "Deleting": "False NotDeleting", "Paused": "False NotPaused",
+				"KubeconfigReady": "True KubeconfigReady",
 			}
 			maps.Copy(want, row.want)
 			assert.Equal(t, want, row.scene.story())
@@ -202,7 +202,7 @@ func TestFieldsOfStatus(t *testing.T) {
 }
 
 func TestAControlPlaneIsReadyWithoutAKubeconfigForPeopleButSaysSo(t *testing.T) {
-	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = Published{Problem: "it is somebody else's"} })
+	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it is somebody else's"} })
 	got := s.status()
 	assert.Equal(t, controlplanev1.StateReady, got.State)
 	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it is somebody else's")
@@ -235,7 +235,7 @@ func TestReadySaysWhatToDo(t *testing.T) {
 		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message
 	}
 	assert.Contains(t, message(newScene(t).with(func(f *Facts) { f.Cluster = nil })), "create one whose spec.controlPlaneRef names it")
-	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `it has no output "cluster_endpoint"; add it to the module`)
+	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
 	assert.Contains(t, message(newScene(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
 	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew")
 }

@@ -42,9 +42,9 @@ func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
 	r := watching(builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
 		builder.CAPTControlPlane("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
 	for _, name := range []string{"by-hand", "profile"} {
-		assert.Equal(t, demo(), r.referringTo(context.Background(), builder.WorkspaceTemplateApply(name)))
+		assert.Equal(t, demo(), r.requests().ReferringTo(context.Background(), builder.WorkspaceTemplateApply(name)))
 	}
-	assert.Empty(t, r.referringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
+	assert.Empty(t, r.requests().ReferringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
 }
 
 // An adopted control plane keeps the connection Secret that CAPT v0.3 gave it.

@@ -35,7 +35,7 @@ type stage struct {
 	engine   Engine
 	recorder *events.FakeRecorder
 	request  ctrl.Request
-	steps    Steps[*infrav1.CAPTCluster, facts]
+	phases   Phases[*infrav1.CAPTCluster, facts, struct{}]
 	// writes of status that were tried, and what the next of them fails with.
 	writes int
 	refuse error
@@ -55,27 +55,28 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 			},
 		}).Build()
-	s.engine = Engine{Client: c, Recorder: s.recorder, Written: &Memory{}}
+	s.engine = Engine{Client: c, Recorder: s.recorder, State: &StateCache{}}
 	s.request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
-	s.steps = Steps[*infrav1.CAPTCluster, facts]{
+	s.phases = Phases[*infrav1.CAPTCluster, facts, struct{}]{
 		Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
-		Act: func(context.Context, *infrav1.CAPTCluster, *facts) error {
+		Act: func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
 			s.acted++
 			return nil
 		},
-		Status: func(obj *infrav1.CAPTCluster, f *facts) { Set(obj, f.conditions...) },
-		Told:   []string{"Ready"},
+		Plan:            func(*infrav1.CAPTCluster, *facts) (struct{}, error) { return struct{}{}, nil },
+		Status:          func(obj *infrav1.CAPTCluster, f *facts, _ struct{}) { Set(obj, f.conditions...) },
+		EventConditions: []string{"Ready"},
 	}
 	return s
 }
 
 // show makes the next reconciles set these conditions.
 func (s *stage) show(conditions ...Condition) {
-	s.steps.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{conditions}, nil }
+	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{conditions}, nil }
 }
 
 func (s *stage) reconcile() (ctrl.Result, error) {
-	return Reconcile(context.Background(), s.engine, s.request, &infrav1.CAPTCluster{}, s.steps)
+	return Run(context.Background(), s.engine, s.request, &infrav1.CAPTCluster{}, s.phases)
 }
 
 func (s *stage) mustReconcile() {
@@ -144,7 +145,7 @@ func TestAConflictIsDoneWithoutAnErrorAndTellsNothing(t *testing.T) {
 func TestAnOldViewNeverOverwritesANewerStatus(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(ctx context.Context, _ *infrav1.CAPTCluster, _ *facts) error {
+	s.phases.Act = func(ctx context.Context, _ *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		// Somebody else writes between our reading and our writing.
 		other := s.get()
 		other.Labels = map[string]string{"somebody": "else"}
@@ -168,7 +169,7 @@ func TestTheErrorOfTheActionWinsOverThatOfStatus(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	cause := errors.New("the API server is overloaded")
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return cause }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return cause }
 	s.refuse = apierrors.NewServiceUnavailable("later")
 	_, err := s.reconcile()
 	require.ErrorIs(t, err, cause)
@@ -177,7 +178,9 @@ func TestTheErrorOfTheActionWinsOverThatOfStatus(t *testing.T) {
 func TestStatusIsWrittenEvenWhenTheActionFails(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return Wait("the kind", time.Second) }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return Wait("the kind", time.Second)
+	}
 	got, err := s.reconcile()
 	require.NoError(t, err)
 	assert.Equal(t, ctrl.Result{RequeueAfter: time.Second}, got)
@@ -187,7 +190,7 @@ func TestStatusIsWrittenEvenWhenTheActionFails(t *testing.T) {
 func TestWhatCanNotBeObservedIsNotActedUpon(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	cause := errors.New("no route to host")
-	s.steps.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, cause }
+	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, cause }
 	_, err := s.reconcile()
 	require.ErrorIs(t, err, cause)
 	assert.Zero(t, s.acted)
@@ -197,7 +200,7 @@ func TestWhatCanNotBeObservedIsNotActedUpon(t *testing.T) {
 func TestAnObjectThatWentWithItsFinalizerGetsNoStatus(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
 	s.show(True("Ready", "Ready", "never written"))
-	s.steps.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts) error {
+	s.phases.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		original := obj.DeepCopy()
 		obj.Finalizers = nil
 		return s.engine.Client.Patch(ctx, obj, client.MergeFrom(original))
@@ -211,7 +214,7 @@ func TestAnObjectThatWentWithItsFinalizerGetsNoStatus(t *testing.T) {
 func TestAnObjectThatWentInTheMeantimeIsDone(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts) error {
+	s.phases.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		return s.engine.Client.Delete(ctx, obj.DeepCopy())
 	}
 	s.mustReconcile()
@@ -220,7 +223,7 @@ func TestAnObjectThatWentInTheMeantimeIsDone(t *testing.T) {
 
 func TestEventsTellTransitionsOfTheToldConditions(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
-	s.steps.Warnings = func(condition metav1.Condition) bool { return condition.Reason == "ApplyFailed" }
+	s.phases.IsWarning = func(condition metav1.Condition) bool { return condition.Reason == "ApplyFailed" }
 	for _, moment := range []struct {
 		name string
 		show []Condition
@@ -256,20 +259,20 @@ func TestAMessageIsNeverTakenForAFormat(t *testing.T) {
 func TestNotesAreToldAfterTheTransitions(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "at work"))
-	s.steps.Notes = func(before, after *infrav1.CAPTCluster) []Note {
+	s.phases.Events = func(before, after *infrav1.CAPTCluster) []Event {
 		assert.Empty(t, before.Status.Conditions)
 		assert.Len(t, after.Status.Conditions, 1)
-		return []Note{
+		return []Event{
 			{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "part 100%d"},
-			{Type: corev1.EventTypeWarning, Reason: "PartFailed", Action: "Create", Message: strings.Repeat("x", 2*maxNoteLength)},
+			{Type: corev1.EventTypeWarning, Reason: "PartFailed", Action: "Create", Message: strings.Repeat("x", 2*maxEventLength)},
 		}
 	}
 	s.mustReconcile()
 	assert.Equal(t, []string{
-		"Normal Provisioning at work", "Normal PartCreated part 100%d", "Warning PartFailed " + strings.Repeat("x", maxNoteLength-len("…")) + "…",
+		"Normal Provisioning at work", "Normal PartCreated part 100%d", "Warning PartFailed " + strings.Repeat("x", maxEventLength-len("…")) + "…",
 	}, s.told())
 
-	s.steps.Notes = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Note {
+	s.phases.Events = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Event {
 		t.Error("nothing changed")
 		return nil
 	}
@@ -286,8 +289,8 @@ func TestNotesAreNotToldWhenStatusIsNotWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
 			s.show(False("Other", "Provisioning", "told to nobody"))
-			s.steps.Notes = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Note {
-				return []Note{{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "a part"}}
+			s.phases.Events = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Event {
+				return []Event{{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "a part"}}
 			}
 			s.refuse = refusal
 			_, _ = s.reconcile()
@@ -307,7 +310,7 @@ func TestAStatusThatCouldNotBeWrittenIsTriedAgainAlsoWhenActWaits(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
 			s.show(True("Ready", "Ready", "is there"))
-			s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return end }
+			s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return end }
 			s.refuse = errors.New("etcdserver: request timed out")
 			_, err := s.reconcile()
 			require.ErrorContains(t, err, "request timed out")

@@ -24,6 +24,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/ssa"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
@@ -58,7 +59,7 @@ type Client struct {
 	Watch func(ctx context.Context, scope terraform.Scope) error
 
 	// written remembers what this process applied, since the cache shows it later.
-	written engine.Memory
+	written engine.StateCache
 	// creating has a lock for each name, or rather for each of a number of shares of all names.
 	creating [64]sync.Mutex
 }
@@ -69,7 +70,7 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 		return nil, err
 	}
 	live, err := get(ctx, c.Client, scope, namespace, name)
-	if live != nil && c.written.Newer(live.object) {
+	if live != nil && c.written.CacheIsStale(live.object) {
 		return get(ctx, c.Uncached, scope, namespace, name)
 	}
 	return live, err
@@ -267,10 +268,10 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Reclaim(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
+	if err := ssa.RestoreManagedFields(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
 		return nil, err
 	}
-	c.written.Remember(restored.object)
+	c.written.Record(restored.object)
 	return restored, nil
 }
 
@@ -285,7 +286,7 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	case err != nil:
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
-	c.written.Remember(object)
+	c.written.Record(object)
 	return newLive(object)
 }
 

@@ -8,20 +8,20 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/ssa"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
 // Differs tells whether applying the rendered Workspace would change the live one. Asking is free; applying is not, since
 // any write to a Workspace makes the provider run a plan.
 func (l *Live) Differs(rendered *render.Rendered) bool {
-	return engine.Differs(l.object, l.applicable(rendered), naming.WorkspaceTemplateApplyFieldManager)
+	return ssa.Differs(l.object, l.applicable(rendered), naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // Disowned reports whether the managedFields of a Workspace that CAPT created for the WorkspaceTemplateApply were lost. One that
 // was adopted is never disowned: CAPT did not write it.
 func (l *Live) Disowned(apply *infrav1.WorkspaceTemplateApply) bool {
-	return l.ClaimedBy(apply) && engine.Disowned(l.object, naming.WorkspaceTemplateApplyFieldManager)
+	return l.ClaimedBy(apply) && ssa.ManagedFieldsLost(l.object, naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // madeAs tells whether the Workspace is exactly what was rendered, but for what the API server fills in. That applying would

@@ -50,12 +50,17 @@ type Reconciler struct {
 
 // Reconcile one WorkspaceTemplateApply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Reconcile(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Steps[*infrav1.WorkspaceTemplateApply, Facts]{
-		Observe:  r.observe,
-		Act:      r.act,
-		Status:   status,
-		Gone:     r.gone,
-		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition},
-		Warnings: warning,
+	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Phases[*infrav1.WorkspaceTemplateApply, Facts, Action]{
+		Observe: r.observe,
+		Plan:    func(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Action, error) { return decide(apply, f), nil },
+		Act: func(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts, _ Action) error {
+			return r.act(ctx, apply, f)
+		},
+		Status:    func(apply *infrav1.WorkspaceTemplateApply, f *Facts, _ Action) { status(apply, f) },
+		OnDeleted: r.gone,
+		EventConditions: []string{
+			infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition,
+		},
+		IsWarning: warning,
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/ssa"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -153,7 +153,7 @@ func TestWhatTheAPIServerReturnsDoesNotDifferFromWhatWasRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rendered := r.must(t)
-			assert.False(t, engine.Differs(asLive(t, rendered), rendered.Object, naming.WorkspaceTemplateApplyFieldManager))
+			assert.False(t, ssa.Differs(asLive(t, rendered), rendered.Object, naming.WorkspaceTemplateApplyFieldManager))
 		})
 	}
 }
