@@ -28,7 +28,7 @@ func legacyControlPlane() *controlplanev1.CAPTControlPlane {
 	return controlPlane
 }
 
-// An existing VPC has nothing to adopt, so that the control plane tells whether the cluster was adopted.
+// An existing VPC has nothing to adopt, so that the control plane shows whether the cluster was adopted.
 func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T) {
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) {
 		c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "CAPTControlPlane", Name: "demo"}
@@ -63,7 +63,7 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 	assert.Empty(t, w.adoptedInNamespace(context.Background(), legacyControlPlane()))
 }
 
-func TestOnlyTheAdoptionOfAControlPlaneWakesItsCAPTCluster(t *testing.T) {
+func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
 	legacy, adopted := legacyControlPlane(), legacyControlPlane()
 	engine.Set(legacy, engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, ""))
 	adopted.Status.ObservedGeneration = 1

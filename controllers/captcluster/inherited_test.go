@@ -17,7 +17,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// adopted is a CAPTCluster whose VPC the older CAPT had made, when this one sees it for the first time.
+// adopted is a CAPTCluster whose VPC CAPT v0.3 created, before its first reconcile.
 func ofV03() *infrav1.CAPTCluster {
 	captCluster := builder.CAPTCluster("demo")
 	captCluster.Status.VPC.ID, captCluster.Status.Initialization.Provisioned = "vpc-1", ptr.To(true)
@@ -32,7 +32,7 @@ func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
 
 // What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but
 // for Ready, which v0.3 wrote as a field.
-func TestBeforeAdoptionTheStatusStays(t *testing.T) {
+func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	unadopted := owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}
 	with := func(apply owner.Facts) *Facts { return &Facts{Cluster: builder.Cluster("demo"), Apply: apply} }
 	notReady := ofV03()
@@ -80,7 +80,7 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 }
 
 // A CAPTCluster that has no status has none to lose, and says why it is not built.
-func TestWithoutAStatusNothingIsKept(t *testing.T) {
+func TestAnEmptyStatusIsNotKept(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo")
 	facts := &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
 	for range 2 {
@@ -95,7 +95,7 @@ func TestWithoutAStatusNothingIsKept(t *testing.T) {
 	assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Ready").Message, "another")
 }
 
-func TestTheVPCOfAnAdoptedCAPTClusterIsThereUntilSomebodyKnowsBetter(t *testing.T) {
+func TestAnAdoptedCAPTClusterStaysReadyUntilItIsObserved(t *testing.T) {
 	captCluster := ofV03()
 	before := captCluster.Status.DeepCopy()
 	report(captCluster, withApply())
@@ -109,7 +109,7 @@ func TestTheVPCOfAnAdoptedCAPTClusterIsThereUntilSomebodyKnowsBetter(t *testing.
 	assert.Equal(t, "False ApplyFailed", builder.Story(captCluster.Status.Conditions)["Ready"])
 }
 
-func TestAnAdoptedCAPTClusterThatIsPausedSaysSo(t *testing.T) {
+func TestAnAdoptedCAPTClusterReportsThatItIsPaused(t *testing.T) {
 	captCluster, facts := ofV03(), withApply()
 	facts.Paused = "annotation"
 	report(captCluster, facts)

@@ -45,7 +45,7 @@ func step(captCluster *infrav1.CAPTCluster, f *Facts) owner.Step {
 
 func made(outputs map[string]string) *Facts { return withApply(builder.UpToDate(outputs)) }
 
-func TestDecide(t *testing.T) {
+func TestSteps(t *testing.T) {
 	living, deleted := builder.CAPTCluster("demo"), builder.CAPTCluster("demo", builder.Deleting())
 	cluster := builder.Cluster("demo")
 	for name, row := range map[string]struct {
@@ -57,11 +57,11 @@ func TestDecide(t *testing.T) {
 		"with a Cluster":                      {living, &Facts{Cluster: cluster}, owner.Provision},
 		"paused":                              {living, &Facts{Cluster: cluster, Paused: "annotation"}, owner.Wait},
 		"an existing VPC":                     {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, owner.Hold},
-		"a person must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, owner.Wait},
+		"the user must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, owner.Wait},
 		"the VPC is there":                    {living, made(nil), owner.Provision},
 		"deleted, nothing there":              {deleted, &Facts{Cluster: cluster}, owner.Release},
 		"deleted, the VPC is there":           {deleted, made(nil), owner.Destroy},
-		"deleted, the Cluster is gone":        {deleted, &Facts{Apply: made(nil).Apply}, owner.Destroy},
+		"deleted, the Cluster is deleted":     {deleted, &Facts{Apply: made(nil).Apply}, owner.Destroy},
 		"deleted, the VPC is being destroyed": {deleted, withApply(builder.Deleting()), owner.Wait},
 		"deleted, a control plane is there (defect 4)": {
 			deleted, &Facts{Cluster: cluster, Apply: made(nil).Apply, ControlPlanes: []string{"other-name"}}, owner.Wait},
@@ -89,7 +89,7 @@ func TestConditions(t *testing.T) {
 		"made, but its id is not known": {nil, made(nil), map[string]string{"Ready": "False VPCIDMissing", "VPCReady": "False VPCIDMissing"}, false},
 		"existing":                      {[]builder.Option{existing}, &Facts{Cluster: builder.Cluster("demo")}, map[string]string{"VPCReady": "True ExistingVPC"}, true},
 		"existing, no Cluster yet":      {[]builder.Option{existing}, &Facts{}, map[string]string{"Ready": "False WaitingForOwner", "VPCReady": "False WaitingForOwner"}, false},
-		"a person must decide": {nil, &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, map[string]string{
+		"the user must decide": {nil, &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, map[string]string{
 			"Ready": "False AdoptionRequired", "VPCReady": "False AdoptionRequired", "AdoptionRequired": "True AdoptionRequired"}, false},
 		"paused": {nil, &Facts{Cluster: builder.Cluster("demo"), Paused: "annotation", Apply: made(map[string]string{"vpc_id": "vpc-1"}).Apply},
 			map[string]string{"Paused": "True Paused"}, true},
@@ -125,7 +125,7 @@ func TestConditionsWhileItIsDeleted(t *testing.T) {
 			assert.Equal(t, row.want, story["Deleting"])
 			assert.Equal(t, "False Deleting", story["Ready"])
 			assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Deleting").Message, row.message)
-			assert.Equal(t, "vpc-1", captCluster.Status.VPC.ID, "what is being deleted is still told")
+			assert.Equal(t, "vpc-1", captCluster.Status.VPC.ID, "what is being deleted is still reported")
 		})
 	}
 }

@@ -108,7 +108,7 @@ func TestTheApplyOfTheControlPlane(t *testing.T) {
 	assert.Equal(t, applyName, desired.GetName())
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
-	assert.NotContains(t, spec, "deletionPolicy", "what a person said stays")
+	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
 }
 
 func variablesOf(t *testing.T, s *scene) map[string]string {

@@ -72,7 +72,7 @@ func (s *scene) with(change func(f *Facts)) *scene {
 	return s
 }
 
-// apply replaces the WorkspaceTemplateApply. That of a control plane that was Ready was applied once.
+// apply replaces the WorkspaceTemplateApply. Terraform has applied it if the control plane was Ready.
 func (s *scene) apply(options ...builder.Option) *scene {
 	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
 	s.Apply.Apply.Status.Applied = s.controlPlane.Status.Initialization.ControlPlaneInitialized

@@ -66,7 +66,7 @@ func TestSafety26OnlyTheReferredWorkspaceTemplateApplyTakesAClusterName(t *testi
 	}
 }
 
-func TestATokenIsMadeForOneOfTwoControlPlanesOfTheSameName(t *testing.T) {
+func TestOnlyTheOlderOfTwoClustersOfTheSameNameGetsTokens(t *testing.T) {
 	for name, row := range map[string]struct {
 		created time.Time
 		region  string
@@ -91,7 +91,7 @@ func TestATokenIsMadeForOneOfTwoControlPlanesOfTheSameName(t *testing.T) {
 			}
 			assert.Equal(t, 1, tokens.made)
 			assert.Contains(t, w.kubeconfigReady(), "False KubeconfigConflict no token is created for EKS cluster \"demo\": another CAPTControlPlane of this management cluster")
-			assert.NotContains(t, w.kubeconfigReady(), "project", "whose it is, is not told")
+			assert.NotContains(t, w.kubeconfigReady(), "project", "details omitted")
 
 			w.spec(func(c *controlplanev1.CAPTControlPlane) { withSource("Auto")(c) })
 			require.NoError(t, w.reconcile())
@@ -99,26 +99,26 @@ func TestATokenIsMadeForOneOfTwoControlPlanesOfTheSameName(t *testing.T) {
 
 			theirs := rival(row.created, row.region)[1]
 			assert.Equal(t, []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}},
-				w.afterDeletion(theirs), "its end wakes us")
+				w.afterDeletion(theirs), "its deletion causes a reconcile")
 			require.NoError(t, w.reconcile())
 			assert.True(t, holdsToken(w.published()))
 		})
 	}
 }
 
-// afterDeletion deletes a WorkspaceTemplateApply and says which control planes that wakes.
+// afterDeletion deletes a WorkspaceTemplateApply and returns the control planes to reconcile.
 func (w *world) afterDeletion(apply client.Object) []ctrl.Request {
 	w.Helper()
 	require.NoError(w, w.Client.Delete(context.Background(), apply))
 	return kubeconfigsecret.OfSameCluster(w.Client)(context.Background(), apply)
 }
 
-// Nobody but its own controller says what a WorkspaceTemplateApply is for.
-func TestWhatIsNoControlPlanesDoesNotTakeAName(t *testing.T) {
+// Only the controller of a WorkspaceTemplateApply shows what it is for.
+func TestOtherAppliesDoNotOccupyAName(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	for _, object := range rival(builder.Created.Add(-time.Second), builder.Region) {
 		if object.GetName() == "theirs" {
-			object.SetUID("made-anew") // The owner that the WorkspaceTemplateApply names is gone.
+			object.SetUID("recreated") // The owner that the WorkspaceTemplateApply names no longer exists.
 		}
 		require.NoError(t, w.Client.Create(context.Background(), object))
 	}

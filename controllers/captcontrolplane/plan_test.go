@@ -19,7 +19,7 @@ func foreignInfrastructure(f *Facts) {
 	f.Cluster.Spec.InfrastructureRef.Kind, f.Infrastructure = "OtherCluster", nil
 }
 
-func TestDecide(t *testing.T) {
+func TestSteps(t *testing.T) {
 	none := func(f *Facts) { f.Apply.Apply = nil }
 	deleting := builder.Deleting()
 	for name, row := range map[string]struct {
@@ -37,23 +37,23 @@ func TestDecide(t *testing.T) {
 		"deleted, the cluster is being made":  {newScene(t, deleting).apply(builder.NotUpToDate("Provisioning", "")), owner.Destroy},
 		"deleted, it is being destroyed":      {newScene(t, deleting).apply(deleting), owner.Wait},
 		"deleted, it is gone":                 {newScene(t, deleting).with(none), owner.Release},
-		"deleted, the Cluster is gone too":    {newScene(t, deleting).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Destroy},
+		"deleted, the Cluster is deleted too": {newScene(t, deleting).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Destroy},
 		"deleted and paused":                  {newScene(t, deleting).with(func(f *Facts) { f.Paused = "annotation" }), owner.Wait},
-		"deleted with a version that is none": {newScene(t, deleting).with(func(f *Facts) { f.VersionError = errors.New("x") }), owner.Destroy},
+		"deleted with an invalid version":     {newScene(t, deleting).with(func(f *Facts) { f.VersionError = errors.New("x") }), owner.Destroy},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.step()) })
 	}
 }
 
-func TestWhatBlocks(t *testing.T) {
+func TestRules(t *testing.T) {
 	for name, row := range map[string]struct {
 		scene *scene
 		want  string // Empty when nothing does.
 	}{
 		"nothing":                           {newScene(t), ""},
 		"no Cluster":                        {newScene(t).with(func(f *Facts) { f.Cluster = nil }), "WaitingForOwner"},
-		"a version that is none":            {newScene(t).with(func(f *Facts) { f.VersionError = errors.New("latest is no version") }), "InvalidVersion"},
-		"a person must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []adoption.Candidate{{Name: "x"}} }), "AdoptionRequired"},
+		"an invalid version":                {newScene(t).with(func(f *Facts) { f.VersionError = errors.New("latest is not a version") }), "InvalidVersion"},
+		"the user must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []adoption.Candidate{{Name: "x"}} }), "AdoptionRequired"},
 		"two regions":                       {newScene(t, builder.WithRegion("us-east-1")), "RegionConflict"},
 		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
 		"Cluster API has not seen the VPC":  {newScene(t).with(func(f *Facts) { f.Cluster = builder.Cluster("demo") }), "WaitingForInfrastructure"},

@@ -56,14 +56,14 @@ func profiles() []fact {
 		{"a profile waits for its turn", of(profile("a", builder.NotUpToDate(infrav1.WaitingForTurnReason, "turn")))},
 		{"a Secret is missing for a profile", resolved(unmade)},
 		{"a profile failed, another is being made", of(profile("a", failing), profile("b", working))},
-		{"a profile is somebody else's", resolved(fargate.Profile{Name: "a", Apply: owner.Facts{Conflict: "it belongs to other"}})},
+		{"a profile belongs to another owner", resolved(fargate.Profile{Name: "a", Apply: owner.Facts{Conflict: "it belongs to other"}})},
 		{"a profile is being deleted", and(of(ready), leaving(builder.Deleting()))},
 		{"the last profile is about to be deleted", leaving(builder.UpToDate(nil))},
 	}
 }
 
-// A profile is no reason to say that the cluster can not be used, nor that it failed.
-func TestProfilesNeverFailTheControlPlane(t *testing.T) {
+// A failed profile does not make the cluster unavailable or failed.
+func TestFargateProfilesNeverFailTheControlPlane(t *testing.T) {
 	for _, is := range profiles() {
 		for _, before := range []bool{false, true} {
 			got := row{is.name, []func(s *scene){is.is}}.scene(t, before).status()
@@ -75,7 +75,7 @@ func TestProfilesNeverFailTheControlPlane(t *testing.T) {
 	}
 }
 
-func TestAProfileThatFailsIsTheReasonOfDegraded(t *testing.T) {
+func TestAFailedProfileDegradesTheControlPlane(t *testing.T) {
 	s := configured(t)
 	of(profile("a", failing), profile("b", builder.UpToDate(nil)))(s)
 	got := s.status()
@@ -91,7 +91,7 @@ func TestAProfileThatFailsIsTheReasonOfDegraded(t *testing.T) {
 	}
 }
 
-func TestConditionsOfProfilesGoWithTheLastProfile(t *testing.T) {
+func TestConditionsOfProfilesAreRemovedWithTheLastProfile(t *testing.T) {
 	s := configured(t)
 	of(profile("a", builder.UpToDate(nil)))(s)
 	assert.Equal(t, "True FargateProfileReady", s.story()["FargateProfileReady"])
@@ -103,7 +103,7 @@ func TestConditionsOfProfilesGoWithTheLastProfile(t *testing.T) {
 	assert.Empty(t, got.FargateProfiles)
 }
 
-func TestNothingIsMadeForAProfileWhilePaused(t *testing.T) {
+func TestNoProfileIsCreatedWhilePaused(t *testing.T) {
 	network := connection(map[string]string{"vpc_config": `private_subnets = ["subnet-1"]`})
 	network.Name = "demo-vpc-connection"
 	w := newWorld(t, append(prepared(), network)...)
@@ -138,7 +138,7 @@ func TestAProfileHasNoTimeoutOfTheConnectionSecret(t *testing.T) {
 	assert.Zero(t, s.nextTimeout(s.controlPlane, s.plan()))
 }
 
-// While the control plane is being deleted, what is told is what it waits for.
+// While the control plane is being deleted, its condition reports what it waits for.
 func TestDeletionWaitsForProfilesFirst(t *testing.T) {
 	s := onceReady(t)
 	builder.Deleting()(s.controlPlane)
@@ -153,8 +153,8 @@ func TestDeletionWaitsForProfilesFirst(t *testing.T) {
 	assert.Empty(t, s.status().FargateProfiles)
 }
 
-// One that was adopted keeps its name, and there may be an EKS cluster with the name of the Cluster that is somebody else's.
-func TestAProfileIsThatOfTheEKSClusterThatIsThere(t *testing.T) {
+// An adopted one keeps its name, and another EKS cluster may have the name of the Cluster.
+func TestAProfileBelongsToTheExistingEKSCluster(t *testing.T) {
 	cluster := builder.Cluster("demo", builder.WithInfrastructureProvisioned())
 	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)
 	controlPlane := builder.CAPTControlPlane("demo", held, builder.OwnedBy(cluster), builder.WithApplyRef(applyName), builder.With(func(c *controlplanev1.CAPTControlPlane) {

@@ -145,7 +145,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	}
 }
 
-func TestACrashBeforeTheApplyIsWrittenMakesNoSecondOne(t *testing.T) {
+func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.fail = func(write string) error {
 		if strings.HasPrefix(write, "apply") {
@@ -169,7 +169,7 @@ func TestDefect05NoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 }
 
-func TestAnEndpointThatIsKnownIsNotOverwritten(t *testing.T) {
+func TestAKnownEndpointIsNotOverwritten(t *testing.T) {
 	objects := prepared()
 	builder.WithEndpoint("of-before.example.com", 443)(objects[2])
 	builder.WithApplyRef(applyName)(objects[2])
@@ -182,7 +182,7 @@ func TestAnEndpointThatIsKnownIsNotOverwritten(t *testing.T) {
 }
 
 // One that was adopted, or restored from a backup, is ready before anything is provisioned.
-func TestAControlPlaneThatIsReadyFromTheStartIsHeld(t *testing.T) {
+func TestAReadyControlPlaneGetsItsFinalizer(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -193,7 +193,7 @@ func TestAControlPlaneThatIsReadyFromTheStartIsHeld(t *testing.T) {
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
 }
 
-func TestAControlPlaneWithoutAClusterIsNoPanic(t *testing.T) {
+func TestAControlPlaneWithoutACluster(t *testing.T) {
 	w := newWorld(t,
 		builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName)),
 		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())))
@@ -222,7 +222,7 @@ func TestDeletion(t *testing.T) {
 	assert.Nil(t, w.get())
 }
 
-func TestTheSecretsOfAControlPlaneWakeIt(t *testing.T) {
+func TestSecretKeys(t *testing.T) {
 	assert.Equal(t, []string{"default/demo-eks-connection"}, secretKeys(builder.CAPTControlPlane("demo")))
 	assert.Equal(t,
 		[]string{"default/demo-eks-connection", "default/c-kubeconfig", "default/c-user-kubeconfig"},

@@ -161,7 +161,7 @@ func TestDefect19ATokenIsRenewedWhateverTerraformDoes(t *testing.T) {
 					require.Equal(t, []string{"apply demo-kubeconfig"}, w.writes, "one write, and none of status")
 					require.Greater(t, w.left(), 15*time.Minute-time.Second)
 
-					require.NoError(t, w.reconcile(), "the write wakes us")
+					require.NoError(t, w.reconcile(), "the event of the write")
 					require.Empty(t, w.writes)
 				}
 				assert.InDelta(t, 3*60/8.5, tokens.made, 4, "as many tokens as renewals")
@@ -170,8 +170,8 @@ func TestDefect19ATokenIsRenewedWhateverTerraformDoes(t *testing.T) {
 	}
 }
 
-// The work queue waits ever longer after errors; a token can not.
-func TestATokenIsRenewedAlthoughSomethingElseFailsAgainAndAgain(t *testing.T) {
+// The work queue waits longer after each error; a token must not.
+func TestATokenIsRenewedWhileOtherWritesFail(t *testing.T) {
 	w, _ := withToken(t, "Token")
 	w.fail = func(write string) error {
 		if write == "apply "+applyName {
@@ -187,7 +187,7 @@ func TestATokenIsRenewedAlthoughSomethingElseFailsAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestAnotherManagerGoesOnWithTheTokenThatIsThere(t *testing.T) {
+func TestANewLeaderKeepsTheToken(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
 		w, tokens := withToken(t, source)
 		again := w.again
@@ -203,7 +203,7 @@ func TestAnotherManagerGoesOnWithTheTokenThatIsThere(t *testing.T) {
 	}
 }
 
-func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
+func TestAFailedRenewalKeepsTheTokenAndIsReported(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	tokens.problem = errors.New("AWS answered AccessDenied")
 	before := w.published()
@@ -217,7 +217,7 @@ func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
 		require.Equal(t, 30*time.Second, w.again)
 		w.pass(w.again)
 		require.NoError(t, w.reconcile())
-		require.Empty(t, w.writes, "it is told once")
+		require.Empty(t, w.writes, "it is reported once")
 	}
 	assert.Equal(t, string(before), string(w.published()))
 
@@ -234,7 +234,7 @@ func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
 
-func TestATokenThatEndedDuringAnUpdateIsTold(t *testing.T) {
+func TestATokenThatExpiresDuringAnUpdateIsReported(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	tokens.problem = errors.New("AWS answered AccessDenied")
 	w.terraform(working)
@@ -243,14 +243,14 @@ func TestATokenThatEndedDuringAnUpdateIsTold(t *testing.T) {
 	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 }
 
-func TestNoTokenIsMadeWhilePaused(t *testing.T) {
+func TestNoTokenIsCreatedWhilePaused(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
 	require.NoError(t, w.reconcile())
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Empty(t, w.writes, "it is due, and works")
-	assert.Equal(t, w.left(), w.again, "its end is what can be told next")
+	assert.Equal(t, w.left(), w.again, "its expiry is reported next")
 
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
@@ -265,7 +265,7 @@ func TestNoTokenIsMadeWhilePaused(t *testing.T) {
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
 
-func TestWhatIsPausedWithoutATokenStaysAsItIsWhenTheManagerLearnsToMakeThem(t *testing.T) {
+func TestAPausedControlPlaneWithoutTokenGetsNone(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -280,7 +280,7 @@ func TestWhatIsPausedWithoutATokenStaysAsItIsWhenTheManagerLearnsToMakeThem(t *t
 }
 
 // What Terraform made stays for it to renew; the manager's identity was not asked for.
-func TestATokenOfTerraformIsLeftToIt(t *testing.T) {
+func TestATokenOfTerraformIsNotRenewed(t *testing.T) {
 	objects := prepared()
 	withSource("Output")(objects[2])
 	w := newWorld(t, objects...)
@@ -318,7 +318,7 @@ func (w *world) output(kubeconfig string) {
 	require.NoError(w, w.Client.Update(context.Background(), secret))
 }
 
-func TestNoTokenIsMadeWhileTheControlPlaneIsDeleted(t *testing.T) {
+func TestNoTokenIsCreatedDuringTheDeletion(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	w.terraform(builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
 	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
@@ -330,7 +330,7 @@ func TestNoTokenIsMadeWhileTheControlPlaneIsDeleted(t *testing.T) {
 	assert.Equal(t, 1, tokens.made)
 }
 
-func TestAutoTakesATokenOnceTheManagerMakesThem(t *testing.T) {
+func TestAutoUsesATokenIfTheManagerCreatesThem(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -347,10 +347,10 @@ func TestAutoTakesATokenOnceTheManagerMakesThem(t *testing.T) {
 	assert.False(t, holdsToken(w.published()), "and does without when it makes none any more")
 }
 
-func TestNoTokenIsToldAnywhere(t *testing.T) {
+func TestNoTokenIsLoggedOrReported(t *testing.T) {
 	w, tokens := withToken(t, "Token")
-	told := &strings.Builder{}
-	log := funcr.New(func(prefix, args string) { fmt.Fprintln(told, prefix, args) }, funcr.Options{Verbosity: 10})
+	output := &strings.Builder{}
+	log := funcr.New(func(prefix, args string) { fmt.Fprintln(output, prefix, args) }, funcr.Options{Verbosity: 10})
 	recorder := events.NewFakeRecorder(100)
 	w.Recorder = recorder
 	secrets := []string{secretKey, base64.StdEncoding.EncodeToString([]byte(secretKey)), "k8s-aws-v1", "X-Amz-", "-----BEGIN", builder.CA()}
@@ -361,13 +361,13 @@ func TestNoTokenIsToldAnywhere(t *testing.T) {
 		_, err = w.Reconcile(ctrl.LoggerInto(context.Background(), log), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
 		status, encodeErr := json.Marshal(w.get())
 		require.NoError(t, encodeErr)
-		fmt.Fprintln(told, err, string(status))
+		fmt.Fprintln(output, err, string(status))
 	}
 	w.pass(10 * time.Minute)
 	look() // A renewal.
 	w.fail = func(string) error { return errors.New("no") }
 	w.pass(10 * time.Minute)
-	look() // One that can not be written.
+	look() // One that cannot be written.
 	w.fail, tokens.problem = nil, errors.New("AWS answered AccessDenied")
 	look() // One that fails.
 	w.pass(10 * time.Minute)
@@ -377,16 +377,16 @@ func TestNoTokenIsToldAnywhere(t *testing.T) {
 
 	close(recorder.Events)
 	for event := range recorder.Events {
-		fmt.Fprintln(told, event)
+		fmt.Fprintln(output, event)
 	}
-	require.Contains(t, told.String(), "Writing kubeconfig")
-	require.Contains(t, told.String(), "AWS answered AccessDenied")
+	require.Contains(t, output.String(), "Writing kubeconfig")
+	require.Contains(t, output.String(), "AWS answered AccessDenied")
 	for _, secret := range secrets {
-		assert.NotContains(t, told.String(), secret)
+		assert.NotContains(t, output.String(), secret)
 	}
 }
 
-// A contended ResourceQuota answers with a conflict, too, and nothing wakes the control plane when it is over.
+// A contended ResourceQuota answers with a conflict, too, and no watch reports its end.
 func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())

@@ -47,7 +47,7 @@ func TestStates(t *testing.T) {
 		"paused before the start":           {newScene(t).with(noApply).with(paused), "Pending", "Creating"},
 		"paused after the start":            {newScene(t).apply(working).with(paused), "Provisioning", "Creating"},
 		"no VPC yet":                        {newScene(t).with(noApply).with(noVPC), "Validating", "Creating"},
-		"a version that is none":            {newScene(t).with(noApply).with(func(f *Facts) { f.VersionError = assert.AnError }), "Validating", "Creating"},
+		"an invalid version":                {newScene(t).with(noApply).with(func(f *Facts) { f.VersionError = assert.AnError }), "Validating", "Creating"},
 		"about to be made":                  {newScene(t).with(noApply), "Provisioning", "Creating"},
 		"being made":                        {newScene(t).apply(working), "Provisioning", "Creating"},
 		"could not be made":                 {newScene(t).apply(failing), "Provisioning", "Creating"},
@@ -101,7 +101,7 @@ func TestConditions(t *testing.T) {
 			"DependenciesReady": "False WaitingForInfrastructure", "Ready": "False WaitingForInfrastructure", "WorkspaceReady": "False Provisioning"})},
 		"being made":        {newScene(t).apply(working), and(creating, map[string]string{"Ready": "False Provisioning", "WorkspaceReady": "False Provisioning"})},
 		"could not be made": {newScene(t).apply(failing), and(creating, map[string]string{"Ready": "False ApplyFailed", "WorkspaceReady": "False ApplyFailed"})},
-		"a person must decide": {newScene(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Candidates = nil, []adoption.Candidate{{Name: "x"}} }), and(creating, map[string]string{
+		"the user must decide": {newScene(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Candidates = nil, []adoption.Candidate{{Name: "x"}} }), and(creating, map[string]string{
 			"DependenciesReady": "False AdoptionRequired", "AdoptionRequired": "True AdoptionRequired", "Ready": "False AdoptionRequired",
 			"WorkspaceReady": "False Provisioning"})},
 		"updating: still available": {onceReady(t).apply(working), map[string]string{
@@ -127,7 +127,7 @@ func TestReadyIsNeverTrueBeforeTheEndpointIsKnown(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"a Workspace that is up to date without outputs": configured(t).apply(builder.UpToDate(nil)),
 		"an empty output":             configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": ""})),
-		"an output that is none":      configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x/y"})),
+		"an invalid output":           configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x/y"})),
 		"an empty connection Secret":  newScene(t).apply(builder.UpToDate(nil)).with(func(f *Facts) { f.Connection = connection(nil) }),
 		"an endpoint not written yet": newScene(t),
 	} {
@@ -150,7 +150,7 @@ func TestEndpointAvailable(t *testing.T) {
 		"about to be written":           {newScene(t), "False WaitingForWorkspace"},
 		"not known before it is made":   {newScene(t).apply(working), "False WaitingForWorkspace"},
 		"no output":                     {newScene(t).apply(builder.UpToDate(nil)), "False EndpointMissing"},
-		"an output that is none":        {newScene(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x"})), "False EndpointInvalid"},
+		"an invalid output":             {newScene(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x"})), "False EndpointInvalid"},
 		"another than before":           {configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "other"})), "False EndpointChanged"},
 		"only in the connection Secret": {configured(t).apply(builder.UpToDate(nil)).with(func(f *Facts) { f.Connection = connection(outputs()) }), "True EndpointKnown"},
 	} {
@@ -175,7 +175,7 @@ func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
 }
 
 // Cluster API takes an endpoint over once.
-func TestAClusterThatKeptTheEndpointOfAnEarlierControlPlaneIsTold(t *testing.T) {
+func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
 	s := configured(t)
 	message := func() string {
 		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.EndpointAvailableCondition).Message
@@ -201,14 +201,14 @@ func TestFieldsOfStatus(t *testing.T) {
 	assert.Equal(t, outputs(), got.WorkspaceTemplateApply.Outputs)
 }
 
-func TestAControlPlaneIsReadyWithoutAKubeconfigForPeopleButSaysSo(t *testing.T) {
-	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it is somebody else's"} })
+func TestReadyWithoutAKubeconfigForUsers(t *testing.T) {
+	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
 	got := s.status()
 	assert.Equal(t, controlplanev1.StateReady, got.State)
-	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it is somebody else's")
+	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it belongs to another owner")
 }
 
-func TestTheVersionIsThatOfWhatRuns(t *testing.T) {
+func TestVersionIsTheRunningOne(t *testing.T) {
 	s := onceReady(t).apply(working)
 	s.Version.Semantic = "v1.32.0"
 	assert.Equal(t, "v1.31.0", s.status().Version, "while the update runs")
@@ -230,7 +230,7 @@ func TestConditionsWhileItIsDeleted(t *testing.T) {
 	assert.Equal(t, "True Deleting", s.story()["Deleting"])
 }
 
-func TestReadySaysWhatToDo(t *testing.T) {
+func TestMessagesOfReady(t *testing.T) {
 	message := func(s *scene) string {
 		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestTheTimeOfATransitionMovesOnlyWithTheStatus(t *testing.T) {
+func TestSetKeepsTheTransitionTimeWhileTheStatusIsEqual(t *testing.T) {
 	long := metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
 	captCluster := builder.CAPTCluster("demo", builder.WithGeneration(7))
 	captCluster.Status.Conditions = []metav1.Condition{{

@@ -78,7 +78,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 }
 
 // Before adoption nothing would restore the readiness that CAPT v0.3 left.
-func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
+func TestARefusalBeforeAdoptionKeepsReady(t *testing.T) {
 	legacy := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: metav1.NewTime(builder.Created)}
 	for name, known := range map[string][]metav1.Condition{
 		"first look":  {legacy},
@@ -101,7 +101,7 @@ func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
 	assert.Equal(t, infrav1.WriteRefusedReason, conditions.GetReason(adopted, "Ready"))
 }
 
-func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
+func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo")
 	reportRefusal(apply, "Ready", forbidden("policy says no")) // It has no status, and looks like a new object.
 	KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
@@ -131,7 +131,7 @@ func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	}
 }
 
-func TestTheSummaryOfAKindMayBeAnother(t *testing.T) {
+func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.phases.Summary = infrav1.ValidCondition
 	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {

@@ -46,7 +46,7 @@ func TestSafety24ACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
 	assert.Equal(t, 1, s.writes)
 }
 
-func TestACacheThatCaughtUpIsActedUponAgain(t *testing.T) {
+func TestAnUpToDateCacheIsReconciled(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.mustReconcile()
@@ -54,7 +54,7 @@ func TestACacheThatCaughtUpIsActedUponAgain(t *testing.T) {
 	assert.Equal(t, 2, s.acted)
 }
 
-func TestMemory(t *testing.T) {
+func TestCacheIsStale(t *testing.T) {
 	const (
 		nine = "9"
 		ten  = "10" // Compared as numbers: as text, 10 would be less than 9.

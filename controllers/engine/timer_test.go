@@ -16,7 +16,7 @@ import (
 
 var measured = client.ObjectKey{Namespace: "default", Name: "demo"}
 
-func TestAStopwatchIsNotFooledByClocksThatJump(t *testing.T) {
+func TestElapsedIgnoresClockJumps(t *testing.T) {
 	for name, jump := range map[string]time.Duration{
 		"ahead": 10 * time.Minute, "back": -10 * time.Minute, "a year ahead": 365 * 24 * time.Hour, "a year back": -365 * 24 * time.Hour,
 	} {
@@ -32,7 +32,7 @@ func TestAStopwatchIsNotFooledByClocksThatJump(t *testing.T) {
 	}
 }
 
-func TestAStopwatchThatComesLater(t *testing.T) {
+func TestElapsedAfterARestart(t *testing.T) {
 	clock := builder.NewClock()
 	began := clock.Now()
 	for name, row := range map[string]struct{ passed, jump, want time.Duration }{
@@ -55,7 +55,7 @@ func TestAStopwatchThatComesLater(t *testing.T) {
 	}
 }
 
-func TestAStopwatchCountsAnewWhatBeginsAnew(t *testing.T) {
+func TestElapsedRestarts(t *testing.T) {
 	clock := builder.NewClock()
 	watch := &engine.StateCache{Clock: clock}
 	began := clock.Now()

@@ -36,7 +36,7 @@ func (w *world) answering(errs ...error) {
 }
 
 // The others are made, and the person who can mend it learns what the API server said.
-func TestAProfileThatTheAPIServerRefusesHoldsUpNobody(t *testing.T) {
+func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
 	f := w.plan(cluster())
@@ -48,8 +48,8 @@ func TestAProfileThatTheAPIServerRefusesHoldsUpNobody(t *testing.T) {
 	assert.Contains(t, status.FailureMessage, "the API server refused the WorkspaceTemplateApply")
 }
 
-// Errors of Kubernetes are no errors of the profile: they are tried again, and nothing else is told of them.
-func TestAnErrorOfKubernetesIsTriedAgain(t *testing.T) {
+// Errors of the API server are not errors of the profile: they are retried and not reported.
+func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
 	for name, err := range map[string]error{
 		"an API server that is busy": apierrors.NewTooManyRequests("later", 1),
 		"a conflict of versions":     apierrors.NewConflict(resource, "demo-a-fargate-apply", nil),

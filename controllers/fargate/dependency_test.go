@@ -13,7 +13,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/failures"
 )
 
-// told is how a WorkspaceTemplateApply shows what Terraform printed.
+// shown is the message of a WorkspaceTemplateApply for an output of Terraform.
 func shownAs(stage, stderr string) string {
 	return failure.Tell(stage+": "+executor.Failure(stderr).Error(), nil, false).Message
 }
@@ -27,11 +27,11 @@ const (
 	applying = "create failed: cannot apply Terraform configuration"
 	// whileCreating is what the AWS provider puts before an error of EKS.
 	whileCreating = "creating EKS Fargate Profile (demo:apps): operation error EKS: CreateFargateProfile, https response error StatusCode: 400, RequestID: d2c0004e-4394-4eba-8b7c-5842ba1f10da, "
-	// createdV1 is what it put there with the older SDK, which told the same again below.
+	// createdV1 is what it put there with the older SDK, which repeated the same again below.
 	createdV1 = "error creating EKS Fargate Profile (demo:apps): "
 )
 
-func TestWhatAProfileStandsOnIsToldApartFromItsCreation(t *testing.T) {
+func TestFailedDependency(t *testing.T) {
 	for text, want := range map[string]string{
 		// The role.
 		whileCreating + "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal":                                                                         onPodRole,
@@ -111,7 +111,7 @@ func TestWhatAProfileStandsOnIsToldApartFromItsCreation(t *testing.T) {
 }
 
 // The fourth example of a status in the design of Fargate profiles has no code of AWS.
-func TestASubnetThatWasNotFoundIsAnErrorOfTheCreation(t *testing.T) {
+func TestAMissingSubnetIsAnErrorOfTheCreation(t *testing.T) {
 	for _, message := range []string{"Failed to create Fargate profile: subnet not found", shownAs(applying, said("Failed to create Fargate profile: subnet not found")), ""} {
 		_, ok := failedDependency(message)
 		assert.False(t, ok, message)
@@ -119,15 +119,15 @@ func TestASubnetThatWasNotFoundIsAnErrorOfTheCreation(t *testing.T) {
 }
 
 // provider-terraform reads the Secrets of varFiles before it runs Terraform. The values of one that is missing are not known.
-func TestASecretOfTheTemplateThatIsMissingIsADependency(t *testing.T) {
+func TestAMissingSecretOfTheTemplateIsADependency(t *testing.T) {
 	message := failure.Tell(`observe failed: cannot determine Terraform options: cannot get tfvars: Secret "demo-vpc-connection" not found`, nil, true).Message
 	what, ok := failedDependency(message)
 	assert.True(t, ok)
 	assert.Equal(t, onSecret, what)
 }
 
-// What CAPT says itself before Terraform's words must not be taken for those, and errors of other things are no dependency.
-func TestOtherFailuresAreNoDependency(t *testing.T) {
+// CAPT's own prefix must not match, and other errors are not dependencies.
+func TestOtherErrorsAreNotDependencies(t *testing.T) {
 	dependencies := map[string]bool{
 		"eks-fargate-trust-policy": true, "eks-fargate-pass-role": true, "eks-fargate-service-linked-role": true,
 		"eks-fargate-cluster-not-active": true, "eks-fargate-cluster-updates": true,

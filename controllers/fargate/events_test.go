@@ -26,7 +26,7 @@ func telling(deleted bool, spec []string, statuses ...controlplanev1.FargateProf
 	return controlPlane
 }
 
-func TestEventsTellTheStoryOfEachProfile(t *testing.T) {
+func TestEvents(t *testing.T) {
 	is := func(isReady bool, reason, message string) controlplanev1.FargateProfileStatus {
 		return controlplanev1.FargateProfileStatus{Name: "a", Ready: ptr.To(isReady), WorkspaceTemplateApplyName: "wta", FailureReason: reason, FailureMessage: message}
 	}

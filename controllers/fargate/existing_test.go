@@ -25,7 +25,7 @@ import (
 )
 
 // Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
-func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
+func TestAnObsoleteProfileIsDeleted(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-keep-fargate-apply", "keep"), owned("demo-old-fargate-apply", "old"),
 		owned("by-hand", ""), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo"))),
@@ -44,7 +44,7 @@ func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
 }
 
 // A manager that has just taken over may know of a profile that its predecessor made, and not yet of the spec that asks for it.
-func TestASpecOfBeforeDeletesNothing(t *testing.T) {
+func TestAStaleSpecDeletesNothing(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a"), held, builder.WithGeneration(2)), owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
 	w.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
@@ -53,11 +53,11 @@ func TestASpecOfBeforeDeletesNothing(t *testing.T) {
 		w.act(w.planOf(&f, Intent{}))
 	}
 	assert.Len(t, w.applies(), 1)
-	assert.True(t, apierrors.IsConflict(err), "the change is on its way, and wakes it again")
+	assert.True(t, apierrors.IsConflict(err), "the event of the change causes the next reconcile")
 }
 
-// A Cluster that can not be read for a moment is no reason to delete anything, nor to forget it.
-func TestProfilesOfSpecStayWhileTheClusterIsNotKnown(t *testing.T) {
+// A Cluster that cannot be read for a moment must not cause deletions.
+func TestProfilesAreKeptWhileTheClusterIsUnknown(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
 	f, err := w.ObserveExisting(ctx, w.controlPlane)
@@ -74,7 +74,7 @@ func TestProfilesOfSpecStayWhileTheClusterIsNotKnown(t *testing.T) {
 	assert.True(t, w.held(), "a cache that has seen none of them says nothing about a spec that has some")
 }
 
-func TestTheFinalizerGoesWithTheLastProfile(t *testing.T) {
+func TestTheFinalizerIsRemovedWithTheLastProfile(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer)
 	w := newWorld(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
 	w.act(w.plan(cluster()))
@@ -86,7 +86,7 @@ func TestTheFinalizerGoesWithTheLastProfile(t *testing.T) {
 }
 
 // The cache may not have seen yet what was made a moment ago.
-func TestTheFinalizerStaysForWhatTheCacheHasNotSeen(t *testing.T) {
+func TestTheFinalizerIsKeptForProfilesThatAreNotInTheCache(t *testing.T) {
 	for name, deleted := range map[string]builder.Option{"taken out of spec": builder.With(func(*controlplanev1.CAPTControlPlane) {}), "deleted": builder.Deleting()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
@@ -96,7 +96,7 @@ func TestTheFinalizerStaysForWhatTheCacheHasNotSeen(t *testing.T) {
 	}
 }
 
-func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
+func TestADeletedControlPlaneDeletesItsProfiles(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
 		owned("demo-a-fargate-apply", "a"), owned("demo-b-fargate-apply", "b"))
 	f := w.plan(cluster())
@@ -110,7 +110,7 @@ func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
 }
 
 // The profiles of a thousand clusters of a namespace would be sent with each step of the deletion of each.
-func TestWhoIsDeletedAsksForItsOwnProfilesOnly(t *testing.T) {
+func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
 		builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
 		owned("demo-a-fargate-apply", "a", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), owned("demo-b-fargate-apply", "b"))
@@ -133,9 +133,9 @@ func TestWhoIsDeletedAsksForItsOwnProfilesOnly(t *testing.T) {
 	assert.Len(t, f.Obsolete, 2, "the cache knows of the one that lost its label")
 }
 
-// EKS does not delete a cluster that has profiles, and nobody else deletes those that the control plane does not control (any
-// more). What it has neither been told of nor written is left alone.
-func TestWhoIsDeletedDeletesTheProfilesThatItDoesNotControl(t *testing.T) {
+// EKS does not delete a cluster that has profiles, and no other controller deletes those that the control plane does not control.
+// What it neither refers to nor has written is kept.
+func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
 	unlabelled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
 	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -161,7 +161,7 @@ func TestWhoIsDeletedDeletesTheProfilesThatItDoesNotControl(t *testing.T) {
 			}
 			w := newWorld(t, builder.CAPTControlPlane("demo", options...), row.there)
 			f := w.plan(cluster())
-			assert.Equal(t, row.goes, len(f.Obsolete) == 1, "until it is gone, the EKS cluster stays")
+			assert.Equal(t, row.goes, len(f.Obsolete) == 1, "the EKS cluster is deleted after it")
 			w.act(f)
 			assert.Equal(t, row.goes, len(w.applies()) == 0)
 		})

@@ -138,7 +138,7 @@ func owned(name, profile string, options ...builder.Option) *infrav1.WorkspaceTe
 	}, options...)...)
 }
 
-func TestWhatIsMadeForAProfile(t *testing.T) {
+func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	tagged := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": `a "b"`}
 	})
@@ -186,7 +186,7 @@ func TestAtRestNothingIsWritten(t *testing.T) {
 }
 
 // The design asks for the EKS cluster first, and for every key of both Secrets.
-func TestNothingIsMadeBeforeWhatItStandsOn(t *testing.T) {
+func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	for name, row := range map[string]struct {
 		on   func(*Cluster)
 		vpc  *corev1.Secret
@@ -199,7 +199,7 @@ func TestNothingIsMadeBeforeWhatItStandsOn(t *testing.T) {
 		"certificate authority":   {func(on *Cluster) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
 		"Secret of the VPC":       {func(*Cluster) {}, secret("other", nil), "Secret demo-vpc-connection does not exist"},
 		"vpc_config":              {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
-		"a VPC that is none":      {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
+		"an invalid VPC":          {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
 		"a VPC that is described": {func(on *Cluster) { on.VPCSecretName = "" }, vpcSecret(), "set spec.vpc.connectionSecretRef of the CAPTCluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestNothingIsMadeBeforeWhatItStandsOn(t *testing.T) {
 	}
 }
 
-func TestEveryLackIsTold(t *testing.T) {
+func TestAllMissingDependenciesAreReported(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")))
 	on := cluster()
 	on.Connection.Data = nil
@@ -226,7 +226,7 @@ func TestEveryLackIsTold(t *testing.T) {
 	}
 }
 
-func TestAnEditChangesTheOneProfile(t *testing.T) {
+func TestAnEditChangesOneProfile(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.make(cluster())
 	before := w.applies()
@@ -239,7 +239,7 @@ func TestAnEditChangesTheOneProfile(t *testing.T) {
 }
 
 // The order is that of spec, whatever the names.
-func TestANewProfileWaitsForTheOneBeforeIt(t *testing.T) {
+func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
 	w.act(w.plan(cluster()))
 	w.act(w.plan(cluster()))
@@ -253,10 +253,10 @@ func TestANewProfileWaitsForTheOneBeforeIt(t *testing.T) {
 	builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(&first)
 	require.NoError(t, w.Cached.Update(ctx, &first))
 	w.act(w.plan(cluster()))
-	assert.Len(t, w.applies(), 2, "one that failed holds up nobody")
+	assert.Len(t, w.applies(), 2, "a failed one does not block others")
 }
 
-func TestANewProfileWaitsForOneThatTheCacheHasNotSeen(t *testing.T) {
+func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
 	w.act(w.plan(cluster()))
 	live := w.Cached
@@ -267,15 +267,15 @@ func TestANewProfileWaitsForOneThatTheCacheHasNotSeen(t *testing.T) {
 	assert.Len(t, w.applies(), 1)
 }
 
-func TestANewProfileWaitsForOneThatLeaves(t *testing.T) {
+func TestANewProfileWaitsForADeletion(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old", builder.WithFinalizers("terraform")))
 	w.act(w.plan(cluster()))
 	w.act(w.plan(cluster()))
 	assert.Len(t, w.applies(), 1)
 }
 
-// Who is paused, or stays for what stands on it, may stay for ever.
-func TestANewProfileDoesNotWaitForOneThatWaitsItself(t *testing.T) {
+// One that is paused, or waits for its dependents, may wait forever.
+func TestANewProfileDoesNotWaitForABlockedDeletion(t *testing.T) {
 	for _, reason := range []string{infrav1.DeletingReason, infrav1.WaitingForDependentsReason, infrav1.DestroyFailedReason} {
 		leaving := deletingBecause(reason, "")
 		w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
@@ -285,7 +285,7 @@ func TestANewProfileDoesNotWaitForOneThatWaitsItself(t *testing.T) {
 	}
 }
 
-func TestANewProfileDoesNotWaitForOneThatIsPaused(t *testing.T) {
+func TestANewProfileDoesNotWaitForAPausedOne(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.act(w.plan(cluster()))
 	first := w.applies()[0]
@@ -307,7 +307,7 @@ func TestAnEditWaitsForTheControlPlane(t *testing.T) {
 	assert.Equal(t, before, w.applies())
 }
 
-func TestNothingIsWrittenForAControlPlaneThatIsPaused(t *testing.T) {
+func TestNothingIsWrittenWhilePaused(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old"))
 	before := w.applies()
 	w.act(w.planOf(w.observe(cluster()), Intent{Ready: true, Paused: "annotation"}))
@@ -315,8 +315,8 @@ func TestNothingIsWrittenForAControlPlaneThatIsPaused(t *testing.T) {
 	assert.False(t, w.held())
 }
 
-// What somebody made under the name of a profile is not written to, whoever owns it, unless it is just what the profile needs.
-func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
+// What another client created under the name of a profile is written only if it matches the profile.
+func TestAnApplyOfAnotherOwnerIsNotUsed(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
 	for what, row := range map[string]struct {
 		there *infrav1.WorkspaceTemplateApply
@@ -340,7 +340,7 @@ func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
 }
 
 // A reference is for what exists. One that is added to a profile that CAPT has made would be a second Workspace for it.
-func TestNoProfileIsMadeTwice(t *testing.T) {
+func TestNoProfileIsCreatedTwice(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 	w.make(cluster())
 	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
@@ -351,7 +351,7 @@ func TestNoProfileIsMadeTwice(t *testing.T) {
 	assert.Len(t, w.applies(), 1)
 }
 
-func TestAProfileWhoseNameIsTakenHoldsUpNobody(t *testing.T) {
+func TestANameConflictDoesNotBlockOtherProfiles(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
 	w.act(w.plan(cluster()))

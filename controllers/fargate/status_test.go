@@ -51,10 +51,10 @@ func TestConditionsOfProfiles(t *testing.T) {
 			"False WaitingForWorkspace: pending Fargate profile a (waiting for the control plane)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
 		"one to be made, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", good), planned("b", owner.Facts{})}},
-			"False Paused: pending Fargate profile b (paused, nothing is created or updated: annotation)",
+			"False Paused: pending Fargate profile b (nothing is created or updated while the object is paused: annotation)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
 		"one that spec no longer has, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Obsolete: []Profile{obsolete("old", good)}},
-			"False Paused: pending Fargate profile old (paused, nothing is deleted: annotation)",
+			"False Paused: pending Fargate profile old (nothing is deleted while the object is paused: annotation)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
 		"one in the making, when paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", busy)}},
 			"False FargateProfileCreating: creating or updating Fargate profile a",
@@ -76,7 +76,7 @@ func TestConditionsOfProfiles(t *testing.T) {
 	}
 }
 
-func TestWithoutProfilesNothingIsTold(t *testing.T) {
+func TestTheReportIsEmptyWithoutProfiles(t *testing.T) {
 	assert.Equal(t, Report{}, (&Plan{Intent: Intent{Ready: true}}).Report())
 }
 
@@ -87,18 +87,18 @@ func statuses(p Plan) (names []string) {
 	return names
 }
 
-func TestStatusesAreInTheOrderOfSpecAndThoseThatLeaveComeLast(t *testing.T) {
+func TestObsoleteProfilesAreReportedLast(t *testing.T) {
 	p := Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("z", good), planned("b", busy), planned("m", broken)}, Obsolete: []Profile{obsolete("a", good)}}
 	assert.Equal(t, []string{"z", "b", "m", "a"}, statuses(p))
 }
 
-func TestAProfileForWhichNothingWasBegunHasNoStatus(t *testing.T) {
+func TestAProfileThatWasNotBegunHasNoStatus(t *testing.T) {
 	assert.Empty(t, statuses(Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}}), "the control plane comes first")
 	assert.Equal(t, []string{"a"}, statuses(Plan{Intent: Intent{Ready: true}, Missing: "Secret", Profiles: []PlannedProfile{planned("a", owner.Facts{})}}))
 }
 
 // The API takes one status a name, and not more than 64.
-func TestStatusesAreWhatTheAPITakes(t *testing.T) {
+func TestStatusesRespectTheLimitsOfTheAPI(t *testing.T) {
 	assert.Equal(t, []string{"a"}, statuses(Plan{Obsolete: []Profile{obsolete("a", good), obsolete("a", busy)}}))
 	var many Plan
 	for i := range maxStatuses + 1 {
@@ -107,7 +107,7 @@ func TestStatusesAreWhatTheAPITakes(t *testing.T) {
 	assert.Len(t, statuses(many), maxStatuses)
 }
 
-func TestWhatDeletionWaitsFor(t *testing.T) {
+func TestDeleting(t *testing.T) {
 	assert.Nil(t, (&Plan{}).Deleting())
 
 	two := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys")), obsolete("b", good)}}
@@ -121,5 +121,5 @@ func TestWhatDeletionWaitsFor(t *testing.T) {
 	assert.Contains(t, stuck.Deleting().Message, "AccessDenied")
 
 	two.Paused = "the annotation"
-	assert.Contains(t, two.Deleting().Message, "paused, nothing is deleted: the annotation")
+	assert.Contains(t, two.Deleting().Message, "nothing is deleted while the object is paused: the annotation")
 }

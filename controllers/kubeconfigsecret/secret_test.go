@@ -77,7 +77,7 @@ func server(t *testing.T, data []byte) string {
 	return config.Host
 }
 
-func TestWhereTheKubeconfigOfTheContractComesFrom(t *testing.T) {
+func TestSources(t *testing.T) {
 	const terraforms, exec = "https://from-terraform.example.com", "https://" + host + ":443"
 	ca := builder.CA()
 	for name, row := range map[string]struct {
@@ -114,7 +114,7 @@ func TestWhereTheKubeconfigOfTheContractComesFrom(t *testing.T) {
 	}
 }
 
-func TestTheKubeconfigForPeopleAlwaysAsksAWS(t *testing.T) {
+func TestTheKubeconfigForUsersRunsTheAWSCLI(t *testing.T) {
 	s := kubeconfigsOf(t, "Output", map[string]string{"kubeconfig": fromTerraform, "cluster_certificate_authority_data": builder.CA()})
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.User.Data)
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestTheSecretOfAnotherOwnerIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestASecretWithoutAnOwnerIsTakenOverOnlyWhenItIsAKubeconfigSecret(t *testing.T) {
+func TestASecretWithoutOwnerIsUsedOnlyIfItHasTheContractType(t *testing.T) {
 	for secretType, taken := range map[corev1.SecretType]bool{clusterv1.ClusterSecretType: true, corev1.SecretTypeOpaque: false, "": false} {
 		s := newScene(t)
 		s.Contract.Live = liveSecret([]byte("of-before"), nil)
@@ -179,7 +179,7 @@ func TestASecretWithoutAnOwnerIsTakenOverOnlyWhenItIsAKubeconfigSecret(t *testin
 	}
 }
 
-func TestAnEqualSecretOfAnotherOwnerIsNotOursEither(t *testing.T) {
+func TestAnEqualSecretOfAnotherOwnerIsNotWritten(t *testing.T) {
 	s := newScene(t)
 	s.publish()
 	other := metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane"))
@@ -219,5 +219,5 @@ func TestTheSecretHasTheFormOfTheContract(t *testing.T) {
 	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster"}, secret.Labels)
 	assert.Equal(t, map[string][]byte{"value": []byte("x")}, secret.Data)
 	assert.Equal(t, s.Cluster.ControlPlane.UID, metav1.GetControllerOf(secret).UID)
-	assert.Equal(t, "default", secret.Namespace, "that of the control plane, which is that of the Cluster")
+	assert.Equal(t, "default", secret.Namespace, "the namespace of the control plane and the Cluster")
 }

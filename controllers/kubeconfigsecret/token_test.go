@@ -151,7 +151,7 @@ func withSource(source controlplanev1.KubeconfigSource) builder.Option {
 	return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source })
 }
 
-func TestWhatIsToBeDoneIsSaid(t *testing.T) {
+func TestRemedies(t *testing.T) {
 	for name, row := range map[string]struct {
 		source controlplanev1.KubeconfigSource
 		output string
@@ -172,7 +172,7 @@ func TestWhatIsToBeDoneIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatEndsIsLookedAtAgainThen(t *testing.T) {
+func TestAnExpiringOutputIsReconciledThen(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Auto"} {
 		s := newScene(t, withSource(source)).withTokens(nil)
 		s.Cluster.Connection.Data["kubeconfig"] = []byte(tokenOf(t, builder.Created.Add(-12*time.Minute)))
@@ -181,7 +181,7 @@ func TestAnOutputThatEndsIsLookedAtAgainThen(t *testing.T) {
 	}
 }
 
-func TestWithoutTokensNothingIsLookedAtAgain(t *testing.T) {
+func TestNoRequeueWithoutTokens(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Output", "Exec", "Auto", "Token"} {
 		s := newScene(t, withSource(source)).withTokens(nil)
 		s.publish()
@@ -189,7 +189,7 @@ func TestWithoutTokensNothingIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatNobodyGaveAreLookedForLessOften(t *testing.T) {
+func TestMissingCredentialsAreRetriedLessOften(t *testing.T) {
 	for problem, again := range map[error]time.Duration{kubeconfig.ErrNoCredentials: 5 * time.Minute, errors.New("AWS is down"): 30 * time.Second} {
 		s := newScene(t, withSource("Token")).withTokens(&identity{problem: problem})
 		s.publish()
@@ -223,7 +223,7 @@ func TestATokenIsForTheClusterThatCAPTAskedFor(t *testing.T) {
 	assert.NotContains(t, s.Contract.Note, "hunter2")
 }
 
-func TestATokenNeedsAllThatAClientNeeds(t *testing.T) {
+func TestNoTokenIsCreatedInVain(t *testing.T) {
 	for name, row := range map[string]struct {
 		outputs map[string]string
 		ca      string
@@ -246,7 +246,7 @@ func TestATokenNeedsAllThatAClientNeeds(t *testing.T) {
 	}
 }
 
-func TestNoTokenIsMadeForASecretThatIsAnothers(t *testing.T) {
+func TestNoTokenIsCreatedForASecretOfAnotherOwner(t *testing.T) {
 	tokens := identityAt(clocktesting.NewFakePassiveClock(builder.Created))
 	s := newScene(t, withSource("Token")).withTokens(tokens)
 	s.Contract.Live = liveSecret([]byte("theirs"), metav1.NewControllerRef(builder.CAPTControlPlane("other"), controlplanev1.GroupVersion.WithKind("CAPTControlPlane")))

@@ -75,7 +75,7 @@ func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
 }
 
 // The garbage collector deletes all at once: each is reported that waits.
-func TestAllThatIsBeingDeletedIsReported(t *testing.T) {
+func TestEveryDeletionIsReported(t *testing.T) {
 	f := &Facts{
 		Apply:   builder.WorkspaceTemplateApply("eks", builder.Deleting()),
 		Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("kubeconfig", builder.Deleting())},

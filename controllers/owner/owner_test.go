@@ -198,7 +198,7 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 	require.NoError(t, err, "one that exists need not be confirmed")
 }
 
-func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
+func TestAnUnownedOneIsUsedOnlyIfItMatches(t *testing.T) {
 	stranger := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "another"}))
 	owner := builder.CAPTCluster("demo")
 	for name, row := range map[string]struct {
@@ -209,8 +209,8 @@ func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
 		"by the content": {func(want *adoption.Expectation) {
 			want.Variables = map[string]string{naming.ClusterVariable: "another"}
 		}, true},
-		"when it was the owner's before":                    {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
-		"not by a name that nobody but a person can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, false},
+		"when it was the owner's before":            {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
+		"not by a name that only a user can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := expected
@@ -223,8 +223,8 @@ func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
 	}
 }
 
-// The older CAPT made Workspaces besides the one of the cluster, each in an own WorkspaceTemplateApply of the owner.
-func TestHelpersOfTheOlderCAPTAreNoCandidates(t *testing.T) {
+// CAPT v0.3 created further Workspaces, each in its own WorkspaceTemplateApply of the owner.
+func TestHelpersOfV03AreNoCandidates(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	helper := builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.OwnedBy(owner), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Spec.TemplateRef.Name = "kubeconfig"
@@ -348,7 +348,7 @@ func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
 	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
 }
 
-func TestDeletingSaysWhatTheApplyWaitsFor(t *testing.T) {
+func TestDeletingConditionCarriesTheCause(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.Deleting())
 	f := &Facts{Apply: apply}
 	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc to be deleted", f.DeletingCondition("Deleting", "").Message)
@@ -369,7 +369,7 @@ func TestTheSummary(t *testing.T) {
 	assert.Equal(t, &when, summary.LastAppliedTime)
 }
 
-func TestOnlyTheVeryApplyIsDeleted(t *testing.T) {
+func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo-vpc")
 	var given client.DeleteOptions
 	c := interceptor.NewClient(newClient(apply), interceptor.Funcs{
@@ -385,8 +385,8 @@ func TestOnlyTheVeryApplyIsDeleted(t *testing.T) {
 	require.NoError(t, f.Delete(ctx, c), "one that is gone is deleted")
 }
 
-// What the older CAPT made is referred to by name, so that it looks like the owner's; it is left as it was all the same.
-func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
+// What CAPT v0.3 created is referred to by name, but not modified before its adoption.
+func TestAnUnadoptedOneIsNeitherWrittenNorReleased(t *testing.T) {
 	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
@@ -402,7 +402,7 @@ func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
 }
 
 // What awaits adoption keeps its status, and nothing is created for it.
-func TestWhatAwaitsAdoption(t *testing.T) {
+func TestAwaitsAdoption(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 	others := builder.OwnedBy(builder.CAPTCluster("another"))

@@ -179,7 +179,7 @@ func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition
 
 // PausedMessage reports what is not done while an object is paused; reason is the result of engine.Paused.
 func PausedMessage(done, reason string) string {
-	return fmt.Sprintf("paused, nothing is %s: %s", done, reason)
+	return fmt.Sprintf("nothing is %s while the object is paused: %s", done, reason)
 }
 
 // WithPause adds to the message of a summary that the object is paused.

@@ -27,7 +27,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-func TestDiffersSaysWhetherWhatIsWantedIsThere(t *testing.T) {
+func TestDiffers(t *testing.T) {
 	for name, row := range map[string]struct {
 		live, want string
 		differs    bool
@@ -75,7 +75,7 @@ func owned(t *testing.T, manager, subresource, fields string) *unstructured.Unst
 	return live
 }
 
-func TestDiffersSeesWhatAnEarlierApplySetAndIsNotWantedAnyMore(t *testing.T) {
+func TestAFieldThatIsNoLongerWantedDiffers(t *testing.T) {
 	const want = `{spec: {a: x, variables: {cluster_name: demo}, items: [{name: kept}]}}`
 	for name, row := range map[string]struct {
 		fields  string
@@ -90,7 +90,7 @@ func TestDiffersSeesWhatAnEarlierApplySetAndIsNotWantedAnyMore(t *testing.T) {
 		"a whole atomic list":          {`{"f:spec": {"f:args": {}}}`, true},
 		"an annotation":                {`{"f:metadata": {"f:annotations": {"f:ours": {}}}}`, true},
 		"an item of a set":             {`{"f:spec": {"f:args": {"v:\"x\"": {}}}}`, true},
-		"what can not be read":         {`{"k:no JSON": {}}`, true},
+		"an invalid entry":             {`{"k:no JSON": {}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, row.differs, Differs(owned(t, us, "", row.fields), object(t, want), us, "items"))
@@ -98,7 +98,7 @@ func TestDiffersSeesWhatAnEarlierApplySetAndIsNotWantedAnyMore(t *testing.T) {
 	}
 }
 
-func TestDiffersIgnoresWhatOthersSet(t *testing.T) {
+func TestFieldsOfOtherManagersDoNotDiffer(t *testing.T) {
 	const fields = `{"f:spec": {"f:b": {}, "f:variables": {"f:gone": {}}}}`
 	want := object(t, `{spec: {a: x}}`)
 	assert.True(t, Differs(owned(t, us, "", fields), want, us), "the fields are of consequence when they are ours")
@@ -106,12 +106,12 @@ func TestDiffersIgnoresWhatOthersSet(t *testing.T) {
 	assert.False(t, Differs(owned(t, us, "status", fields), want, us), "a subresource")
 }
 
-func TestItemsOfAnAtomicListThatIsStillWantedAreNoDifference(t *testing.T) {
+func TestOwnedItemsOfAnAtomicListDoNotDiffer(t *testing.T) {
 	live := owned(t, us, "", `{"f:spec": {"f:args": {"v:\"x\"": {}}}}`)
 	assert.False(t, Differs(live, object(t, `{spec: {args: [x]}}`), us))
 }
 
-func TestOnlyWhatAPersonMayWriteIsApplied(t *testing.T) {
+func TestUnstructuredOmitsServerSideFields(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil))
 	apply.CreationTimestamp = metav1.Time{}
 	u, err := Unstructured(apply)

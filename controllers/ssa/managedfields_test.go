@@ -45,7 +45,7 @@ func TestSafety27LostManagedFieldsAreRecognised(t *testing.T) {
 		"ours":                                        {[]metav1.ManagedFieldsEntry{entry(us, apply, "", ours)}, false},
 		"ours, and the rest of what was before":       {[]metav1.ManagedFieldsEntry{entry(beforeFirstApply, update, "", remaining), entry(us, apply, "", ours)}, false},
 		"written by others, and never applied by us":  {[]metav1.ManagedFieldsEntry{entry("manager", update, "", all)}, false},
-		"an update of ours is no apply":               {[]metav1.ManagedFieldsEntry{entry(us, update, "", all)}, false},
+		"an own update is not an apply":               {[]metav1.ManagedFieldsEntry{entry(us, update, "", all)}, false},
 		"what was before cannot be decoded":           {[]metav1.ManagedFieldsEntry{entry(beforeFirstApply, update, "", `{"k:no JSON":{}}`), entry(us, apply, "", ours)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
