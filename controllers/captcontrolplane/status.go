@@ -91,21 +91,31 @@ func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
 	}
 }
 
-// state is where the control plane is in its life; docs/status.md has the table. A cluster that serves is never Provisioning.
+// state is where the control plane is in its life; docs/status.md has the table.
 func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) controlplanev1.State {
-	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
 	switch {
-	case (c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted) && !initialized:
-		return controlplanev1.StatePending
 	case c.firstUnmet() == nil:
 		return controlplanev1.StateReady
-	case initialized && !c.working:
-		return controlplanev1.StateDegraded
-	case !initialized && c.failed:
+	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
+		return servingState(f, c)
+	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted:
+		return controlplanev1.StatePending
+	case c.failed:
 		return controlplanev1.StateFailed
-	case c.dependencies.Status != metav1.ConditionTrue && !initialized:
+	case c.dependencies.Status != metav1.ConditionTrue:
 		return controlplanev1.StateValidating
-	case c.workspace.Status != metav1.ConditionTrue && (!initialized || f.Apply.Destroyed()):
+	case c.workspace.Status != metav1.ConditionTrue:
+		return controlplanev1.StateProvisioning
+	}
+	return controlplanev1.StateConfiguring
+}
+
+// servingState is the state of an initialized control plane that is not Ready. It is Provisioning only if it is created again.
+func servingState(f *Facts, c conditionSet) controlplanev1.State {
+	switch {
+	case !c.working:
+		return controlplanev1.StateDegraded
+	case c.workspace.Status != metav1.ConditionTrue && f.Apply.Destroyed():
 		return controlplanev1.StateProvisioning
 	}
 	return controlplanev1.StateConfiguring

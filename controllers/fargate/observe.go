@@ -66,9 +66,6 @@ type Facts struct {
 	VPCSecret engine.Lookup[corev1.Secret]
 }
 
-// none reports whether there are no profiles, and none are wanted.
-func (f *Facts) none() bool { return len(f.Profiles)+len(f.Obsolete) == 0 }
-
 // ObsoleteApplies are the WorkspaceTemplateApplies of Obsolete.
 func (f *Facts) ObsoleteApplies() []*infrav1.WorkspaceTemplateApply {
 	applies := make([]*infrav1.WorkspaceTemplateApply, len(f.Obsolete))
