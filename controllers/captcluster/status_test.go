@@ -53,19 +53,14 @@ func TestSteps(t *testing.T) {
 		facts       *Facts
 		want        owner.Step
 	}{
-		"no Cluster yet":                      {living, &Facts{}, owner.Wait},
-		"with a Cluster":                      {living, &Facts{Cluster: cluster}, owner.Provision},
-		"paused":                              {living, &Facts{Cluster: cluster, Paused: "annotation"}, owner.Wait},
-		"an existing VPC":                     {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, owner.Hold},
-		"the user must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, owner.Wait},
-		"the VPC is there":                    {living, made(nil), owner.Provision},
-		"deleted, nothing there":              {deleted, &Facts{Cluster: cluster}, owner.Release},
-		"deleted, the VPC is there":           {deleted, made(nil), owner.Destroy},
-		"deleted, the Cluster is deleted":     {deleted, &Facts{Apply: made(nil).Apply}, owner.Destroy},
-		"deleted, the VPC is being destroyed": {deleted, withApply(builder.Deleting()), owner.Wait},
+		"no Cluster yet":                  {living, &Facts{}, owner.Wait},
+		"with a Cluster":                  {living, &Facts{Cluster: cluster}, owner.Provision},
+		"an existing VPC":                 {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, owner.Hold},
+		"the user must decide (defect 5)": {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, owner.Wait},
+		"deleted, the VPC is there":       {deleted, made(nil), owner.Destroy},
+		"deleted, the Cluster is deleted": {deleted, &Facts{Apply: made(nil).Apply}, owner.Destroy},
 		"deleted, a control plane is there (defect 4)": {
 			deleted, &Facts{Cluster: cluster, Apply: made(nil).Apply, ControlPlanes: []string{"other-name"}}, owner.Wait},
-		"deleted and paused": {deleted, &Facts{Cluster: cluster, Apply: made(nil).Apply, Paused: "annotation"}, owner.Wait},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, step(row.captCluster, row.facts)) })
 	}

@@ -27,18 +27,10 @@ func TestSteps(t *testing.T) {
 		want  owner.Step
 	}{
 		"nothing there yet":                   {newScene(t).with(none), owner.Provision},
-		"being made":                          {newScene(t).apply(builder.NotUpToDate("Provisioning", "")), owner.Provision},
-		"failing":                             {newScene(t).apply(builder.NotUpToDate("ApplyFailed", "")), owner.Provision},
-		"made":                                {newScene(t), owner.Provision},
-		"paused":                              {newScene(t).with(func(f *Facts) { f.Paused = "annotation" }), owner.Wait},
 		"no Cluster yet":                      {newScene(t).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Wait},
 		"no VPC yet":                          {newScene(t).with(none).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), owner.Wait},
 		"deleted, the cluster is there":       {newScene(t, deleting), owner.Destroy},
-		"deleted, the cluster is being made":  {newScene(t, deleting).apply(builder.NotUpToDate("Provisioning", "")), owner.Destroy},
-		"deleted, it is being destroyed":      {newScene(t, deleting).apply(deleting), owner.Wait},
-		"deleted, it is gone":                 {newScene(t, deleting).with(none), owner.Release},
 		"deleted, the Cluster is deleted too": {newScene(t, deleting).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Destroy},
-		"deleted and paused":                  {newScene(t, deleting).with(func(f *Facts) { f.Paused = "annotation" }), owner.Wait},
 		"deleted with an invalid version":     {newScene(t, deleting).with(func(f *Facts) { f.VersionError = errors.New("x") }), owner.Destroy},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.step()) })
