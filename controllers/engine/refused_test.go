@@ -45,7 +45,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 	}{
 		"a refusal takes the place of Ready": {
 			fmt.Errorf("deleting Thing demo: %w", forbidden("policy says no")), True("Ready", "Ready", ""),
-			infrav1.WriteRefusedReason, []string{"deleting Thing demo", "policy says no", "admission policy", "tries again"},
+			infrav1.WriteRefusedReason, []string{"deleting Thing demo", "policy says no", "admission policies", "retries"},
 		},
 		"one of several errors": {
 			fmt.Errorf("all: %w", errors.Join(errors.New("another"), apierrors.NewInternalError(errors.New("down")), forbidden("policy says no"))),
@@ -62,7 +62,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
 			s.show(row.before)
-			s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return row.err }
+			s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return row.err }
 			_, err := s.reconcile()
 			require.Equal(t, row.err != nil, err != nil, "a refused write is tried again")
 			ready := conditions.Get(s.get(), "Ready")
@@ -78,7 +78,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 }
 
 // Before adoption nothing would restore the readiness that CAPT v0.3 left.
-func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
+func TestARefusalBeforeAdoptionKeepsReady(t *testing.T) {
 	legacy := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: metav1.NewTime(builder.Created)}
 	for name, known := range map[string][]metav1.Condition{
 		"first look":  {legacy},
@@ -101,7 +101,7 @@ func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
 	assert.Equal(t, infrav1.WriteRefusedReason, conditions.GetReason(adopted, "Ready"))
 }
 
-func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
+func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo")
 	reportRefusal(apply, "Ready", forbidden("policy says no")) // It has no status, and looks like a new object.
 	KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
@@ -119,7 +119,9 @@ func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.Deleting(), builder.WithFinalizers("example.com/held")))
 	s.show(True("Deleting", "Waiting", "for another"), False("Ready", "Deleting", "for another"))
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return forbidden("policy says no") }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
 	_, err := s.reconcile()
 	require.Error(t, err)
 	for conditionType, reason := range map[string]string{"Deleting": infrav1.WriteRefusedReason, "Ready": infrav1.DeletingReason} {
@@ -129,10 +131,12 @@ func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	}
 }
 
-func TestTheSummaryOfAKindMayBeAnother(t *testing.T) {
+func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
-	s.steps.Summary = infrav1.ValidCondition
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return forbidden("policy says no") }
+	s.phases.Summary = infrav1.ValidCondition
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
 	_, err := s.reconcile()
 	require.Error(t, err)
 	condition := conditions.Get(s.get(), infrav1.ValidCondition)
@@ -144,8 +148,8 @@ func TestTheSummaryOfAKindMayBeAnother(t *testing.T) {
 func TestARefusedReadIsReported(t *testing.T) {
 	obj := builder.WorkspaceTemplateApply("demo")
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(obj).WithStatusSubresource(obj).Build()
-	e := Engine{Client: c, Recorder: events.NewFakeRecorder(1), Written: &Memory{}}
-	_, err := Reconcile(t.Context(), e, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)}, &infrav1.WorkspaceTemplateApply{}, Steps[*infrav1.WorkspaceTemplateApply, struct{}]{
+	e := Engine{Client: c, Recorder: events.NewFakeRecorder(1), State: &StateCache{}}
+	_, err := Run(t.Context(), e, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)}, &infrav1.WorkspaceTemplateApply{}, Phases[*infrav1.WorkspaceTemplateApply, struct{}, struct{}]{
 		Observe: func(context.Context, *infrav1.WorkspaceTemplateApply) (*struct{}, error) {
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
 		},
