@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -63,6 +64,18 @@ func Set(obj Object, wanted ...Condition) {
 			ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(condition.Since),
 		})
 	}
+}
+
+// keepTransitionTimes keeps the transition time of each condition whose status is as before the reconcile: Status sets a summary to True that
+// a refused request then sets to False again, as in the reconcile before.
+func keepTransitionTimes(before []metav1.Condition, after Object) {
+	kept := after.GetConditions()
+	for i := range kept {
+		if was := meta.FindStatusCondition(before, kept[i].Type); was != nil && was.Status == kept[i].Status {
+			kept[i].LastTransitionTime = was.LastTransitionTime
+		}
+	}
+	after.SetConditions(kept)
 }
 
 // Paused explains why an object is paused, by its Cluster or by its own annotation; empty means that it is not. It follows Cluster

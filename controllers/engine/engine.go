@@ -190,6 +190,7 @@ func isReleased(obj client.Object) bool {
 
 // writeStatus writes the status if it changed, and sends events. The API server refuses the write when the cache was stale.
 func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, after O, phases Phases[O, F, P]) error {
+	keepTransitionTimes(before.GetConditions(), after)
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}

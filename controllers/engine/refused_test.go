@@ -77,6 +77,29 @@ func TestARefusedWriteIsReported(t *testing.T) {
 	}
 }
 
+// Status sets Ready to True in each retry, before the refusal is known.
+func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+		refused := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.WriteRefusedReason, LastTransitionTime: metav1.NewTime(builder.Created)}
+		c.Status.Conditions = []metav1.Condition{refused}
+	})))
+	s.show(True("Ready", "Ready", ""))
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return forbidden("policy says no") }
+	_, err := s.reconcile()
+	require.Error(t, err)
+	assert.Equal(t, 1, s.writes, "the message changed")
+	ready := conditions.Get(s.get(), "Ready")
+	assert.Contains(t, ready.Message, "policy says no")
+	assert.Equal(t, builder.Created.Unix(), ready.LastTransitionTime.Unix())
+	_, err = s.reconcile()
+	require.NoError(t, err, "an equal refusal is retried later")
+	assert.Equal(t, 1, s.writes)
+
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return nil }
+	s.mustReconcile()
+	assert.NotEqual(t, builder.Created.Unix(), conditions.Get(s.get(), "Ready").LastTransitionTime.Unix(), "the status changed")
+}
+
 // Before adoption nothing would restore the readiness that CAPT v0.3 left.
 func TestARefusalBeforeAdoptionKeepsReady(t *testing.T) {
 	legacy := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: metav1.NewTime(builder.Created)}
