@@ -53,19 +53,19 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 	if err := observe(ctx, captCluster, f); err != nil {
 		return nil, err
 	}
-	return f, r.applies().ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
+	return f, r.applies(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
-// applies reads WorkspaceTemplateApplies.
-func (r *Reconciler) applies() owner.Reader {
-	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: true}
+// applies reads WorkspaceTemplateApplies. A missing one is confirmed only when it may be created.
+func (r *Reconciler) applies(f *Facts) owner.Reader {
+	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Cluster != nil && f.Paused == ""}
 }
 
 // observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
 func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
 	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
 	want := adoption.OfCAPTCluster(captCluster, f.clusterName(captCluster))
-	f.Apply, err = r.applies().Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
+	f.Apply, err = r.applies(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
 		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	return err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -82,7 +83,10 @@ func onAdoption() predicate.Predicate { return predicate.Or(owner.Updated(adopte
 func adopted(before, after client.Object) bool {
 	required := func(object client.Object) bool {
 		controlPlane := object.(*controlplanev1.CAPTControlPlane)
-		return controlPlane.Status.ObservedGeneration == 0 || conditions.IsTrue(controlPlane, controlplanev1.AdoptionRequiredCondition)
+		if condition := conditions.Get(controlPlane, controlplanev1.AdoptionRequiredCondition); condition != nil {
+			return condition.Status != metav1.ConditionFalse
+		}
+		return controlPlane.Status.ObservedGeneration == 0
 	}
 	return required(before) && !required(after)
 }

@@ -34,11 +34,11 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning},
 	}
 	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
-	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
-		return f, err
-	}
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
+	}
+	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
+		return f, err
 	}
 	r.observeTemplates(ctx, controlPlane, f)
 	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
@@ -50,7 +50,9 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 
 // observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
 func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	reader, ref := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: true}, controlPlane.Spec.WorkspaceTemplateApplyRef
+	// A missing one is confirmed only when it may be created.
+	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Paused == "" && f.infrastructureReady()}
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
 	want := adoption.OfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
 	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 		return err
@@ -101,7 +103,7 @@ func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlp
 }
 
 func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err error) {
-	if !f.hasCAPTCluster() {
+	if f.Cluster == nil || !f.hasCAPTCluster() {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}

@@ -6,6 +6,7 @@ package captcontrolplane
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -158,7 +159,10 @@ func (in *input) waitingForInfrastructure() string {
 	if in.Infrastructure == nil {
 		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist", name)
 	}
-	if ready := conditions.Get(in.Infrastructure, infrav1.ReadyCondition); ready != nil && ready.Message != "" {
+	switch ready := conditions.Get(in.Infrastructure, infrav1.ReadyCondition); {
+	case ready != nil && ready.Status == metav1.ConditionTrue:
+		return fmt.Sprintf("CAPTCluster %s is Ready; waiting until Cluster API reports the infrastructure of Cluster %s as provisioned", name, in.Cluster.Name)
+	case ready != nil && ready.Message != "":
 		return fmt.Sprintf("waiting for CAPTCluster %s: %s", name, ready.Message)
 	}
 	return fmt.Sprintf("waiting for CAPTCluster %s to be provisioned", name)

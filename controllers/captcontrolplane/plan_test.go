@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -64,6 +66,25 @@ func TestRules(t *testing.T) {
 			require.NotNil(t, condition)
 			assert.Equal(t, row.want, condition.Reason)
 			assert.NotEmpty(t, condition.Message)
+		})
+	}
+}
+
+func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
+	for name, row := range map[string]struct {
+		ready engine.Condition
+		want  string
+	}{
+		"it fails":                             {engine.False(infrav1.ReadyCondition, "ApplyFailed", "Terraform failed"), "waiting for CAPTCluster demo: Terraform failed"},
+		"Cluster API has not yet marked it":    {engine.True(infrav1.ReadyCondition, "Ready", ""), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
+		"it is Ready, with a message (paused)": {engine.True(infrav1.ReadyCondition, "Ready", "paused"), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t).with(func(f *Facts) {
+				f.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+				engine.Set(f.Infrastructure, row.ready)
+			})
+			assert.Contains(t, s.plan().Blocked.Message, row.want)
 		})
 	}
 }

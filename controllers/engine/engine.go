@@ -71,12 +71,17 @@ func InOrder[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
 	}
 }
 
-// Independent runs all phases in order, and joins their errors: one that fails does not stop the others.
+// Independent runs all phases in order, and joins their errors: one that fails does not stop the others, unless it found that the object was
+// deleted.
 func Independent[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
 	return func(ctx context.Context, obj O, facts *F, plan P) error {
 		var errs []error
 		for _, phase := range phases {
-			errs = append(errs, phase(ctx, obj, facts, plan))
+			err := phase(ctx, obj, facts, plan)
+			errs = append(errs, err)
+			if errors.Is(err, errDeleted) {
+				break
+			}
 		}
 		return errors.Join(errs...)
 	}
@@ -134,7 +139,7 @@ func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, ob
 	definition, err := e.definitionDeleted(ctx, obj)
 	switch {
 	case err != nil:
-		reportUnobserved(ctx, e, obj, err, phases)
+		reportFailure(ctx, e, obj, err, phases)
 	case definition != "":
 		err = holdForDefinition(ctx, e, obj, definition, phases)
 	default:
@@ -148,12 +153,14 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	facts, err := phases.Observe(ctx, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
-		reportUnobserved(ctx, e, obj, err, phases)
+		reportFailure(ctx, e, obj, err, phases)
 		return err
 	}
 	plan, err := phases.Plan(obj, facts)
 	if err != nil {
-		return fmt.Errorf("planning: %w", err)
+		err = fmt.Errorf("planning: %w", err)
+		reportFailure(ctx, e, obj, err, phases)
+		return err
 	}
 	actErr := phases.Act(ctx, obj, facts, plan)
 	if isReleased(obj) {
@@ -174,10 +181,10 @@ func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases 
 	return fmt.Errorf("writing status: %w", err)
 }
 
-// reportUnobserved keeps the status, but for a request that the API server refused: equal refusals are logged once only.
-func reportUnobserved[O Object, F, P any](ctx context.Context, e Engine, obj O, observeErr error, phases Phases[O, F, P]) {
+// reportFailure is for a reconcile that ended before it acted. It keeps the status, but for a request that the API server refused: equal refusals are logged once only.
+func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, failed error, phases Phases[O, F, P]) {
 	before := obj.DeepCopyObject().(O)
-	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), observeErr)
+	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), failed)
 	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
 	}

@@ -68,9 +68,3 @@ func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (la
 	}
 	return labels.Merge(nil, found.Labels), nil
 }
-
-// Lookup is the result of a read that may fail: Value is nil when the object does not exist, Err is set when it could not be read.
-type Lookup[T any] struct {
-	Value *T
-	Err   error
-}

@@ -16,11 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -84,7 +80,9 @@ func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
 		c.Status.Conditions = []metav1.Condition{refused}
 	})))
 	s.show(True("Ready", "Ready", ""))
-	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return forbidden("policy says no") }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
 	_, err := s.reconcile()
 	require.Error(t, err)
 	assert.Equal(t, 1, s.writes, "the message changed")
@@ -169,18 +167,23 @@ func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 
 // Equal refusals are logged once, so that only the condition says why an object stands still.
 func TestARefusedReadIsReported(t *testing.T) {
-	obj := builder.WorkspaceTemplateApply("demo")
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(obj).WithStatusSubresource(obj).Build()
-	e := Engine{Client: c, Recorder: events.NewFakeRecorder(1), State: &StateCache{}}
-	_, err := Run(t.Context(), e, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)}, &infrav1.WorkspaceTemplateApply{}, Phases[*infrav1.WorkspaceTemplateApply, struct{}, struct{}]{
-		Observe: func(context.Context, *infrav1.WorkspaceTemplateApply) (*struct{}, error) {
-			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+	for name, phases := range map[string]Phases[*infrav1.CAPTCluster, facts, struct{}]{
+		"while observing": {Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, refused }},
+		"while planning": {
+			Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
+			Plan:    func(*infrav1.CAPTCluster, *facts) (struct{}, error) { return struct{}{}, refused },
 		},
-	})
-	require.Error(t, err)
-	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	condition := conditions.Get(obj, infrav1.ReadyCondition)
-	require.NotNil(t, condition)
-	assert.Equal(t, infrav1.WriteRefusedReason, condition.Reason)
-	assert.Contains(t, condition.Message, "clusters")
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, builder.CAPTCluster("demo"))
+			s.phases = phases
+			_, err := s.reconcile()
+			require.ErrorIs(t, err, refused)
+			condition := conditions.Get(s.get(), infrav1.ReadyCondition)
+			require.NotNil(t, condition)
+			assert.Equal(t, infrav1.WriteRefusedReason, condition.Reason)
+			assert.Contains(t, condition.Message, "clusters")
+		})
+	}
 }

@@ -76,7 +76,12 @@ func (c *StateCache) lock(key client.ObjectKey) *objectState {
 // CacheIsStale reports whether this process wrote the object after the version that the cache returned. Nothing depends on it: the API
 // server refuses writes that are based on an old version.
 func (c *StateCache) CacheIsStale(obj client.Object) bool {
-	state := c.lock(client.ObjectKeyFromObject(obj))
+	found, ok := c.objects.Load(client.ObjectKeyFromObject(obj))
+	if !ok {
+		return false
+	}
+	state := found.(*objectState)
+	state.Lock()
 	defer state.Unlock()
 	if state.version == "" || c.clock().Since(state.at) > staleCacheTimeout {
 		return false

@@ -63,7 +63,7 @@ type Facts struct {
 	// Cluster is nil while the control plane has no Workspace.
 	Cluster *Cluster
 	// VPCSecret describes the VPC; read only when a profile is to be created or changed, because its value is not cached.
-	VPCSecret engine.Lookup[corev1.Secret]
+	VPCSecret *corev1.Secret
 }
 
 // ObsoleteApplies are the WorkspaceTemplateApplies of Obsolete.
@@ -119,11 +119,14 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 		return nil
 	}
 	pending, err := f.anyPending(controlPlane)
-	if pending {
-		key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: cluster.VPCSecretName}
-		f.VPCSecret.Value, f.VPCSecret.Err = engine.Get(ctx, r.Uncached, key, &corev1.Secret{})
+	if err != nil || !pending {
+		return err
 	}
-	return err
+	key := client.ObjectKey{Namespace: controlPlane.Namespace, Name: cluster.VPCSecretName}
+	if f.VPCSecret, err = engine.Get(ctx, r.Uncached, key, &corev1.Secret{}); err != nil {
+		return fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	return nil
 }
 
 // expected is what spec expects of the WorkspaceTemplateApply of a profile, and which one that is. Without a reference it has the name

@@ -361,9 +361,9 @@ func TestANameConflictDoesNotBlockOtherProfiles(t *testing.T) {
 // Values of Secrets are not cached, so each read of one is a request.
 func TestTheVPCSecretIsReadOnlyForAProfileThatIsToBeWritten(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-	assert.NotNil(t, w.observe(cluster()).VPCSecret.Value, "a profile is to be created")
+	assert.NotNil(t, w.observe(cluster()).VPCSecret, "a profile is to be created")
 	w.make(cluster())
-	assert.Nil(t, w.observe(cluster()).VPCSecret.Value, "at rest")
+	assert.Nil(t, w.observe(cluster()).VPCSecret, "at rest")
 	w.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
-	assert.NotNil(t, w.observe(cluster()).VPCSecret.Value, "a profile is to be changed")
+	assert.NotNil(t, w.observe(cluster()).VPCSecret, "a profile is to be changed")
 }

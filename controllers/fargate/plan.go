@@ -58,9 +58,6 @@ func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, intent Inten
 		p.Profiles = append(p.Profiles, profile)
 	}
 	if intent.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
-		if f.VPCSecret.Err != nil {
-			return p, fmt.Errorf("reading Secret %s: %w", f.Cluster.VPCSecretName, f.VPCSecret.Err)
-		}
 		p.Missing = f.missing()
 	}
 	return p, nil
@@ -75,7 +72,7 @@ func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool,
 // planned is the plan for the profile of an index.
 func (f *Facts) planned(controlPlane *controlplanev1.CAPTControlPlane, i int, intent Intent) (PlannedProfile, error) {
 	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
-	if f.Cluster == nil { // The reference has not been resolved.
+	if f.Cluster == nil || intent.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
 		facts = owner.Facts{Apply: profile.Existing}
 	}
 	of := owner.Intent{Owner: ownerOf(controlPlane, profile.Name), Paused: intent.Paused != ""}
@@ -188,7 +185,7 @@ func (c *Cluster) missingConnection() string {
 }
 
 func (f *Facts) missingVPC() string {
-	name, secret := f.Cluster.VPCSecretName, f.VPCSecret.Value
+	name, secret := f.Cluster.VPCSecretName, f.VPCSecret
 	switch {
 	case name == "":
 		return fmt.Sprintf("no Secret describes the VPC; set spec.vpc.connectionSecretRef of the CAPTCluster to a Secret with the key %s", terraform.OutputVPCConfig)
