@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -99,24 +98,22 @@ func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
 	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecret())
 	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: &infrav1.LocalSecretReference{Name: "network"}}
 	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecret())
-	require.NoError(t, s.desire(fake.NewClientBuilder().WithScheme(builder.Scheme()).Build(), s.controlPlane, applyName))
-	assert.Contains(t, s.Apply.Desired.Object["spec"], "waitForSecrets")
+	assert.Contains(t, s.plan().Apply.Desired.Object["spec"], "waitForSecrets")
 }
 
 func TestTheApplyOfTheControlPlane(t *testing.T) {
 	s := newScene(t)
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
-	require.NoError(t, s.desire(c, s.controlPlane, applyName))
-	spec := s.Apply.Desired.Object["spec"].(map[string]any)
-	assert.Equal(t, applyName, s.Apply.Desired.GetName())
+	desired := s.plan().Apply.Desired
+	spec := desired.Object["spec"].(map[string]any)
+	assert.Equal(t, applyName, desired.GetName())
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
-	assert.NotContains(t, spec, "deletionPolicy", "what a person said stays")
+	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
 }
 
 func variablesOf(t *testing.T, s *scene) map[string]string {
 	t.Helper()
-	intent, err := s.intent(s.controlPlane)
+	want, err := s.want(s.controlPlane)
 	require.NoError(t, err)
-	return intent.Variables
+	return want.Intent.Variables
 }

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	require.NoError(t, index.Register(context.Background(), indexer{client: builders}))
 	w.client = builders.Build()
 	w.reconciler = &Reconciler{
-		Engine: engine.Engine{Client: w.client, Recorder: w.recorder, Written: &engine.Memory{}},
+		Engine: engine.Engine{Client: w.client, Recorder: w.recorder, State: &engine.StateCache{}},
 		Workspaces: &workspace.Client{Client: w.client, Uncached: w.client, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},

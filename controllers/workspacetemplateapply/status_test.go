@@ -21,7 +21,7 @@ import (
 )
 
 func (s *scene) status() infrav1.WorkspaceTemplateApplyStatus {
-	status(s.apply, s.Facts, plan(s.apply, s.Facts))
+	status(s.apply, s.Facts, s.plan())
 	return s.apply.Status
 }
 

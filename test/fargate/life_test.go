@@ -65,14 +65,14 @@ func TestTheLifeOfProfiles(t *testing.T) {
 		w.RequireDestroyedInOrder(stage.ControlPlane, apply("a"))
 		w.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
 		assert.Equal(w, []string{
-			"Normal FargateProfileCreating: Fargate profile z is being made; see WorkspaceTemplateApply " + apply("z"),
+			"Normal FargateProfileCreating: creating Fargate profile z; see WorkspaceTemplateApply " + apply("z"),
 			"Normal FargateProfileReady: Fargate profile z is ready",
-			"Normal FargateProfileCreating: Fargate profile a is being made; see WorkspaceTemplateApply " + apply("a"),
+			"Normal FargateProfileCreating: creating Fargate profile a; see WorkspaceTemplateApply " + apply("a"),
 			"Normal FargateProfileReady: Fargate profile a is ready",
-			"Normal FargateProfileCreating: Fargate profile z is being changed; see WorkspaceTemplateApply " + apply("z"),
+			"Normal FargateProfileCreating: updating Fargate profile z; see WorkspaceTemplateApply " + apply("z"),
 			"Normal FargateProfileReady: Fargate profile z is ready",
-			"Normal FargateProfileDeleting: Fargate profile z is being deleted", "Normal FargateProfileDeleted: Fargate profile z is gone",
-			"Normal FargateProfileDeleting: Fargate profile a is being deleted", "Normal FargateProfileDeleted: Fargate profile a is gone",
+			"Normal FargateProfileDeleting: deleting Fargate profile z", "Normal FargateProfileDeleted: Fargate profile z was deleted",
+			"Normal FargateProfileDeleting: deleting Fargate profile a", "Normal FargateProfileDeleted: Fargate profile a was deleted",
 		}, w.told())
 	})
 }

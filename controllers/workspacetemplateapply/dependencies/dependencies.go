@@ -118,7 +118,7 @@ func (r Reader) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTempl
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	cause, err := r.causeOf(ctx, apply, client.MatchingFields{index.ConnectionSecret: dependency.Name})
+	cause, err := r.causeOf(ctx, apply, client.MatchingFields{index.ConnectionSecret: apply.Namespace + "/" + dependency.Name})
 	missing[len(missing)-1].Message += cause
 	return missing, err
 }
