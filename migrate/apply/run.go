@@ -341,6 +341,8 @@ func (r *run) failure(ctx context.Context, units []UnitResult) error {
 		return nil
 	case interrupted(ctx):
 		return migrate.Partly.Errorf("interrupted: %d of %d done, %d ended early (%s), %d not started. %s", len(units)-failed-left, len(units), failed, cmp.Or(first, "none"), left, again)
+	case ctx.Err() != nil: // Another run may write now, so that nothing can be said about what is written.
+		return migrate.Partly.Errorf("%w. %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)
 	case outcome == migrate.Failed:
 		again = "Nothing was written"
 	}

@@ -40,14 +40,11 @@ var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 // common are the options of all subcommands.
 type common struct {
 	*cli.Environment
-	output *output.Flag
-	// name of the plan: a file, standard input or an ID.
-	name     string
-	clusters []string // NAMESPACE/NAME of the Clusters of --cluster; all if it is empty.
-	// journal is the namespace of the Lease and the journal.
-	journal string
-	// quiet is for how long CAPT v0.3 must not have written.
-	quiet time.Duration
+	output   *output.Flag
+	name     string        // Of the plan: a file, standard input or an ID.
+	clusters []string      // NAMESPACE/NAME of the Clusters of --cluster; all if it is empty.
+	journal  string        // The namespace of the Lease and the journal.
+	quiet    time.Duration // For how long CAPT v0.3 must not have written.
 }
 
 func newCommon(environment *cli.Environment) common {
@@ -103,6 +100,9 @@ func failedChecks(report *check.Report, next string) error {
 			seen[one.Name] = true
 			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
 			list.Items = append(list.Items, one.Name+": "+sentence)
+			if one.Name == check.CheckPermissions && next != "" { // Whoever lacks them must request all at once; check has shown them.
+				list.Items = append(list.Items, one.Objects...)
+			}
 		}
 	}
 	if len(list.Items) == 0 {

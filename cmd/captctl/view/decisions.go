@@ -54,7 +54,7 @@ func undecided(findings []migrate.Finding) (owners, workspaces []entry) {
 }
 
 // document shows one file for --decisions: the decisions that are open, of which one line each has to be uncommented, and those that the plan was
-// made with, as far as its units are not adopted.
+// made with, as far as they still matter.
 func document(p *output.Printer, of *plan.Plan, title, do string, owners, workspaces []entry) {
 	owners, workspaces = withDecided(of, owners, workspaces)
 	p.Blank()
@@ -80,7 +80,7 @@ func withDecided(of *plan.Plan, owners, workspaces []entry) (allOwners, allWorks
 	needed := map[types.UID]migrate.ObjectRef{}
 	for i := range of.Units {
 		for _, member := range of.Units[i].Members {
-			if of.Units[i].State == plan.Adopted {
+			if of.Units[i].State == plan.Adopted && member.State != migrate.OwnerSkipped { // What is skipped is planned without its decision.
 				continue
 			}
 			needed[member.Object.UID] = member.Object

@@ -13,6 +13,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
@@ -48,4 +49,20 @@ func TestStatusSaysWhatComesNext(t *testing.T) {
 	}
 	assert.Contains(t, next(plan.Adoptable), "1 unit left to do: captctl migrate check has the findings and the next steps.\n")
 	assert.Contains(t, next(plan.Adopted), "Nothing is left to adopt. Convert the manifests in Git next: captctl convert ")
+}
+
+// Of a unit that is adopted but for what a decision skips, the next plan would adopt the rest without that decision.
+func TestDecisionsToPasteKeepWhatIsSkipped(t *testing.T) {
+	of := &plan.Plan{
+		Decisions: &migrate.Decisions{Owners: []migrate.OwnerDecision{{UID: skipped.UID, Skip: true}, {UID: demo.UID, Pin: true}}},
+		Units: []plan.Unit{
+			{State: plan.Adopted, Members: []plan.Member{{Object: skipped, State: migrate.OwnerSkipped}, {Object: demo, State: migrate.Adopted}}},
+			{State: plan.Adoptable, Members: []plan.Member{{Object: unclear}}},
+		},
+	}
+	assert.True(t, view.Repeated(of))
+	found := view.NewCheck(&check.Report{}, &status.Fleet{Plan: of}, nil)
+	text := printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
+	assert.Regexp(t, "- uid: "+string(skipped.UID)+" .*\\n  skip: true\\n", text)
+	assert.NotContains(t, text, "pin: true")
 }
