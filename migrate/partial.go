@@ -80,12 +80,12 @@ func (p *partial) networks() (refs []ObjectRef) {
 // applies are the WorkspaceTemplateApplies that owners refer to.
 func (p *partial) applies() (refs []ObjectRef) {
 	for i := range p.CAPTClusters {
-		if ref := p.CAPTClusters[i].Spec.WorkspaceTemplateApplyRef; ref != nil {
+		if ref := p.CAPTClusters[i].Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 			refs = append(refs, infrastructure("WorkspaceTemplateApply", p.CAPTClusters[i].Namespace, ref.Name))
 		}
 	}
 	for i := range p.ControlPlanes {
-		if ref := p.ControlPlanes[i].Spec.WorkspaceTemplateApplyRef; ref != nil {
+		if ref := p.ControlPlanes[i].Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 			refs = append(refs, infrastructure("WorkspaceTemplateApply", p.ControlPlanes[i].Namespace, ref.Name))
 		}
 	}
@@ -95,7 +95,7 @@ func (p *partial) applies() (refs []ObjectRef) {
 // surroundings are the templates and recorded Workspaces of WorkspaceTemplateApplies.
 func (p *partial) surroundings() (refs []ObjectRef) {
 	for i := range p.CAPTClusters {
-		if template := p.CAPTClusters[i].Spec.VPC.Template; template != nil {
+		if template := p.CAPTClusters[i].Spec.VPC.Template; template.IsDefined() {
 			key := template.Ref.Key(p.CAPTClusters[i].Namespace)
 			refs = append(refs, infrastructure("WorkspaceTemplate", key.Namespace, key.Name))
 		}

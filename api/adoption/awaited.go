@@ -21,10 +21,10 @@ func Awaited(object metav1.Object) bool {
 		leftAlone := (Helper(object) != "" || Machine(object) != "") && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return !leftAlone && (Unadopted(object) != "" || required(object.Status.Conditions))
 	case *infrav1.CAPTCluster:
-		built := object.Spec.WorkspaceTemplateApplyRef == nil && OfCAPTCluster(object, "").Built != ""
+		built := !object.Spec.WorkspaceTemplateApplyRef.IsDefined() && OfCAPTCluster(object, "").Built != ""
 		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	case *controlplanev1.CAPTControlPlane:
-		built := object.Spec.WorkspaceTemplateApplyRef == nil && OfControlPlane(object, "").Built != ""
+		built := !object.Spec.WorkspaceTemplateApplyRef.IsDefined() && OfControlPlane(object, "").Built != ""
 		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	}
 	return false

@@ -17,7 +17,7 @@ import (
 func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
-		byScheme: profile.WorkspaceTemplateApplyRef == nil,
+		byScheme: !profile.WorkspaceTemplateApplyRef.IsDefined(),
 		Template: profile.WorkspaceTemplateRef,
 		Variables: map[string]string{
 			naming.ClusterVariable: clusterName,

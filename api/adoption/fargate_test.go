@@ -19,7 +19,7 @@ import (
 var (
 	batch     = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"}}
 	referring = &controlplanev1.FargateProfile{Name: "batch", WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
-		WorkspaceTemplateApplyRef: &infrav1.WorkspaceTemplateApplyReference{Name: "x"}}
+		WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "x"}}
 )
 
 // applyOf makes a WorkspaceTemplateApply of a template, with the identity that CAPT gives to Fargate profiles.

@@ -121,7 +121,7 @@ type WorkspaceSpec struct {
 
 	// forProvider is what Terraform is given.
 	// +required
-	ForProvider WorkspaceParameters `json:"forProvider"`
+	ForProvider WorkspaceParameters `json:"forProvider,omitempty,omitzero"`
 
 	// Unknown holds the fields that this version of CAPT does not know, so that they are not lost on the way.
 	Unknown UnknownFields `json:"-"`

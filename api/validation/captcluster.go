@@ -35,8 +35,8 @@ func network(ctx context.Context, world World, captCluster *infrav1.CAPTCluster)
 	spec := field.NewPath("spec")
 	ref, refPath := captCluster.Spec.WorkspaceTemplateApplyRef, spec.Child("workspaceTemplateApplyRef")
 	template := captCluster.Spec.VPC.Template
-	if template == nil {
-		if ref != nil {
+	if !template.IsDefined() {
+		if ref.IsDefined() {
 			findings.Warn(refPath, "has no effect, since CAPT makes nothing for an existing VPC; remove it")
 		}
 		return findings, nil
@@ -58,6 +58,6 @@ func network(ctx context.Context, world World, captCluster *infrav1.CAPTCluster)
 }
 
 // vpcTemplate checks how a VPC is made, for a CAPTCluster and for a template of them.
-func vpcTemplate(ctx context.Context, vpc *infrav1.VPCTemplate, path *field.Path, look templateLookup) (Findings, error) {
+func vpcTemplate(ctx context.Context, vpc infrav1.VPCTemplate, path *field.Path, look templateLookup) (Findings, error) {
 	return templated(ctx, vpc.Ref, path.Child("ref"), vpc.Variables, path.Child("variables"), VPCVariables(), look)
 }

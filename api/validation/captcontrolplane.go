@@ -118,7 +118,7 @@ func versionStep(ctx context.Context, world World, controlPlane *controlplanev1.
 // applyInUse is the WorkspaceTemplateApply that a control plane refers to; nil when there is none.
 func applyInUse(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.WorkspaceTemplateApply, error) {
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	if ref == nil {
+	if !ref.IsDefined() {
 		return nil, nil
 	}
 	return world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})

@@ -129,7 +129,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 				profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
 					Selectors: []controlplanev1.FargateSelector{{Namespace: strings.ToLower(pairs[i])}}}
 				if pairs[i+1] != "" {
-					profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
+					profile.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
 				}
 				c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, profile)
 			}

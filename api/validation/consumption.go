@@ -60,10 +60,10 @@ func commonFields(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, pat
 		fields = append(fields, TypedField{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable})
 	}
 	access, accessPath := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{}), path.Child("endpointAccess")
-	if !ptr.Deref(access.Public, true) {
+	if !access.HasPublic() {
 		fields = append(fields, TypedField{Path: accessPath.Child("public"), Value: false, Placeholder: publicAccessVariable, Restricts: true})
 	}
-	if ptr.Deref(access.Private, false) { // It opens a way to the API server, and restricts none.
+	if access.HasPrivate() { // It opens a way to the API server, and restricts none.
 		fields = append(fields, TypedField{Path: accessPath.Child("private"), Value: true, Placeholder: privateAccessVariable})
 	}
 	if len(access.PublicCIDRs) > 0 {
@@ -93,7 +93,7 @@ func FargateFields(path *field.Path) []TypedField {
 // VPCFields are the typed fields that the user of a CAPTCluster has set and that the template of its VPC should consume.
 func VPCFields(spec *infrav1.CAPTClusterTemplateResourceSpec, path *field.Path) []TypedField {
 	fields := []TypedField{{Path: path.Child("region"), Value: spec.Region, Placeholder: naming.RegionVariable, Required: true}}
-	if spec.VPC.Template != nil && spec.VPC.Template.Name != "" {
+	if spec.VPC.Template.IsDefined() && spec.VPC.Template.Name != "" {
 		fields = append(fields, TypedField{Path: path.Child("vpc", "template", "name"), Value: spec.VPC.Template.Name, Placeholder: naming.VPCVariable})
 	}
 	return fields

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -28,7 +27,7 @@ const (
 // restricted is a control plane whose API server only some networks may reach.
 func restricted(networks ...controlplanev1.CIDR) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(false), PublicCIDRs: networks}
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled, PublicCIDRs: networks}
 	})
 }
 
@@ -81,9 +80,9 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		"a Remote module, which may have a default": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Source, p.Module = terraform.SourceRemote, "git::https://example.com/eks"
 		})}, office, opens, nil},
-		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: ptr.To(false), Private: ptr.To(true)}),
+		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled}),
 			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, []string{"spec.endpointAccess.private: has no effect"}},
-		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(false)}), nil, nil},
+		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
 		"nothing":                      {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
 		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect, since WorkspaceTemplate default/eks does not pass ${tags}"}},
 		"tags together":                {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
@@ -135,7 +134,9 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 				"unset":                                 {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
 				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
 				"one that reproduces its Workspace":     {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
-				"a closed":                              {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess.Public = ptr.To(false) }), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
+				"a closed": {plane(func(c *controlplanev1.CAPTControlPlane) {
+					c.Spec.EndpointAccess.Public = controlplanev1.EndpointDisabled
+				}), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)

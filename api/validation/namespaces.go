@@ -43,7 +43,7 @@ func references(spec *terraform.WorkspaceSpec, path *field.Path) []reference {
 // namespace works for the users there at most, and is refused when there can be none.
 func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) Findings {
 	var findings Findings
-	shared := template.Spec.AllowedNamespaces != nil
+	shared := template.Spec.AllowedNamespaces.IsDefined()
 	for _, ref := range references(&template.Spec.Template.Spec, path) {
 		own := ref.namespace == template.Namespace
 		switch {
@@ -78,5 +78,5 @@ func orOwn(template *infrav1.WorkspaceTemplate, ref reference) string {
 // could select any.
 func mayUse(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	allowed := template.Spec.AllowedNamespaces
-	return allowed != nil && (slices.Contains(allowed.Names, namespace) || slices.Contains(allowed.Names, "*") || allowed.Selector != nil)
+	return allowed.IsDefined() && (slices.Contains(allowed.Names, namespace) || slices.Contains(allowed.Names, "*") || allowed.Selector != nil)
 }

@@ -29,8 +29,8 @@ const (
 )
 
 // ownApply checks that a CAPTCluster, or a control plane itself, may have the WorkspaceTemplateApply that it refers to.
-func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
-	if ref == nil {
+func ownApply(ctx context.Context, world World, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, path *field.Path) (Findings, error) {
+	if !ref.IsDefined() {
 		return Findings{}, nil
 	}
 	cluster, err := clusterName(ctx, world, owner)
@@ -42,9 +42,9 @@ func ownApply(ctx context.Context, world World, owner Owner, ref *infrav1.Worksp
 
 // referredApply checks that an owner may have the WorkspaceTemplateApply that it refers to. One of another name than the naming
 // scheme's should exist already; under the scheme's name CAPT makes it.
-func referredApply(ctx context.Context, world World, owner Owner, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (Findings, error) {
+func referredApply(ctx context.Context, world World, owner Owner, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path) (Findings, error) {
 	var findings Findings
-	if ref == nil || ref.Name == "" {
+	if !ref.IsDefined() || ref.Name == "" {
 		return findings, nil
 	}
 	path = path.Child("name")
@@ -145,7 +145,7 @@ func ownApplies(ctx context.Context, world World, controlPlane *controlplanev1.C
 // naming scheme, once the name of the Cluster is known. Nobody said that it is meant, and it may go: that is a warning.
 func applyOfProfile(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, profile *controlplanev1.FargateProfile, cluster string, path *field.Path) (Findings, error) {
 	want := adoption.OfProfile(cluster, profile)
-	if profile.WorkspaceTemplateApplyRef != nil || want.SchemeName == "" {
+	if profile.WorkspaceTemplateApplyRef.IsDefined() || want.SchemeName == "" {
 		path = path.Child("workspaceTemplateApplyRef")
 		findings, err := referredApply(ctx, world, controlPlane, profile.WorkspaceTemplateApplyRef, want, path)
 		if err == nil {
@@ -163,8 +163,8 @@ func applyOfProfile(ctx context.Context, world World, controlPlane *controlplane
 
 // madeAlready refuses a reference that is added to a Fargate profile which CAPT has made: nothing would be written any more, since
 // that would make the profile a second time, and a reference can not be taken back.
-func madeAlready(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *Findings) error {
-	if ref == nil || want.SchemeName == "" || ref.Name == want.SchemeName {
+func madeAlready(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *Findings) error {
+	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}
 	made, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
@@ -180,13 +180,13 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster stri
 	var errs field.ErrorList
 	spec := &controlPlane.Spec
 	users := map[string]string{}
-	if ref := spec.WorkspaceTemplateApplyRef; ref != nil {
+	if ref := spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 		users[ref.Name] = "the control plane itself"
 	}
 	for i := range spec.FargateProfiles {
 		profile, path := &spec.FargateProfiles[i], profilesPath.Index(i)
 		name := adoption.OfProfile(cluster, profile).SchemeName
-		if profile.WorkspaceTemplateApplyRef != nil {
+		if profile.WorkspaceTemplateApplyRef.IsDefined() {
 			name = profile.WorkspaceTemplateApplyRef.Name
 		}
 		itself := "Fargate profile " + profile.Name
@@ -195,7 +195,7 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster stri
 		case name == "", user == itself: // The schema refuses an empty name, and the same profile twice.
 		case !used:
 			users[name] = itself
-		case profile.WorkspaceTemplateApplyRef != nil:
+		case profile.WorkspaceTemplateApplyRef.IsDefined():
 			errs = append(errs, forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s, and %s", name, user, ofItsOwn+leaveOut))
 		default:
 			errs = append(errs, forbidden(path.Child("name"), "the naming scheme gives WorkspaceTemplateApply %s to this profile, which is in use by %s; choose another name for one of the two", name, user))

@@ -70,7 +70,7 @@ func (d deafTo) CAPTControlPlane(ctx context.Context, key types.NamespacedName) 
 func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	network := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
-	controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
+	controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
 	world := newWorld(network, controlPlane, builder.Cluster("demo"))
 
 	_, err := validation.CAPTCluster(t.Context(), world, network)
@@ -86,12 +86,12 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 		require.ErrorIs(t, err, errDeaf, question)
 	}
 	only := controlPlane.DeepCopy()
-	only.Spec.WorkspaceTemplateApplyRef = nil
+	only.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo"} {
 		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile", question)
 	}
-	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = nil
+	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf"} {
 		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile that refers to none", question)
@@ -156,7 +156,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	owned := builder.OwnedBy(builder.CAPTControlPlane("demo"))
 	profile := func(c *controlplanev1.CAPTControlPlane) {
 		fargate(selecting("a"))(c)
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	}
 	recordedProfile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "by-hand"}}
@@ -211,7 +211,7 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			fargate(selecting("a"))(c)
-			c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: name}
+			c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: name}
 		})
 	}
 	variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "fp"})

@@ -19,7 +19,7 @@ func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, nam
 	switch {
 	case template.Namespace == namespace:
 		return true, nil
-	case allowed == nil:
+	case !allowed.IsDefined():
 		return false, nil
 	case slices.Contains(allowed.Names, namespace), slices.Contains(allowed.Names, "*"):
 		return true, nil

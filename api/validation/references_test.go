@@ -34,10 +34,10 @@ func TestReferencesToTemplates(t *testing.T) {
 			world: newWorld(own), ref: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "team"}, found: true},
 		"not there yet": {world: newWorld(), ref: local,
 			warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}},
-		"one of the same name elsewhere is another one": {world: newWorld(shared(nil)), ref: local, warnings: []string{"does not exist yet"}},
-		"elsewhere, and allowed":                        {world: newWorld(shared(&infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
+		"one of the same name elsewhere is another one": {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: local, warnings: []string{"does not exist yet"}},
+		"elsewhere, and allowed":                        {world: newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}})), ref: remote, found: true},
 		"elsewhere, and allowed by labels":              {world: newWorld(shared(blue), namespace("team", map[string]string{"team": "blue"})), ref: remote, found: true},
-		"elsewhere, and not allowed":                    {world: newWorld(shared(nil)), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
+		"elsewhere, and not allowed":                    {world: newWorld(shared(infrav1.AllowedNamespaces{})), ref: remote, errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
 		"elsewhere, and not allowed by labels": {world: newWorld(shared(blue), namespace("team", nil)), ref: remote,
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, hidden}}},
 		"elsewhere, and not there": {world: newWorld(), ref: remote, warnings: []string{"spec.templateRef: " + hidden}},
@@ -63,7 +63,7 @@ func TestNothingIsConcludedWhenNobodyCouldLook(t *testing.T) {
 }
 
 func TestLabelsOfANamespaceAreLookedUpOnlyWhenTheyMatter(t *testing.T) {
-	world := newWorld(shared(&infrav1.AllowedNamespaces{Names: []string{"team"}}))
+	world := newWorld(shared(infrav1.AllowedNamespaces{Names: []string{"team"}}))
 	_, _, err := validation.TemplateReference(context.Background(), world,
 		infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"}, "team", field.NewPath("spec"))
 	require.NoError(t, err)

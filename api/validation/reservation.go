@@ -76,7 +76,7 @@ func reservedFor(ctx context.Context, world World, key types.NamespacedName) (*r
 func ownerByScheme(ctx context.Context, world World, key types.NamespacedName) (Owner, error) {
 	if name, ok := naming.CAPTClusterOf(key.Name); ok {
 		captCluster, err := world.CAPTCluster(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name})
-		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef, key) || captCluster.Spec.VPC.Template == nil {
+		if err != nil || captCluster == nil || another(captCluster.Spec.WorkspaceTemplateApplyRef, key) || !captCluster.Spec.VPC.Template.IsDefined() {
 			return nil, err // With an existing VPC, it never makes one.
 		}
 		return captCluster, nil
@@ -92,8 +92,8 @@ func ownerByScheme(ctx context.Context, world World, key types.NamespacedName) (
 }
 
 // another tells whether a reference is to another WorkspaceTemplateApply.
-func another(ref *infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
-	return ref != nil && ref.Name != key.Name
+func another(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
+	return ref.IsDefined() && ref.Name != key.Name
 }
 
 // reservedForProfile finds the Fargate profile that refers to a name, or gets it by the naming scheme.
@@ -110,7 +110,7 @@ func reservedForProfile(ctx context.Context, world World, key types.NamespacedNa
 		for i := range controlPlane.Spec.FargateProfiles {
 			profile := &controlPlane.Spec.FargateProfiles[i]
 			want := adoption.OfProfile(cluster, profile)
-			if ref := profile.WorkspaceTemplateApplyRef; ref != nil && ref.Name == key.Name || ref == nil && want.SchemeName == key.Name {
+			if ref := profile.WorkspaceTemplateApplyRef; ref.Name == key.Name || !ref.IsDefined() && want.SchemeName == key.Name {
 				what := "the WorkspaceTemplateApply of its Fargate profile " + profile.Name
 				return &reservation{owner: controlPlane, want: want, what: what, whose: "profile"}, nil
 			}

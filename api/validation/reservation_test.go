@@ -87,7 +87,7 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		return builder.CAPTControlPlane("demo", append([]builder.Option{builder.With(profiles)}, options...)...)
 	}
 	refers := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	})
 	recorded := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "demo-fp-fargate-apply"}}

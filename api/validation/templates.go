@@ -20,7 +20,7 @@ func CAPTClusterTemplate(ctx context.Context, world World, template *infrav1.CAP
 	var findings Findings
 	findings.Refuse(template.Spec.Template.ObjectMeta.Validate(templatePath.Child("metadata"))...)
 	vpc := template.Spec.Template.Spec.VPC.Template
-	if vpc == nil {
+	if !vpc.IsDefined() {
 		return findings, nil
 	}
 	found, err := vpcTemplate(ctx, vpc, templatePath.Child("spec", "vpc", "template"), referencesOfClass(world, template.Namespace))

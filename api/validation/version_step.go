@@ -58,7 +58,7 @@ func VersionsOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.Wo
 // nothingBuilt tells that Terraform never came through, and that what it did does not tell of a cluster: the version that
 // a new control plane began with may be one that EKS does not have, and can be corrected to any other.
 func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
-	applied := apply.Status.Applied != nil && *apply.Status.Applied
+	applied := apply.Status.Applied == metav1.ConditionTrue
 	return !applied && apply.Status.LastAppliedRevision == "" && len(apply.Status.Outputs) == 0
 }
 

@@ -71,8 +71,8 @@ func providerConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) f
 	return field.ErrorList{field.NotSupported(path.Child("providerConfigRef", "kind"), ref.Kind, supported)}
 }
 
-func allowedNamespaces(allowed *infrav1.AllowedNamespaces) field.ErrorList {
-	if allowed == nil {
+func allowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
+	if !allowed.IsDefined() {
 		return nil
 	}
 	path := field.NewPath("spec", "allowedNamespaces")

@@ -68,7 +68,7 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 func TestFieldsOfATemplate(t *testing.T) {
 	allow := func(names ...string) builder.Option {
 		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
-			spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+			spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
 		})
 	}
 	file := func(file terraform.VarFile) builder.Option {
@@ -91,7 +91,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 		"an empty namespace":      {option: allow(""), errors: []finding{noName("0")}},
 		"a selector":              {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.AllowedNamespaces = blue })},
 		"a selector that can not be read": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
-			s.AllowedNamespaces = &infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}
+			s.AllowedNamespaces = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}
 		}), errors: []finding{{"spec.allowedNamespaces.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator; correct it`}}},
 
 		"a file from a Secret":    {option: file(terraform.VarFile{Source: "SecretKey", SecretKeyRef: key})},

@@ -46,7 +46,7 @@ var (
 	vpc = builder.WorkspaceTemplate("vpc")
 	// wide is a template of cluster-wide Workspaces that every namespace may use.
 	wide = builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), with(func(spec *infrav1.WorkspaceTemplateSpec) {
-		spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"*"}}
+		spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
 	}))
 )
 
@@ -69,7 +69,7 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
 		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
-		"one of a template it may not use": {world: []validation.Owner{shared(nil)}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
+		"one of a template it may not use": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}}},
 		"outputs into a Secret":            {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
 		"outputs into a Secret of its own": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
@@ -124,7 +124,7 @@ func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := validation.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(nil)), old, apply)
+			errs, err := validation.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})

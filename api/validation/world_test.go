@@ -149,17 +149,17 @@ func (w *fakeWorld) Leftover(context.Context, string) (bool, error) { return fal
 func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	var owners []validation.Owner
 	for key, captCluster := range w.captClusters {
-		if ref := captCluster.Spec.WorkspaceTemplateApplyRef; key.Namespace == apply.Namespace && ref != nil && ref.Name == apply.Name {
+		if ref := captCluster.Spec.WorkspaceTemplateApplyRef; key.Namespace == apply.Namespace && ref.Name == apply.Name {
 			owners = append(owners, captCluster)
 		}
 	}
 	for key, controlPlane := range w.controlPlanes {
-		refs := []*infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
+		refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 		for i := range controlPlane.Spec.FargateProfiles {
 			refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
 		}
-		if key.Namespace == apply.Namespace && slices.ContainsFunc(refs, func(ref *infrav1.WorkspaceTemplateApplyReference) bool {
-			return ref != nil && ref.Name == apply.Name
+		if key.Namespace == apply.Namespace && slices.ContainsFunc(refs, func(ref infrav1.WorkspaceTemplateApplyReference) bool {
+			return ref.Name == apply.Name
 		}) {
 			owners = append(owners, controlPlane)
 		}

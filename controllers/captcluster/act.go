@@ -49,8 +49,8 @@ func (r *Reconciler) act(ctx context.Context, captCluster *infrav1.CAPTCluster, 
 func (r *Reconciler) provision(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
 	err := engine.Patch(ctx, r.Client, captCluster, func() {
 		controllerutil.AddFinalizer(captCluster, infrav1.CAPTClusterFinalizer)
-		if captCluster.Spec.WorkspaceTemplateApplyRef == nil {
-			captCluster.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
+		if !captCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
+			captCluster.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
 		}
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func decide(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 		return decideDeletion(captCluster, f)
 	case f.Cluster == nil, f.Apply.Undecided(), f.Apply.Claimed != "":
 		return Observe
-	case captCluster.Spec.VPC.Template == nil:
+	case !captCluster.Spec.VPC.Template.IsDefined():
 		return Hold
 	case f.blocked(captCluster) != nil:
 		return Observe
@@ -70,7 +70,7 @@ func decideDeletion(captCluster *infrav1.CAPTCluster, f *Facts) Action {
 // policyChanged reports whether spec has another deletion policy than the WorkspaceTemplateApply of the VPC.
 func policyChanged(captCluster *infrav1.CAPTCluster, f *Facts) bool {
 	template := captCluster.Spec.VPC.Template
-	if template == nil || f.Apply.Apply == nil || f.Apply.Desired == nil {
+	if !template.IsDefined() || f.Apply.Apply == nil || f.Apply.Desired == nil {
 		return false
 	}
 	return (template.DeletionPolicy == infrav1.DeletionPolicyRetain) != (f.Apply.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)

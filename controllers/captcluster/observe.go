@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		}
 	}
 	observe := r.observePartner
-	if captCluster.Spec.VPC.Template != nil {
+	if captCluster.Spec.VPC.Template.IsDefined() {
 		observe = r.observeApply
 	}
 	if err := observe(ctx, captCluster, f); err != nil {
@@ -96,7 +96,7 @@ func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPT
 		return err
 	}
 	name := want.SchemeName
-	if ref != nil {
+	if ref.IsDefined() {
 		name = ref.Name
 	}
 	return f.Apply.Desire(r.Client, owner.Want{

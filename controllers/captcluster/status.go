@@ -81,7 +81,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
 	case f.Cluster == nil:
 		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason,
 			"no Cluster refers to this object yet; create one whose spec.infrastructureRef names it")
-	case captCluster.Spec.VPC.Template == nil:
+	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
 	case f.Apply.Undecided():
 		adoption := f.Apply.AdoptionCondition(infrav1.VPCReadyCondition)
@@ -100,7 +100,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
 }
 
 func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
-	if captCluster.Spec.VPC.Template == nil {
+	if !captCluster.Spec.VPC.Template.IsDefined() {
 		return captCluster.Spec.VPC.ExistingID
 	}
 	if f.Apply.Apply == nil {

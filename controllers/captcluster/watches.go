@@ -60,7 +60,7 @@ const templateIndex = "spec.vpc.template.ref"
 
 func templateKey(object client.Object) []string {
 	template := object.(*infrav1.CAPTCluster).Spec.VPC.Template
-	if template == nil {
+	if !template.IsDefined() {
 		return nil
 	}
 	return []string{template.Ref.Key(object.GetNamespace()).String()}
@@ -101,7 +101,7 @@ func onAdoption() predicate.Funcs {
 // adoptedInNamespace reconciles the CAPTClusters that are adopted with a control plane.
 func (r *Reconciler) adoptedInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool {
-		return c.Spec.VPC.Template == nil && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
+		return !c.Spec.VPC.Template.IsDefined() && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
 	}, client.InNamespace(object.GetNamespace()))
 }
 
@@ -119,7 +119,7 @@ func all(*infrav1.CAPTCluster) bool { return true }
 func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requestsFor(ctx, func(c *infrav1.CAPTCluster) bool {
 		ref := c.Spec.WorkspaceTemplateApplyRef
-		return ref == nil || ref.Name == object.GetName()
+		return !ref.IsDefined() || ref.Name == object.GetName()
 	}, client.InNamespace(object.GetNamespace()))
 }
 

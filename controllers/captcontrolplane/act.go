@@ -68,8 +68,8 @@ func (r *Reconciler) carryOut(ctx context.Context, controlPlane *controlplanev1.
 func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	err := engine.Patch(ctx, r.Client, controlPlane, func() {
 		controllerutil.AddFinalizer(controlPlane, controlplanev1.CAPTControlPlaneFinalizer)
-		if controlPlane.Spec.WorkspaceTemplateApplyRef == nil {
-			controlPlane.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
+		if !controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() {
+			controlPlane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
 		}
 		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	})

@@ -49,7 +49,7 @@ func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
 // vpcSecret is the Secret from which the template learns of the subnets of an existing VPC. It may come later than the
 // CAPTCluster, and Terraform would fail without it.
 func (f *Facts) vpcSecret() []infrav1.SecretDependency {
-	if f.Infrastructure == nil || f.Infrastructure.Spec.VPC.ConnectionSecretRef == nil {
+	if f.Infrastructure == nil || !f.Infrastructure.Spec.VPC.ConnectionSecretRef.IsDefined() {
 		return nil
 	}
 	return []infrav1.SecretDependency{{

@@ -117,9 +117,9 @@ func (f *Facts) vpcSecretName() string {
 
 func vpcSecret(captCluster *infrav1.CAPTCluster) string {
 	switch vpc := captCluster.Spec.VPC; {
-	case vpc.ConnectionSecretRef != nil:
+	case vpc.ConnectionSecretRef.IsDefined():
 		return vpc.ConnectionSecretRef.Name
-	case vpc.Template == nil:
+	case !vpc.Template.IsDefined():
 		return ""
 	}
 	return naming.VPCConnectionSecret(captCluster.Name)

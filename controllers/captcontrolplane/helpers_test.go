@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -72,7 +73,9 @@ func (s *scene) with(change func(f *Facts)) *scene {
 // apply replaces the WorkspaceTemplateApply. That of a control plane that was Ready was applied once.
 func (s *scene) apply(options ...builder.Option) *scene {
 	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
-	s.Apply.Apply.Status.Applied = s.controlPlane.Status.Initialization.ControlPlaneInitialized
+	if ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		s.Apply.Apply.Status.Applied = metav1.ConditionTrue
+	}
 	return s
 }
 

@@ -126,7 +126,7 @@ func applies() []fact {
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace is somebody else's", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by somebody", shows(infrav1.WorkspaceDeletingReason)},
-		{"made once more", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = nil }},
+		{"made once more", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = "" }},
 		{"being deleted by somebody", func(s *scene) { s.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
 	}
 }

@@ -49,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		}
 	}
 	name := want.SchemeName
-	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref != nil {
+	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 		name = ref.Name
 	}
 	if blocked(controlPlane, f) == nil {

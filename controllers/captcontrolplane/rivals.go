@@ -66,7 +66,7 @@ func (r *Reconciler) referredTo(ctx context.Context, apply *infrav1.WorkspaceTem
 		return false, nil
 	}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	return ref != nil && ref.Name == apply.Name, nil
+	return ref.Name == apply.Name, nil
 }
 
 // hasWorkspace reports whether status, which users cannot write, records a Workspace.

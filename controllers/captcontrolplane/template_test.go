@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -23,7 +22,7 @@ import (
 var (
 	// restricted is a control plane whose API server only an office may reach.
 	restricted = builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: ptr.To(true), PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	})
 	versioned = builder.Consuming("kubernetes_version")
 	closing   = builder.Consuming("endpoint_public_access_cidrs")

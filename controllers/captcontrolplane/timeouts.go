@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
-// Defaults of spec.timeouts, for objects that were stored without them.
+// Defaults of spec.timeouts.
 const (
 	defaultVPCReadySeconds     = 900
 	defaultControlPlaneSeconds = 1800
@@ -138,7 +139,7 @@ func (f *Facts) secretBegan(controlPlane *controlplanev1.CAPTControlPlane) (bega
 	}
 	for i := range f.Apply.Apply.Status.MissingDependencies {
 		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (began == nil || missing.Since.Before(began)) {
-			began = &missing.Since
+			began = missing.Since
 		}
 	}
 	return began
@@ -152,11 +153,11 @@ type timeout struct {
 
 // timeoutOf is what says how long a condition that is not met may wait; nil when nothing does.
 func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) *timeout {
-	of := func(field, reason string, seconds *int32, otherwise int32, running time.Duration) *timeout {
+	of := func(field, reason string, seconds, otherwise int32, running time.Duration) *timeout {
 		if running == notRunning {
 			return nil
 		}
-		return &timeout{field, reason, time.Duration(ptr.Deref(seconds, otherwise)) * time.Second, running}
+		return &timeout{field, reason, time.Duration(cmp.Or(seconds, otherwise)) * time.Second, running}
 	}
 	spec := controlPlane.Spec.Timeouts
 	switch {

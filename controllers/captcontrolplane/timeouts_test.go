@@ -72,7 +72,7 @@ func lates() map[string]late {
 				change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })
 			},
 			limit: 15 * time.Minute, reason: "VPCReadyTimeout", shown: "DependenciesReady", then: controlplanev1.StateProvisioning,
-			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.VPCReadySeconds = ptr.To(int32(7200)) },
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.VPCReadySeconds = 7200 },
 		},
 		"the control plane": {
 			begin: func(w *world) {
@@ -82,7 +82,7 @@ func lates() map[string]late {
 			},
 			end:   func(w *world) { w.terraformMade() },
 			limit: 30 * time.Minute, reason: "ControlPlaneTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
-			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.ControlPlaneSeconds = ptr.To(int32(7200)) },
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.ControlPlaneSeconds = 7200 },
 		},
 		"a Secret that it waits for": {
 			begin: func(w *world) {
@@ -90,12 +90,12 @@ func lates() map[string]late {
 				changeApply(w, builder.NotUpToDate(infrav1.WaitingForDependenciesReason, "Secret network is missing"))
 				at := metav1.NewTime(w.clock.Now())
 				changeApply(w, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-					apply.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Secret", Name: "network", Message: "is missing", Since: at}}
+					apply.Status.MissingDependencies = []infrav1.MissingDependency{{Kind: "Secret", Name: "network", Message: "is missing", Since: &at}}
 				}))
 			},
 			end:   func(w *world) { w.terraformMade() },
 			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "WorkspaceReady", then: controlplanev1.StateReady,
-			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = ptr.To(int32(7200)) },
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = 7200 },
 		},
 		"the connection Secret": {
 			begin: func(w *world) {
@@ -106,7 +106,7 @@ func lates() map[string]late {
 			},
 			end:   func(w *world) { w.terraformMade() },
 			limit: 5 * time.Minute, reason: "SecretTimeout", shown: "KubeconfigReady", then: controlplanev1.StateReady,
-			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = ptr.To(int32(7200)) },
+			raise: func(timeouts *controlplanev1.Timeouts) { timeouts.SecretSeconds = 7200 },
 		},
 	}
 }

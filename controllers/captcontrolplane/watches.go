@@ -103,7 +103,7 @@ func vpcSecretKey(object client.Object) []string {
 
 func references(object client.Object) []string {
 	controlPlane := object.(*controlplanev1.CAPTControlPlane)
-	refs := []*infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
+	refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 	for i := range controlPlane.Spec.FargateProfiles {
 		refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
 	}
@@ -223,8 +223,8 @@ func (r *Reconciler) withoutReference(ctx context.Context, object client.Object)
 // that it does not own, or has a Fargate profile that would be called so.
 func waitsFor(controlPlane *controlplanev1.CAPTControlPlane, apply string) bool {
 	cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]
-	refers := func(ref *infrav1.WorkspaceTemplateApplyReference) bool { return ref != nil && ref.Name == apply }
-	return controlPlane.Spec.WorkspaceTemplateApplyRef == nil || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
+	refers := func(ref infrav1.WorkspaceTemplateApplyReference) bool { return ref.Name == apply }
+	return !controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
 		slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
 			return refers(p.WorkspaceTemplateApplyRef) || naming.FargateWorkspaceTemplateApply(cluster, p.Name) == apply
 		})

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -54,7 +54,7 @@ func note(kind, reason, format string, args ...any) engine.Note {
 
 // became says what became of a profile; nothing when that is not new.
 func became(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Note {
-	wasReady, isReady := ptr.Deref(was.Ready, false), ptr.Deref(is.Ready, false)
+	wasReady, isReady := was.Ready == metav1.ConditionTrue, is.Ready == metav1.ConditionTrue
 	leaves := !controlPlane.DeletionTimestamp.IsZero() || !inSpec(controlPlane, is.Name)
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:

@@ -79,11 +79,11 @@ func (p *Profile) destroyed() bool {
 // expected is what spec expects of the WorkspaceTemplateApply of a profile, and which one that is. Without a reference it is that of
 // the naming scheme: neither the name of the Cluster nor that of the profile ever changes. CAPT writes no reference down: who
 // compares the list with Git, as a whole, would see a difference for ever.
-func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, *infrav1.WorkspaceTemplateApplyReference) {
+func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
 	want, ref := adoption.OfProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
-	if ref == nil {
-		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
+	if !ref.IsDefined() {
+		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
 	return want, ref
 }

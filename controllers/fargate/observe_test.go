@@ -153,7 +153,7 @@ func TestWhatIsMadeForAProfile(t *testing.T) {
 	}, apply.Spec)
 	assert.ElementsMatch(t, validation.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
 	assert.True(t, isHeld(w.controlPlane), "it is not left behind")
-	assert.Nil(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
+	assert.Zero(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
 func TestAtRestNothingIsWrittenAndNoSecretIsRead(t *testing.T) {
@@ -329,7 +329,7 @@ func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
 func TestNoProfileIsMadeTwice(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 	w.make(foundation())
-	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
 	f := w.look(foundation())
 	assert.Equal(t, failed, f.view(&f.Profiles[0]).stage)
 	assert.Contains(t, f.view(&f.Profiles[0]).message, "has WorkspaceTemplateApply demo-a-fargate-apply already")

@@ -103,7 +103,7 @@ func (f *Facts) leaving(p *Profile) view {
 // status of a profile, in the form of the API.
 func (v view) status(p *Profile) controlplanev1.FargateProfileStatus {
 	isReady := v.stage == ready
-	s := controlplanev1.FargateProfileStatus{Name: p.Name, Ready: &isReady}
+	s := controlplanev1.FargateProfileStatus{Name: p.Name, Ready: infrav1.ConditionStatus(isReady)}
 	if p.Apply.Apply != nil {
 		s.WorkspaceTemplateApplyName = p.Apply.Apply.Name
 	}

@@ -68,8 +68,8 @@ type Facts struct {
 // Observe finds the WorkspaceTemplateApply an owner refers to or, when it refers to none, those it could mean. It looks past
 // the cache for what must not be missed: a candidate, and what is to be deleted, that was made a moment ago. Before one that
 // is referred to and seems to be missing is made, Confirm that.
-func Observe(ctx context.Context, cached, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
-	if ref == nil {
+func Observe(ctx context.Context, cached, uncached client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+	if !ref.IsDefined() {
 		var applies infrav1.WorkspaceTemplateApplyList
 		if err := uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
 			return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
@@ -106,14 +106,14 @@ func (f *Facts) Undecided() bool {
 
 // Confirm looks past the cache for a WorkspaceTemplateApply that is referred to and seems to be missing: it could be somebody
 // else's, made a moment ago. Who waits for something else need not ask the API server each time.
-func (f *Facts) Confirm(ctx context.Context, uncached client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (err error) {
-	if ref != nil && f.Apply == nil && f.Claimed == "" && !f.Undecided() {
+func (f *Facts) Confirm(ctx context.Context, uncached client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (err error) {
+	if ref.IsDefined() && f.Apply == nil && f.Claimed == "" && !f.Undecided() {
 		*f, err = referred(ctx, uncached, object, ref, want)
 	}
 	return err
 }
 
-func referred(ctx context.Context, reader client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+func referred(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // ObserveDeletion finds what the deletion of an owner depends on. parts are the WorkspaceTemplateApplies that another part of the
 // owner deletes. CAPT v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace).
 // This version creates none, so the cache has them all. One that spec refers to by mistake is not deleted.
-func (f *Facts) ObserveDeletion(ctx context.Context, cached client.Reader, owner client.Object, ref *infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
+func (f *Facts) ObserveDeletion(ctx context.Context, cached client.Reader, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
 	if owner.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (f *Facts) ObserveDeletion(ctx context.Context, cached client.Reader, owner
 	for i := range list.Items {
 		apply := &list.Items[i]
 		isPart := slices.ContainsFunc(parts, func(part *infrav1.WorkspaceTemplateApply) bool { return part.UID == apply.UID })
-		if metav1.IsControlledBy(apply, owner) && (ref == nil || ref.Name != apply.Name) && !isPart {
+		if metav1.IsControlledBy(apply, owner) && (!ref.IsDefined() || ref.Name != apply.Name) && !isPart {
 			f.Helpers = append(f.Helpers, *apply.DeepCopy())
 		}
 	}

@@ -38,11 +38,11 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 		})),
 	)
 	f := &Facts{}
-	require.NoError(t, f.ObserveDeletion(ctx, applies, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	require.NoError(t, f.ObserveDeletion(ctx, applies, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
 	assert.Empty(t, f.Next(), "the owner is not being deleted")
 
 	builder.Deleting()(owner)
-	require.NoError(t, f.ObserveDeletion(ctx, applies, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
+	require.NoError(t, f.ObserveDeletion(ctx, applies, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
 	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.Next()))
 }
 

@@ -16,9 +16,9 @@ const ReferenceIndex = "spec.workspaceTemplateApplyRef.name"
 const ConnectionIndex = "spec.writeConnectionSecretToRef.name"
 
 // References are the keys of ReferenceIndex for an owner.
-func References(owner client.Object, refs ...*infrav1.WorkspaceTemplateApplyReference) (keys []string) {
+func References(owner client.Object, refs ...infrav1.WorkspaceTemplateApplyReference) (keys []string) {
 	for _, ref := range refs {
-		if ref != nil {
+		if ref.IsDefined() {
 			keys = append(keys, owner.GetNamespace()+"/"+ref.Name)
 		}
 	}

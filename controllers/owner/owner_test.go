@@ -98,8 +98,8 @@ func TestDesiringDoesNotChangeTheVariablesOfTheCaller(t *testing.T) {
 	assert.Equal(t, "demo-cluster", w.Intent.Variables[naming.ClusterVariable])
 }
 
-func refer(name string) *infrav1.WorkspaceTemplateApplyReference {
-	return &infrav1.WorkspaceTemplateApplyReference{Name: name}
+func refer(name string) infrav1.WorkspaceTemplateApplyReference {
+	return infrav1.WorkspaceTemplateApplyReference{Name: name}
 }
 
 // expected is what the owner "demo" would make of the template that the builder gives to a WorkspaceTemplateApply.
@@ -124,7 +124,7 @@ func TestObserve(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 
-	f, err = Observe(ctx, c, c, owner, nil, expected)
+	f, err = Observe(ctx, c, c, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 	assert.Equal(t, []adoption.Candidate{
@@ -183,7 +183,7 @@ func TestHelpersOfTheOlderCAPTAreNoCandidates(t *testing.T) {
 		apply.Spec.TemplateRef.Name = "kubeconfig"
 	}))
 	c := newClient(helper)
-	f, err := Observe(ctx, c, c, owner, nil, expected)
+	f, err := Observe(ctx, c, c, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Empty(t, f.Candidates)
 	assert.Empty(t, f.Owned)
@@ -336,7 +336,7 @@ func TestTheSummary(t *testing.T) {
 	apply.Status.LastAppliedTime = &when
 	summary := (&Facts{Apply: apply}).Summary(manager)
 	assert.Equal(t, "demo-vpc", summary.Name)
-	assert.True(t, *summary.Ready)
+	assert.Equal(t, metav1.ConditionTrue, summary.Ready)
 	assert.Equal(t, "0123456789ab", summary.LastAppliedRevision)
 	assert.Equal(t, &when, summary.LastAppliedTime)
 }
@@ -383,7 +383,7 @@ func TestWhatAwaitsAdoption(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		apply     *infrav1.WorkspaceTemplateApply
-		ref       *infrav1.WorkspaceTemplateApplyReference
+		ref       infrav1.WorkspaceTemplateApplyReference
 		legacy    bool
 		recorded  string
 		awaits    bool
@@ -395,20 +395,20 @@ func TestWhatAwaitsAdoption(t *testing.T) {
 		"it refers to another's of v0.3":           {made(legacy, others), refer("demo-vpc"), false, "", false, false},
 		"v0.3 left it, and it refers to another's": {made(others), refer("demo-vpc"), true, "", true, false},
 		"it refers to another's":                   {made(others), refer("demo-vpc"), false, "", false, false},
-		"one of v0.3 may be its own":               {made(legacy), nil, false, "", true, true},
-		"v0.3 left it, and one may be its own":     {made(), nil, true, "", true, true},
-		"one may be its own":                       {made(), nil, false, "", false, true},
+		"one of v0.3 may be its own":               {made(legacy), infrav1.WorkspaceTemplateApplyReference{}, false, "", true, true},
+		"v0.3 left it, and one may be its own":     {made(), infrav1.WorkspaceTemplateApplyReference{}, true, "", true, true},
+		"one may be its own":                       {made(), infrav1.WorkspaceTemplateApplyReference{}, false, "", false, true},
 		"one of v0.3 of its cluster, of another template": {
 			made(legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), nil, false, "", true, true,
+			})), infrav1.WorkspaceTemplateApplyReference{}, false, "", true, true,
 		},
 		"one of v0.3 that it owns, of another template": {
 			made(legacy, builder.OwnedBy(owner), builder.WithVariables(nil), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), nil, false, "", true, true,
+			})), infrav1.WorkspaceTemplateApplyReference{}, false, "", true, true,
 		},
-		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), nil, true, "", false, false},
+		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), infrav1.WorkspaceTemplateApplyReference{}, true, "", false, false},
 		"what v0.3 recorded is gone":                           {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "demo-vpc", true, true},
 		"what v0.3 recorded is gone, and it refers to a new":   {made(builder.WithNamespace("elsewhere")), refer("new-vpc"), true, "demo-vpc", false, false},
 		"v0.3 recorded nothing, and it refers to a new one":    {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "", false, false},

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -20,11 +20,11 @@ func (f *Facts) Summary(manager string) *infrav1.WorkspaceTemplateApplySummary {
 		return nil
 	}
 	s := f.Apply.Status
-	if fresh := s.StartedTime == nil && !ptr.Deref(s.Applied, false) && s.LastAppliedRevision == "" && s.LastFailedRevision == ""; fresh {
+	if fresh := s.StartedTime == nil && s.Applied != metav1.ConditionTrue && s.LastAppliedRevision == "" && s.LastFailedRevision == ""; fresh {
 		s.WorkspaceName = "" // It comes with the first news of Terraform, and is no status write of its own.
 	}
 	return &infrav1.WorkspaceTemplateApplySummary{
-		Name: f.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: ptr.To(f.Ready(manager)), StartedTime: s.StartedTime,
+		Name: f.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(f.Ready(manager)), StartedTime: s.StartedTime,
 		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
 		LastFailureMessage: s.LastFailureMessage, LastAppliedTime: s.LastAppliedTime,
 	}
@@ -82,7 +82,7 @@ func (f *Facts) Destroyed() bool {
 	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
 		return true
 	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
-		if !ptr.Deref(s.Applied, false) && s.LastAppliedRevision == "" {
+		if s.Applied != metav1.ConditionTrue && s.LastAppliedRevision == "" {
 			return true
 		}
 	}

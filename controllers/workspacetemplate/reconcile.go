@@ -133,7 +133,7 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts) {
 
 // revision is a hash of what Workspaces are made from: 12 hexadecimal digits.
 func revision(template *infrav1.WorkspaceTemplate) string {
-	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope, template.Spec.Template.Spec})
+	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope.OrDefault(), template.Spec.Template.Spec})
 	if err != nil {
 		return "" // What came as JSON can be encoded as JSON.
 	}

@@ -58,12 +58,13 @@ func (r *Reconciler) missing(ctx context.Context, apply *infrav1.WorkspaceTempla
 
 // since is when a dependency was first seen missing. A Secret that has come without one of its keys has been waited for since
 // it was missing altogether.
-func since(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) metav1.Time {
+func since(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) *metav1.Time {
 	i := slices.IndexFunc(before, func(b infrav1.MissingDependency) bool {
 		return b.Kind == missing.Kind && b.Name == missing.Name && (b.Key == missing.Key || b.Key == "")
 	})
 	if i < 0 {
-		return metav1.NewTime(now).Rfc3339Copy()
+		first := metav1.NewTime(now).Rfc3339Copy()
+		return &first
 	}
 	return before[i].Since
 }

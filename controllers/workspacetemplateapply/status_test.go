@@ -156,7 +156,7 @@ func TestFieldsOfAWorkspaceThatIsUpToDate(t *testing.T) {
 	assert.Equal(t, "demo-vpc", got.WorkspaceName)
 	assert.Equal(t, s.Live.Reference(), got.WorkspaceRef)
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
-	assert.Equal(t, ptr.To(true), got.Applied)
+	assert.Equal(t, metav1.ConditionTrue, got.Applied)
 	assert.Equal(t, s.Rendered.Revision, got.LastAppliedRevision)
 	assert.Equal(t, ptr.To(metav1.NewTime(now)), got.LastAppliedTime)
 	for _, condition := range got.Conditions {
@@ -232,7 +232,7 @@ func TestSomebodyElsesWorkspaceIsNotRecorded(t *testing.T) {
 	got := s.status()
 	assert.Nil(t, got.WorkspaceRef)
 	assert.Empty(t, got.Outputs)
-	assert.Nil(t, got.Applied)
+	assert.Empty(t, got.Applied)
 }
 
 func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {

@@ -220,7 +220,7 @@ func (f *fleet) findOwners() {
 // there is evidence for, the manager creates no other one.
 func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTemplateApply {
 	ref := o.referenceInSpec()
-	if ref == nil {
+	if !ref.IsDefined() {
 		return nil
 	}
 	apply := f.applies[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: ref.Name}]
@@ -258,11 +258,11 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	if id := o.network.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
 	}
-	return claimant, o.network.Spec.VPC.Template != nil
+	return claimant, o.network.Spec.VPC.Template.IsDefined()
 }
 
-func nameIn(ref *infrav1.WorkspaceTemplateApplyReference) string {
-	if ref == nil {
+func nameIn(ref infrav1.WorkspaceTemplateApplyReference) string {
+	if !ref.IsDefined() {
 		return ""
 	}
 	return ref.Name

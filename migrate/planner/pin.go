@@ -126,7 +126,7 @@ func pinnedTemplate(o *owner, spec *terraform.WorkspaceSpec, old *infrav1.Worksp
 		template.Spec.Template.Metadata = old.Spec.Template.Metadata
 	}
 	if template.Namespace != o.apply.Namespace {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
 	}
 	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
 	template.Spec.Template.Spec = *spec

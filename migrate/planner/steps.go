@@ -92,7 +92,7 @@ func (o *owner) why() string {
 // retains reports whether what was created must outlive the WorkspaceTemplateApply.
 func (o *owner) retains() bool {
 	if o.plane == nil && o.network != nil {
-		return o.network.Spec.VPC.Template != nil && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
+		return o.network.Spec.VPC.Template.IsDefined() && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
 	}
 	return o.retain
 }
@@ -124,7 +124,7 @@ func (o *owner) ownerSteps() []plan.Step {
 	}
 	var c change
 	o.pinOwner(&c)
-	if o.referenceInSpec() == nil {
+	if !o.referenceInSpec().IsDefined() {
 		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name})
 	}
 	if o.plane != nil {
@@ -136,7 +136,7 @@ func (o *owner) ownerSteps() []plan.Step {
 	return step(o.Object.Kind, o.typed, "", fmt.Sprintf("spec refers to WorkspaceTemplateApply %s, so that no second one is created", o.apply.Name), c)
 }
 
-func (o *owner) referenceInSpec() *infrav1.WorkspaceTemplateApplyReference {
+func (o *owner) referenceInSpec() infrav1.WorkspaceTemplateApplyReference {
 	if o.plane != nil {
 		return o.plane.Spec.WorkspaceTemplateApplyRef
 	}
@@ -185,7 +185,7 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	for i := range f.Templates {
 		template := &f.Templates[i]
 		names := sets.New[string]()
-		if allowed := template.Spec.AllowedNamespaces; allowed != nil {
+		if allowed := template.Spec.AllowedNamespaces; allowed.IsDefined() {
 			names.Insert(allowed.Names...)
 		}
 		finding := migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyNamespaces, Object: migrate.Ref(kindTemplate, template)}

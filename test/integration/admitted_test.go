@@ -53,7 +53,7 @@ func TestCAPTControlPlanesThatAreAdmitted(t *testing.T) {
 		"version 1.35.0":             plane(`{version: 1.35.0, workspaceTemplateRef: {name: eks}}`),
 		"version v1.35.0":            plane(`{version: v1.35.0, workspaceTemplateRef: {name: eks}}`),
 		"a version EKS may not have": plane(`{version: v1.99.0, workspaceTemplateRef: {name: eks}}`),
-		"private only":               planeWith(`endpointAccess: {public: false, private: true}`),
+		"private only":               planeWith(`endpointAccess: {public: Disabled, private: Enabled}`),
 		"public from some networks":  planeWith(`endpointAccess: {publicCIDRs: [203.0.113.0/24, "2001:db8::/32"]}`),
 		"add-ons": planeWith(`addons: [{name: coredns, version: v1.11.1-eksbuild.1, configurationValues: '{"computeType": "Fargate"}'},
 			{name: vpc-cni, configurationValues: "env:\n  WARM_IP_TARGET: \"1\"\n"}]`),

@@ -30,7 +30,7 @@ func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster]
 
 // referVPC writes down which WorkspaceTemplateApply a new CAPTCluster will have, if it has one made.
 func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (err error) {
-	if captCluster.Spec.VPC.Template == nil || captCluster.Spec.WorkspaceTemplateApplyRef != nil {
+	if !captCluster.Spec.VPC.Template.IsDefined() || captCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return nil
 	}
 	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, captCluster, adoption.OfCAPTCluster(captCluster, ""))
@@ -42,27 +42,27 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 // the older CAPT left and nobody has, whatever its name: the controller knows the Cluster, and can tell whether this object may be
 // meant (adoption.Expectation.Orphan). Nor when the object says that it was built: it comes from a backup, and so may what was built
 // for it, under whatever name, a moment later. Nor for an object whose name the API server has yet to make.
-func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (*infrav1.WorkspaceTemplateApplyReference, error) {
+func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
 	if owner.GetName() == "" || want.Built != "" {
-		return nil, nil
+		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
 	apply, err := world.WorkspaceTemplateApply(ctx, key(owner.GetNamespace(), want.SchemeName))
 	if err != nil {
-		return nil, err
+		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
 	if apply != nil {
-		return nil, nil
+		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
 	if orphaned, err := world.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
-		return nil, err
+		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
-	return &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
+	return infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
 }
 
 // keepReference puts a reference back that an update leaves out.
-func keepReference(old *infrav1.WorkspaceTemplateApplyReference, reference **infrav1.WorkspaceTemplateApplyReference) {
-	if *reference == nil {
-		*reference = old.DeepCopy()
+func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infrav1.WorkspaceTemplateApplyReference) {
+	if !reference.IsDefined() {
+		*reference = old
 	}
 }
 

@@ -50,7 +50,7 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
 			got := defaulted(t, captClusterDefaults(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
-			want.Spec.WorkspaceTemplateApplyRef = nil
+			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
 				builder.WithApplyRef(row.want)(want)
 			}

@@ -26,7 +26,7 @@ func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.
 // about to be refused.
 func referControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	completeVersion(controlPlane)
-	if controlPlane.Spec.WorkspaceTemplateApplyRef != nil || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
+	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
 	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, controlPlane, adoption.OfControlPlane(controlPlane, ""))
@@ -43,7 +43,7 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
 		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(old.Spec.ControlPlaneEndpoint)
 	}
-	references := map[string]*infrav1.WorkspaceTemplateApplyReference{}
+	references := map[string]infrav1.WorkspaceTemplateApplyReference{}
 	for i := range old.Spec.FargateProfiles {
 		references[old.Spec.FargateProfiles[i].Name] = old.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef
 	}

@@ -36,7 +36,7 @@ func profiles(pairs ...string) builder.Option {
 			profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
 				Selectors: []controlplanev1.FargateSelector{{Namespace: "default"}}}
 			if pairs[i+1] != "" {
-				profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
+				profile.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
 			}
 			c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, profile)
 		}
@@ -60,7 +60,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
 			got := defaulted(t, captControlPlaneDefaults(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
-			want.Spec.WorkspaceTemplateApplyRef = nil
+			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
 				builder.WithApplyRef(row.want)(want)
 			}

@@ -85,8 +85,8 @@ func index[T client.Object](ctx context.Context, indexer client.FieldIndexer, na
 // ownerKey is the key of an owner within its namespace.
 func ownerKey(kind, name string) string { return kind + "/" + name }
 
-func referenced(ref *infrav1.WorkspaceTemplateApplyReference) []string {
-	if ref == nil {
+func referenced(ref infrav1.WorkspaceTemplateApplyReference) []string {
+	if !ref.IsDefined() {
 		return nil
 	}
 	return nonEmpty(ref.Name)

@@ -26,11 +26,11 @@ import (
 // keepCluster is that for a CAPTCluster. What belongs to one source of the VPC goes with it.
 func keepCluster(ctx context.Context, world validation.World, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
-	now.ConnectionSecretRef = nil
+	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
 	if now.ExistingID == before.ExistingID {
-		now.ConnectionSecretRef = before.ConnectionSecretRef.DeepCopy()
+		now.ConnectionSecretRef = before.ConnectionSecretRef
 	}
-	if now.Template != nil && before.Template != nil {
+	if now.Template.IsDefined() && before.Template.IsDefined() {
 		now.Template.Variables = maps.Clone(before.Template.Variables)
 		return keepPinned(ctx, world, old.Namespace, before.Template.Ref, &now.Template.Ref)
 	}
@@ -41,7 +41,7 @@ func keepCluster(ctx context.Context, world validation.World, old, captCluster *
 func keepControlPlane(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
-	if before.Timeouts.SecretSeconds != nil && now.Timeouts != (controlplanev1.Timeouts{}) {
+	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}
 	if repaired := validation.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {

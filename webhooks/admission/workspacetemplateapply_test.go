@@ -34,7 +34,7 @@ func of(namespace, name string) builder.Option {
 
 func allowing(names ...string) builder.Option {
 	return builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
 	})
 }
 

@@ -64,7 +64,7 @@ func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	out.Spec.Region = in.Spec.Region
 	out.Spec.ExistingVPCID = optional(in.Spec.VPC.ExistingID)
-	if template := in.Spec.VPC.Template; template != nil {
+	if template := in.Spec.VPC.Template; template.IsDefined() {
 		out.Spec.VPCTemplateRef = pointed(&template.Ref, templateRefToSpoke)
 		out.Spec.RetainVPCOnDelete = deletionPolicyToSpoke(template.DeletionPolicy)
 		if template.Name != "" {
@@ -82,7 +82,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	if apply := in.Status.WorkspaceTemplateApply; apply != nil {
 		out.Status.VPCWorkspaceName = optional(apply.WorkspaceName)
 		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{
-			Ready:               copied(apply.Ready),
+			Ready:               statusToSpoke(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
@@ -105,7 +105,7 @@ func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
 	if in.VPCTemplateRef == nil {
 		return infrav1.VPC{}
 	}
-	return infrav1.VPC{Template: &infrav1.VPCTemplate{
+	return infrav1.VPC{Template: infrav1.VPCTemplate{
 		Ref:            templateRefToHub(*in.VPCTemplateRef),
 		Name:           value(value(in.VPCConfig).Name),
 		DeletionPolicy: deletionPolicyToHub(in.RetainVPCOnDelete),
@@ -127,7 +127,7 @@ func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApp
 	if name := value(status.WorkspaceName); name != "" {
 		out.WorkspaceName = name
 	}
-	out.Ready = copied(status.Ready)
+	out.Ready = statusToHub(status.Ready)
 	out.LastAppliedRevision = value(status.LastAppliedRevision)
 	out.LastFailedRevision = value(status.LastFailedRevision)
 	out.LastFailureMessage = value(status.LastFailureMessage)

@@ -28,7 +28,7 @@ func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlpl
 		WorkspaceTemplateApply:      controlPlaneSummaryToHub(in),
 		FargateProfiles: list(status.FargateProfileStatuses, func(p controlplanev1beta1.FargateProfileStatus) controlplanev1.FargateProfileStatus {
 			return controlplanev1.FargateProfileStatus{
-				Name: p.Name, Ready: copied(p.Ready), WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
+				Name: p.Name, Ready: statusToHub(p.Ready), WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
 				FailureReason: value(p.FailureReason), FailureMessage: value(p.FailureMessage),
 			}
 		}),
@@ -48,7 +48,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		Conditions:   controlPlaneConditionsToSpoke(in),
 		FargateProfileStatuses: list(status.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
 			return controlplanev1beta1.FargateProfileStatus{
-				Name: p.Name, Ready: copied(p.Ready), WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
+				Name: p.Name, Ready: statusToSpoke(p.Ready), WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
 				FailureReason: optional(p.FailureReason), FailureMessage: optional(p.FailureMessage),
 			}
 		}),
@@ -63,13 +63,13 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 	if apply := status.WorkspaceTemplateApply; apply != nil {
 		// The older CAPT reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
 		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
-			Ready:               copied(apply.Ready),
+			Ready:               statusToSpoke(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
 			Outputs:             table(apply.Outputs),
 		}
-		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: copied(apply.Ready), State: optional(apply.State)}
+		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: statusToSpoke(apply.Ready), State: optional(apply.State)}
 	}
 	return out
 }
@@ -143,13 +143,13 @@ func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *control
 		WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: value(in.Spec.WorkspaceTemplateApplyName)},
 	}
 	if workspace != nil {
-		out.Ready, out.State = copied(workspace.Ready), value(workspace.State)
+		out.Ready, out.State = statusToHub(workspace.Ready), value(workspace.State)
 	}
 	if template == nil {
 		return out
 	}
 	if template.Ready != nil {
-		out.Ready = copied(template.Ready)
+		out.Ready = statusToHub(template.Ready)
 	}
 	if state := value(template.State); state != "" {
 		out.State = state

@@ -47,6 +47,7 @@ const (
 )
 
 // CAPTControlPlaneStatus is the observed state of a control plane.
+// +kubebuilder:validation:MinProperties=1
 type CAPTControlPlaneStatus struct {
 	// conditions are Available (mirrored by Cluster API as ControlPlaneAvailable), Ready, and those they derive from.
 	// +optional
@@ -88,6 +89,8 @@ type CAPTControlPlaneStatus struct {
 
 	// endpoint is host:port of the API server, for people.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// workspaceTemplateApply is the WorkspaceTemplateApply in use.
@@ -119,8 +122,9 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	Dependencies []Dependency `json:"dependencies,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -138,6 +142,8 @@ type WorkspaceTemplateApplyStatus struct {
 
 	// state is the reason of the WorkspaceTemplateApply's Ready condition.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	State string `json:"state,omitempty"`
 
 	// outputs are the Terraform outputs that may be published.
@@ -149,22 +155,31 @@ type WorkspaceTemplateApplyStatus struct {
 type FargateProfileStatus struct {
 	// name of the profile.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
 
-	// ready is true when the profile is what spec asks for.
+	// ready is True when the profile is what spec asks for, False when it is not.
 	// +optional
-	Ready *bool `json:"ready,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
 
 	// workspaceTemplateApplyName is the WorkspaceTemplateApply of the profile.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	WorkspaceTemplateApplyName string `json:"workspaceTemplateApplyName,omitempty"`
 
 	// failureReason says in one word why the profile failed.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	FailureReason string `json:"failureReason,omitempty"`
 
 	// failureMessage says it in full.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	FailureMessage string `json:"failureMessage,omitempty"`
 }
 
@@ -172,6 +187,8 @@ type FargateProfileStatus struct {
 type Progress struct {
 	// currentOperation is what goes on.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	CurrentOperation string `json:"currentOperation,omitempty"`
 
 	// percentComplete grows from 0 to 100 within one revision.
@@ -184,11 +201,10 @@ type Progress struct {
 	// +optional
 	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
 
-	// estimatedTimeRemaining until then, as of the last status write, for example 4m30s.
+	// estimatedSecondsRemaining is the time until then, as of the last status write.
 	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	EstimatedTimeRemaining *metav1.Duration `json:"estimatedTimeRemaining,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	EstimatedSecondsRemaining *int32 `json:"estimatedSecondsRemaining,omitempty"`
 
 	// history of the last 20 operations, the latest last.
 	// +optional
@@ -201,11 +217,13 @@ type Progress struct {
 type OperationRecord struct {
 	// name of the operation.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
 
 	// startTime of the operation.
 	// +required
-	StartTime metav1.Time `json:"startTime"`
+	StartTime *metav1.Time `json:"startTime,omitempty"`
 
 	// completionTime of the operation; absent while it goes on.
 	// +optional
@@ -213,10 +231,14 @@ type OperationRecord struct {
 
 	// outcome of the operation.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	Outcome string `json:"outcome,omitempty"`
 
 	// message about the outcome.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
@@ -252,19 +274,23 @@ const (
 type HealthCheck struct {
 	// name of the check.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
 
 	// status of the check.
 	// +required
-	Status HealthState `json:"status"`
+	Status HealthState `json:"status,omitempty"`
 
 	// message about the status.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 
 	// lastTransitionTime is when status changed.
 	// +optional
-	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty,omitzero"`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
 // DependencyDirection says which way a dependency goes.
@@ -282,25 +308,34 @@ const (
 type Dependency struct {
 	// kind of the object.
 	// +required
-	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
 
 	// namespace of the object.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
 	// name of the object.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 
 	// direction of the dependency.
 	// +required
-	Direction DependencyDirection `json:"direction"`
+	Direction DependencyDirection `json:"direction,omitempty"`
 
-	// ready is true when the object is what is needed of it.
+	// ready is True when the object is ready to be depended on, False when it is not.
 	// +optional
-	Ready *bool `json:"ready,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
 
 	// reason why it is not.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 }

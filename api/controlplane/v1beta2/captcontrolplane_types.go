@@ -27,7 +27,7 @@ type CAPTControlPlaneSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`
-	Version string `json:"version"`
+	Version string `json:"version,omitempty"`
 
 	// controlPlaneEndpoint is the address of the API server; CAPT writes it, Cluster API copies it to the Cluster.
 	// +optional
@@ -36,20 +36,25 @@ type CAPTControlPlaneSpec struct {
 	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use. It is written once: by CAPT for a new control
 	// plane, by captctl on adoption.
 	// +optional
-	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	WorkspaceTemplateApplyRef infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 }
 
 // CAPTControlPlaneTemplateResourceSpec is the part of a CAPTControlPlane that many clusters can have in common.
 type CAPTControlPlaneTemplateResourceSpec struct {
 	// region is the AWS region. It may be left out when the CAPTCluster of the same Cluster has one, and must agree with it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
 	Region string `json:"region,omitempty"`
 
 	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
 	// +required
-	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef,omitempty,omitzero"`
 
 	// variables are given to the template besides those CAPT sets, which take precedence.
 	// +optional
@@ -93,7 +98,6 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 
 	// endpointProbe will say whether the API server must answer CAPT before the control plane is Ready. It has no effect yet.
 	// +optional
-	// +kubebuilder:default=BestEffort
 	EndpointProbe EndpointProbe `json:"endpointProbe,omitempty"`
 
 	// recovery will say what CAPT may do by itself when something fails. It has no effect yet.
@@ -106,18 +110,16 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 type TagValue string
 
 // EndpointAccess says from where the API server can be reached.
-// +kubebuilder:validation:XValidation:rule="self.public || self.private",message="at least one of public and private must be true, or nobody can reach the cluster"
-// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.public",message="publicCIDRs goes with public: true",fieldPath=".publicCIDRs"
+// +kubebuilder:validation:XValidation:rule="self.?public.orValue('Enabled') == 'Enabled' || self.?private.orValue('Disabled') == 'Enabled'",message="the API server cannot be reached with both endpoints Disabled. Set public or private to Enabled"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.?public.orValue('Enabled') == 'Enabled'",message="publicCIDRs has no effect while public is Disabled. Remove publicCIDRs, or set public to Enabled",fieldPath=".publicCIDRs"
 type EndpointAccess struct {
-	// public endpoint.
+	// public is the endpoint that can be reached over the internet: Enabled (the default) or Disabled.
 	// +optional
-	// +kubebuilder:default=true
-	Public *bool `json:"public,omitempty"`
+	Public EndpointState `json:"public,omitempty"`
 
-	// private endpoint, within the VPC.
+	// private is the endpoint within the VPC: Enabled or Disabled (the default).
 	// +optional
-	// +kubebuilder:default=false
-	Private *bool `json:"private,omitempty"`
+	Private EndpointState `json:"private,omitempty"`
 
 	// publicCIDRs are the networks from which the public endpoint can be reached; absent means from everywhere.
 	// +optional
@@ -126,6 +128,23 @@ type EndpointAccess struct {
 	// +kubebuilder:validation:MaxItems=40
 	PublicCIDRs []CIDR `json:"publicCIDRs,omitempty"`
 }
+
+// HasPublic reports whether the API server has a public endpoint.
+func (a EndpointAccess) HasPublic() bool { return a.Public != EndpointDisabled }
+
+// HasPrivate reports whether the API server has a private endpoint.
+func (a EndpointAccess) HasPrivate() bool { return a.Private == EndpointEnabled }
+
+// EndpointState says whether an endpoint of the API server exists.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type EndpointState string
+
+const (
+	// EndpointEnabled: the API server has the endpoint.
+	EndpointEnabled EndpointState = "Enabled"
+	// EndpointDisabled: the API server does not have the endpoint.
+	EndpointDisabled EndpointState = "Disabled"
+)
 
 // CIDR is a network, for example 203.0.113.0/24.
 // +kubebuilder:validation:MaxLength=43
@@ -138,15 +157,17 @@ type Addon struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// version of the add-on; absent means the one EKS prefers.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
 	Version string `json:"version,omitempty"`
 
 	// configurationValues is a JSON or YAML document with the settings of the add-on.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	ConfigurationValues string `json:"configurationValues,omitempty"`
 }
@@ -156,24 +177,21 @@ type Addon struct {
 type Timeouts struct {
 	// controlPlaneSeconds is the time for the control plane; the default is 1800.
 	// +optional
-	// +kubebuilder:default=1800
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
-	ControlPlaneSeconds *int32 `json:"controlPlaneSeconds,omitempty"`
+	ControlPlaneSeconds int32 `json:"controlPlaneSeconds,omitempty"`
 
 	// vpcReadySeconds is the time for the VPC; the default is 900.
 	// +optional
-	// +kubebuilder:default=900
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
-	VPCReadySeconds *int32 `json:"vpcReadySeconds,omitempty"`
+	VPCReadySeconds int32 `json:"vpcReadySeconds,omitempty"`
 
 	// secretSeconds is the time for the connection Secret; the default is 300.
 	// +optional
-	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
-	SecretSeconds *int32 `json:"secretSeconds,omitempty"`
+	SecretSeconds int32 `json:"secretSeconds,omitempty"`
 }
 
 // FargateProfile is a Fargate profile of the cluster.
@@ -185,23 +203,27 @@ type FargateProfile struct {
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names that begin with eks- are reserved by EKS"
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// selectors say which pods run on the profile; EKS allows 1 to 5.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
-	Selectors []FargateSelector `json:"selectors"`
+	Selectors []FargateSelector `json:"selectors,omitempty"`
 
 	// workspaceTemplateRef names the WorkspaceTemplate of the profile.
 	// +required
-	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef,omitempty,omitzero"`
 
 	// workspaceTemplateApplyRef names the WorkspaceTemplateApply of the profile, when that is not the one that the naming scheme gives:
 	// <cluster>-<profile>-fargate-apply.
 	// +optional
-	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	WorkspaceTemplateApplyRef infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 }
 
 // FargateSelector selects pods by namespace and labels.
@@ -210,7 +232,7 @@ type FargateSelector struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
+	Namespace string `json:"namespace,omitempty"`
 
 	// labels of the pods; EKS allows 5.
 	// +optional
@@ -238,7 +260,6 @@ const (
 type Kubeconfig struct {
 	// source of the kubeconfig; the default is Auto.
 	// +optional
-	// +kubebuilder:default=Auto
 	Source KubeconfigSource `json:"source,omitempty"`
 }
 
@@ -273,11 +294,17 @@ const (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
 type CAPTControlPlane struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state.
 	// +required
 	Spec CAPTControlPlaneSpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state.
 	// +optional
 	Status CAPTControlPlaneStatus `json:"status,omitempty,omitzero"`
 }

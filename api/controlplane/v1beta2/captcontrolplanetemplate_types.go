@@ -12,7 +12,7 @@ import (
 type CAPTControlPlaneTemplateSpec struct {
 	// template of the CAPTControlPlanes.
 	// +required
-	Template CAPTControlPlaneTemplateResource `json:"template"`
+	Template CAPTControlPlaneTemplateResource `json:"template,omitempty,omitzero"`
 }
 
 // CAPTControlPlaneTemplateResource is what a CAPTControlPlane is made from. Cluster API's topology controller adds the
@@ -25,7 +25,7 @@ type CAPTControlPlaneTemplateResource struct {
 	// spec is copied to the CAPTControlPlane.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="a profile's workspaceTemplateApplyRef belongs to one cluster, and is no part of a template for many",fieldPath=".fargateProfiles",reason=FieldValueForbidden
-	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
+	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 
 // CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from.
@@ -36,9 +36,13 @@ type CAPTControlPlaneTemplateResource struct {
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.spec.workspaceTemplateRef.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CAPTControlPlaneTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state.
 	// +required
 	Spec CAPTControlPlaneTemplateSpec `json:"spec,omitempty,omitzero"`
 }

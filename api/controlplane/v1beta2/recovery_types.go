@@ -11,7 +11,6 @@ import (
 type RecoveryStrategy struct {
 	// maxRetries is the number of attempts before the control plane is Failed; the default is 5.
 	// +optional
-	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	MaxRetries *int32 `json:"maxRetries,omitempty"`
@@ -29,28 +28,25 @@ type RecoveryStrategy struct {
 
 // Backoff between attempts; it grows by factor from initialSeconds to maxSeconds.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="self.initialSeconds <= self.maxSeconds",message="initialSeconds must not exceed maxSeconds"
+// +kubebuilder:validation:XValidation:rule="self.?initialSeconds.orValue(30) <= self.?maxSeconds.orValue(1800)",message="initialSeconds must not exceed maxSeconds"
 type Backoff struct {
 	// initialSeconds is the first wait; the default is 30.
 	// +optional
-	// +kubebuilder:default=30
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
-	InitialSeconds *int32 `json:"initialSeconds,omitempty"`
+	InitialSeconds int32 `json:"initialSeconds,omitempty"`
 
 	// maxSeconds is the longest wait; the default is 1800.
 	// +optional
-	// +kubebuilder:default=1800
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
-	MaxSeconds *int32 `json:"maxSeconds,omitempty"`
+	MaxSeconds int32 `json:"maxSeconds,omitempty"`
 
 	// factor by which the wait grows; the default is 2.
 	// +optional
-	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
-	Factor *int32 `json:"factor,omitempty"`
+	Factor int32 `json:"factor,omitempty"`
 }
 
 // RecoveryActionType is something CAPT can do to repair a control plane.
@@ -76,7 +72,7 @@ const (
 type RecoveryAction struct {
 	// type of the action.
 	// +required
-	Type RecoveryActionType `json:"type"`
+	Type RecoveryActionType `json:"type,omitempty"`
 
 	// parameters of the action.
 	// +optional
@@ -87,7 +83,7 @@ type RecoveryAction struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
-	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // RecoveryStatus is what CAPT did to repair the control plane.
@@ -95,6 +91,7 @@ type RecoveryAction struct {
 type RecoveryStatus struct {
 	// attempts since the last time the control plane was Ready for an hour.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Attempts *int32 `json:"attempts,omitempty"`
 
 	// lastAction is the type of the last action.
@@ -111,10 +108,14 @@ type RecoveryStatus struct {
 
 	// lastOutcome says how the last action ended.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastOutcome string `json:"lastOutcome,omitempty"`
 
 	// retry is the last value of the annotation capt.cluster.x-k8s.io/retry that was seen.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Retry string `json:"retry,omitempty"`
 
 	// retryTime is when it was seen. Timeouts are counted from then.

@@ -4,6 +4,8 @@
 package v1beta2
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -12,7 +14,8 @@ import (
 // same one.
 const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
-// CAPTClusterSpec describes the network of a cluster.
+// CAPTClusterSpec describes the VPC of a cluster.
+// +kubebuilder:validation:MinProperties=2
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable once set: another one would be another VPC",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type CAPTClusterSpec struct {
 	CAPTClusterTemplateResourceSpec `json:",inline"`
@@ -20,30 +23,33 @@ type CAPTClusterSpec struct {
 	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use. It is written once: by CAPT for a new VPC, by
 	// captctl on adoption.
 	// +optional
-	WorkspaceTemplateApplyRef *WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+	WorkspaceTemplateApplyRef WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 }
 
 // CAPTClusterTemplateResourceSpec is the part of a CAPTCluster that many clusters can have in common.
 type CAPTClusterTemplateResourceSpec struct {
 	// region is the AWS region, for example ap-northeast-1 or us-gov-west-1.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="region is immutable: a cluster can not move to another region",reason=FieldValueForbidden
-	Region string `json:"region"`
+	Region string `json:"region,omitempty"`
 
 	// vpc is the network: an existing one, or one made from a WorkspaceTemplate.
 	// +required
-	VPC VPC `json:"vpc"`
+	VPC VPC `json:"vpc,omitempty,omitzero"`
 }
 
-// VPC is an existing network, or one made from a WorkspaceTemplate.
+// VPC is an existing VPC, or one created from a WorkspaceTemplate.
+// +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="has(self.existingID) != has(self.template)",message="set exactly one of existingID and template"
 // +kubebuilder:validation:XValidation:rule="!has(self.connectionSecretRef) || has(self.existingID)",message="connectionSecretRef goes with existingID only; a VPC made from a template has a connection Secret of its own",fieldPath=".connectionSecretRef",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="has(self.existingID) == has(oldSelf.existingID)",message="a VPC can not change between existingID and template"
 type VPC struct {
 	// existingID is the id of a VPC that CAPT uses and does not manage.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^vpc-[0-9a-z]+$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingID is immutable: a cluster can not move to another VPC",reason=FieldValueForbidden
@@ -52,11 +58,11 @@ type VPC struct {
 	// connectionSecretRef names a Secret with the key vpc_config, for templates that need to know the subnets of an
 	// existing VPC.
 	// +optional
-	ConnectionSecretRef *LocalSecretReference `json:"connectionSecretRef,omitempty"`
+	ConnectionSecretRef LocalSecretReference `json:"connectionSecretRef,omitempty,omitzero"`
 
 	// template makes the VPC with Terraform.
 	// +optional
-	Template *VPCTemplate `json:"template,omitempty"`
+	Template VPCTemplate `json:"template,omitempty,omitzero"`
 }
 
 // VPCTemplate makes a VPC with Terraform.
@@ -64,7 +70,7 @@ type VPC struct {
 type VPCTemplate struct {
 	// ref names the WorkspaceTemplate.
 	// +required
-	Ref WorkspaceTemplateReference `json:"ref"`
+	Ref WorkspaceTemplateReference `json:"ref,omitempty,omitzero"`
 
 	// name of the VPC; the default is the name of the CAPTCluster with "-vpc" appended.
 	// +optional
@@ -79,11 +85,14 @@ type VPCTemplate struct {
 
 	// deletionPolicy says what becomes of the VPC when the CAPTCluster is deleted: Delete (the default) or Retain.
 	// +optional
-	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// CAPTClusterStatus is the observed state of the network of a cluster.
+// IsDefined reports whether the VPC is created from a template.
+func (t *VPCTemplate) IsDefined() bool { return !reflect.ValueOf(t).Elem().IsZero() }
+
+// CAPTClusterStatus is the observed state of the VPC of a cluster.
+// +kubebuilder:validation:MinProperties=1
 type CAPTClusterStatus struct {
 	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, Paused, Deleting and
 	// AdoptionRequired.
@@ -115,10 +124,13 @@ type CAPTClusterStatus struct {
 
 	// endpoint is host:port of the Cluster, for people; the truth is in the Cluster.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -135,6 +147,8 @@ type CAPTClusterInitializationStatus struct {
 type VPCStatus struct {
 	// id of the VPC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id,omitempty"`
 }
 
@@ -152,11 +166,17 @@ type VPCStatus struct {
 // +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.status.workspaceTemplateApply.workspaceName`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 type CAPTCluster struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state.
 	// +required
 	Spec CAPTClusterSpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state.
 	// +optional
 	Status CAPTClusterStatus `json:"status,omitempty,omitzero"`
 }

@@ -12,7 +12,7 @@ import (
 type CAPTClusterTemplateSpec struct {
 	// template of the CAPTClusters.
 	// +required
-	Template CAPTClusterTemplateResource `json:"template"`
+	Template CAPTClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
 // CAPTClusterTemplateResource is what a CAPTCluster is made from.
@@ -23,7 +23,7 @@ type CAPTClusterTemplateResource struct {
 
 	// spec is copied to the CAPTCluster.
 	// +required
-	Spec CAPTClusterTemplateResourceSpec `json:"spec"`
+	Spec CAPTClusterTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 
 // CAPTClusterTemplate is what a ClusterClass makes CAPTClusters from.
@@ -34,9 +34,13 @@ type CAPTClusterTemplateResource struct {
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.template.spec.region`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CAPTClusterTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state.
 	// +required
 	Spec CAPTClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }

@@ -17,20 +17,21 @@ const (
 )
 
 // WorkspaceTemplateSpec is a Terraform module, and how to run it.
+// +kubebuilder:validation:XValidation:rule="self.?workspaceScope.orValue('Namespaced') == oldSelf.?workspaceScope.orValue('Namespaced')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
 type WorkspaceTemplateSpec struct {
 	// workspaceScope says which kind of Workspace is made: Namespaced (the default) or Cluster.
 	// +optional
-	// +kubebuilder:default=Namespaced
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workspaceScope is immutable: Workspaces can not move between scopes; make another template",reason=FieldValueForbidden
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
 	WorkspaceScope terraform.Scope `json:"workspaceScope,omitempty"`
 
 	// template of the Workspaces.
 	// +required
-	Template WorkspaceTemplateResource `json:"template"`
+	Template WorkspaceTemplateResource `json:"template,omitempty,omitzero"`
 
 	// allowedNamespaces says from which other namespaces the template may be used. Absent: from its own only.
 	// +optional
-	AllowedNamespaces *AllowedNamespaces `json:"allowedNamespaces,omitempty"`
+	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitempty,omitzero"`
 
 	// publishOutputs names further outputs that may appear in status. Sensitive outputs never do.
 	// +optional
@@ -48,17 +49,24 @@ type WorkspaceTemplateResource struct {
 
 	// spec of the Workspace, with placeholders in its strings (docs/templates.md).
 	// +required
-	Spec terraform.WorkspaceSpec `json:"spec"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	Spec terraform.WorkspaceSpec `json:"spec,omitempty,omitzero"`
 }
 
 // WorkspaceTemplateMetadata describes a template to people.
+// +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateMetadata struct {
 	// description of the template.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1572864
 	Description string `json:"description,omitempty"`
 
 	// version of the template.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1572864
 	Version string `json:"version,omitempty"`
 
 	// tags of the template.
@@ -81,7 +89,11 @@ type AllowedNamespaces struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
+// IsDefined reports whether the template may be used from other namespaces.
+func (a AllowedNamespaces) IsDefined() bool { return len(a.Names) > 0 || a.Selector != nil }
+
 // WorkspaceTemplateStatus is the observed state of a template.
+// +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateStatus struct {
 	// conditions are Valid, InUse and Deleting.
 	// +optional
@@ -92,14 +104,18 @@ type WorkspaceTemplateStatus struct {
 
 	// revision is a hash of what Workspaces are made from.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Revision string `json:"revision,omitempty"`
 
 	// users is the number of WorkspaceTemplateApplies that use the template.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Users *int32 `json:"users,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -117,11 +133,17 @@ type WorkspaceTemplateStatus struct {
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`,priority=1
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.template.metadata.description`,priority=1
 type WorkspaceTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state.
 	// +required
 	Spec WorkspaceTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state.
 	// +optional
 	Status WorkspaceTemplateStatus `json:"status,omitempty,omitzero"`
 }

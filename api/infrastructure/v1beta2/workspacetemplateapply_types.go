@@ -22,7 +22,7 @@ const (
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate.
 	// +required
-	TemplateRef WorkspaceTemplateReference `json:"templateRef"`
+	TemplateRef WorkspaceTemplateReference `json:"templateRef,omitempty,omitzero"`
 
 	// workspaceName is the Workspace this object owns. It is set at creation by the naming scheme, or by captctl on
 	// adoption, so that a lost status never loses the Workspace.
@@ -58,7 +58,6 @@ type WorkspaceTemplateApplySpec struct {
 
 	// deletionPolicy says what becomes of the Workspace when this object is deleted: Delete (the default) or Retain.
 	// +optional
-	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
@@ -68,10 +67,11 @@ type SecretDependency struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// namespace of the Secret; only the WorkspaceTemplateApply's own is permitted, which is the default.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
@@ -89,15 +89,17 @@ type WorkspaceDependency struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// namespace of the Workspace, or of the WorkspaceTemplateApply it belongs to; the default is this object's own.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 }
 
 // WorkspaceTemplateApplyStatus is the observed state of the Workspace.
+// +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateApplyStatus struct {
 	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting and WorkspaceConflict.
 	// +optional
@@ -112,10 +114,13 @@ type WorkspaceTemplateApplyStatus struct {
 
 	// workspaceName is the name of the Workspace.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
 	// writtenGeneration is the generation of this object with which the Workspace was last seen written as it was rendered.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	WrittenGeneration int64 `json:"writtenGeneration,omitempty"`
 
 	// lastUpdate is the last change of the Workspace, and whether the provider has seen it.
@@ -126,9 +131,10 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	StartedTime *metav1.Time `json:"startedTime,omitempty"`
 
-	// applied is true once Terraform has applied the Workspace.
+	// applied is True once Terraform has applied the Workspace.
 	// +optional
-	Applied *bool `json:"applied,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Applied metav1.ConditionStatus `json:"applied,omitempty"`
 
 	// lastAppliedTime is when the Workspace was last seen up to date with a new revision.
 	// +optional
@@ -136,20 +142,28 @@ type WorkspaceTemplateApplyStatus struct {
 
 	// lastAppliedRevision is the hash of the rendered Workspace that was last applied.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 
 	// lastFailedRevision is the hash of the rendered Workspace on which Terraform last failed; it is empty once a later
 	// apply succeeded.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastFailedRevision string `json:"lastFailedRevision,omitempty"`
 
 	// lastFailureMessage is what Terraform said then, shortened and without secrets.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
 
 	// lastFailureClass says what kind of failure it was: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network or
 	// Unknown.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	LastFailureClass string `json:"lastFailureClass,omitempty"`
 
 	// missingDependencies are what spec.waitForSecrets and spec.waitForWorkspaces name and what is not there, or not ready.
@@ -162,8 +176,9 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	Outputs map[string]string `json:"outputs,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -171,61 +186,84 @@ type WorkspaceTemplateApplyStatus struct {
 type MissingDependency struct {
 	// kind is Secret or Workspace.
 	// +required
-	Kind string `json:"kind"`
+	// +kubebuilder:validation:Enum=Secret;Workspace
+	Kind string `json:"kind,omitempty"`
 
 	// name of the Secret or the Workspace.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 
 	// key of the Secret that is missing or empty; empty when the whole Secret is.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 
 	// message says what is wrong with it.
 	// +required
-	Message string `json:"message"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	Message string `json:"message,omitempty"`
 
 	// since is when it was first seen missing.
 	// +required
-	Since metav1.Time `json:"since"`
+	Since *metav1.Time `json:"since,omitempty"`
 }
 
 // WorkspaceReference is a Workspace.
 type WorkspaceReference struct {
 	// apiVersion of the Workspace.
-	// +required
-	APIVersion string `json:"apiVersion"`
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion,omitempty"`
 
 	// kind of the Workspace.
-	// +required
-	Kind string `json:"kind"`
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
 
 	// name of the Workspace.
-	// +required
-	Name string `json:"name"`
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 
 	// namespace of the Workspace; empty in the cluster scope.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
 	// uid of the Workspace.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	UID types.UID `json:"uid,omitempty"`
 
 	// externalName is where the Workspace has its Terraform state. Should the Workspace be made again, it gets the same.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	ExternalName string `json:"externalName,omitempty"`
 }
 
 // WorkspaceUpdate is what a Workspace was when CAPT last changed it.
 type WorkspaceUpdate struct {
 	// generation of the Workspace with the change.
-	// +required
-	Generation int64 `json:"generation"`
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Generation int64 `json:"generation,omitempty"`
 
 	// statusHash is a hash of the status that the Workspace had then. As soon as it has another one, the provider has seen
 	// the change; the hash is empty from then on, since the status may become what it was.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	StatusHash string `json:"statusHash,omitempty"`
 }
 
@@ -243,11 +281,17 @@ type WorkspaceUpdate struct {
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,priority=1
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`,priority=1
 type WorkspaceTemplateApply struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state.
 	// +required
 	Spec WorkspaceTemplateApplySpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state.
 	// +optional
 	Status WorkspaceTemplateApplyStatus `json:"status,omitempty,omitzero"`
 }
