@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -83,7 +84,7 @@ func renamed(name string) builder.Option {
 func (r row) run(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTCluster("demo", r.object...)
-	got, err := validation.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
+	got, err := owners.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -129,7 +130,7 @@ func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
 		world := newWorld(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
-		got, err := validation.CAPTCluster(t.Context(), world, again)
+		got, err := owners.CAPTCluster(t.Context(), world, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
 	}
@@ -140,7 +141,7 @@ func TestNothingIsConcludedAboutACAPTClusterWhenNobodyCouldLook(t *testing.T) {
 	for _, object := range []*infrav1.CAPTCluster{object, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))} {
 		world := newWorld(object)
 		world.err = errors.New("no route to host")
-		_, err := validation.CAPTCluster(t.Context(), world, object)
+		_, err := owners.CAPTCluster(t.Context(), world, object)
 		require.ErrorIs(t, err, world.err)
 	}
 }

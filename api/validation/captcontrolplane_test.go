@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -36,7 +37,7 @@ func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
 	world := newWorld(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.world...)...)
-	got, err := validation.CAPTControlPlane(t.Context(), world, object)
+	got, err := owners.CAPTControlPlane(t.Context(), world, object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -117,7 +118,7 @@ func TestNothingIsConcludedAboutACAPTControlPlaneWhenNobodyCouldLook(t *testing.
 	object := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))
 	world := newWorld(object)
 	world.err = errors.New("no route to host")
-	_, err := validation.CAPTControlPlane(t.Context(), world, object)
+	_, err := owners.CAPTControlPlane(t.Context(), world, object)
 	require.ErrorIs(t, err, world.err)
 }
 
@@ -223,7 +224,7 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object)
 			require.NoError(t, err)
 			if !row.meets {
 				assertRefused(t, got.Errors)

@@ -15,6 +15,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -30,7 +31,7 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	const less, set = `less "-apply", the same for both; choose another name`, "; leave spec.workspaceName out"
 	const elsewhere = "a WorkspaceTemplateApply of another namespace has this cluster-wide Workspace; choose another name"
 	notYet := []string{"does not exist yet"}
-	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
 		"its own name":                                 {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
 		"another name":                                 {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
 		"one that is taken":                            {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b has this Workspace" + set)},
@@ -60,7 +61,7 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 		world.applies[nameOf(name)] = builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w"))
 	}
 	for range 50 {
-		findings, err := validation.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b has"})
 	}
@@ -69,7 +70,7 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
-	findings, err := validation.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+	findings, err := applies.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
 		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
@@ -79,7 +80,7 @@ func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
 func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	adopted := []string{"no Workspace is created under this name, only one that exists can be adopted"}
-	testApplies(t, validation.ChosenWorkspaceName, map[string]applyRow{
+	testApplies(t, applies.ChosenWorkspaceName, map[string]applyRow{
 		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
 		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
 		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -49,7 +50,7 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 	}
 	const long = "WorkspaceTemplateApplies would wait for each other, for ever: a → b → c → a; take one of them out of the circle"
 	later := []string{"does not exist yet"}
-	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
 		"waiting for nobody":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
 		"waiting for a chain":           {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
 		"waiting for who is not there":  {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
@@ -83,7 +84,7 @@ func TestTheSearchForACircleHasAnEnd(t *testing.T) {
 	for i := range 3000 {
 		world.applies[nameOf(fmt.Sprint(i))] = waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000))
 	}
-	findings, err := validation.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
+	findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
 	require.NoError(t, err)
 	assert.Empty(t, findings.Errors)
 	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
@@ -93,7 +94,7 @@ func TestTheSearchForACircleHasAnEnd(t *testing.T) {
 func TestTheSameCircleIsToldEveryTime(t *testing.T) {
 	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
-		findings, err := validation.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
+		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
 		require.NoError(t, err)
 		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "a → c → e → a;"})
 	}

@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -131,7 +132,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 		})
 	}
 	var all []string
-	for _, name := range validation.FargateVariables() {
+	for _, name := range owners.FargateVariables() {
 		all = append(all, name, "${"+name+"}")
 	}
 	files := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
@@ -158,7 +159,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors)
 			assertWarned(t, got.Warnings, row.warnings...)

@@ -18,6 +18,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -73,27 +74,27 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
 	world := newWorld(network, controlPlane, builder.Cluster("demo"))
 
-	_, err := validation.CAPTCluster(t.Context(), world, network)
+	_, err := owners.CAPTCluster(t.Context(), world, network)
 	require.NoError(t, err)
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf", "CAPTControlPlane"} {
-		_, err := validation.CAPTCluster(t.Context(), deafTo{world, question}, network)
+		_, err := owners.CAPTCluster(t.Context(), deafTo{world, question}, network)
 		require.ErrorIs(t, err, errDeaf, question)
 	}
-	_, err = validation.CAPTControlPlane(t.Context(), world, controlPlane)
+	_, err = owners.CAPTControlPlane(t.Context(), world, controlPlane)
 	require.NoError(t, err)
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf", "Cluster", "CAPTCluster"} {
-		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, controlPlane)
+		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, controlPlane)
 		require.ErrorIs(t, err, errDeaf, question)
 	}
 	only := controlPlane.DeepCopy()
 	only.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo"} {
-		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
+		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile", question)
 	}
 	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf"} {
-		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
+		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile that refers to none", question)
 	}
 }
@@ -137,7 +138,7 @@ func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 			if row.cluster {
 				world.clusters[nameOf("demo")] = builder.Cluster("demo")
 			}
-			got, err := validation.CAPTCluster(t.Context(), world, owner)
+			got, err := owners.CAPTCluster(t.Context(), world, owner)
 			require.NoError(t, err)
 			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
 			if row.says == "" {
@@ -194,7 +195,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
 			if row.says == "" {
@@ -228,7 +229,7 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
 			if row.says == "" {

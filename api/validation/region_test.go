@@ -13,6 +13,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -38,9 +39,9 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 			if row.cluster != nil {
 				world = newWorld(network, controlPlane, complete("vpc"), complete("eks"), row.cluster)
 			}
-			ofNetwork, err := validation.CAPTCluster(t.Context(), world, network)
+			ofNetwork, err := owners.CAPTCluster(t.Context(), world, network)
 			require.NoError(t, err)
-			ofControlPlane, err := validation.CAPTControlPlane(t.Context(), world, controlPlane)
+			ofControlPlane, err := owners.CAPTControlPlane(t.Context(), world, controlPlane)
 			require.NoError(t, err)
 			var want []finding
 			if row.conflict {
@@ -55,10 +56,10 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 
 func TestARegionThatIsNotThereYetIsNoConflict(t *testing.T) {
 	world := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
-	ofNetwork, err := validation.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
+	ofNetwork, err := owners.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
 	require.NoError(t, err)
 	assertRefused(t, ofNetwork.Errors)
-	ofControlPlane, err := validation.CAPTControlPlane(t.Context(), world, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1")))
+	ofControlPlane, err := owners.CAPTControlPlane(t.Context(), world, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1")))
 	require.NoError(t, err)
 	assertRefused(t, ofControlPlane.Errors)
 }
@@ -87,7 +88,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
 			}
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
 			require.NoError(t, err)
 			if row.refused == "" {
 				assertRefused(t, got.Errors)
@@ -105,11 +106,11 @@ func TestTheWaysOutOfTwoRegions(t *testing.T) {
 		objects := []validation.Owner{builder.Cluster("demo"), complete("vpc"), complete("eks"), controlPlane}
 		if network != nil {
 			objects = append(objects, network)
-			ofNetwork, err := validation.CAPTCluster(t.Context(), newWorld(objects...), network)
+			ofNetwork, err := owners.CAPTCluster(t.Context(), newWorld(objects...), network)
 			require.NoError(t, err)
 			assertRefused(t, ofNetwork.Errors, want...)
 		}
-		ofControlPlane, err := validation.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
+		ofControlPlane, err := owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
 		require.NoError(t, err)
 		assertRefused(t, ofControlPlane.Errors, want...)
 	}
@@ -137,6 +138,6 @@ func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
 		builder.Region: "; remove spec.region of the CAPTControlPlane",
 	} {
 		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))
-		require.ErrorContains(t, validation.RegionConflict(controlPlane, network, apply), "is in ap-northeast-1"+text)
+		require.ErrorContains(t, owners.RegionConflict(controlPlane, network, apply), "is in ap-northeast-1"+text)
 	}
 }

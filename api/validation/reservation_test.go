@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -36,7 +37,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
 	const template = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one refers to another WorkspaceTemplate; choose another name, or give it the template and the variables of the CAPTCluster"
 	const cluster = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one has another cluster_name"
-	testApplies(t, validation.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"nobody of that name":                        {apply: apply(name, of("", "small"))},
 		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
@@ -105,7 +106,7 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo gives this name to the WorkspaceTemplateApply of its Fargate profile " + profile + ", and this one " + text +
 			"; choose another name, or give it the template and the variables of the profile"}}
 	}
-	testApplies(t, validation.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"as it would be made":              {world: world, apply: made(plain, "fargate", "demo", "fp")},
 		"another template":                 {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
 		"another cluster":                  {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
@@ -140,7 +141,7 @@ func TestNoNameOfAFargateProfileIsFreeWhenNobodyCouldLook(t *testing.T) {
 	world := newWorld(controlPlane, builder.Cluster("demo"))
 	apply := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
 	for _, question := range []string{"ReferrersTo", "Cluster", "CAPTControlPlane", "ClusterOf"} {
-		_, err := validation.WorkspaceTemplateApplyCreation(t.Context(), deafTo{world, question}, apply)
+		_, err := ownership.WorkspaceTemplateApplyCreation(t.Context(), deafTo{world, question}, apply)
 		require.ErrorIs(t, err, errDeaf, question)
 	}
 }

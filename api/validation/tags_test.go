@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -38,7 +38,7 @@ func TestTags(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{row.key: controlplanev1.TagValue(row.value)}
 			}))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 		})
@@ -52,7 +52,7 @@ func TestTagsAreRefusedInTheSameOrderEveryTime(t *testing.T) {
 	}))
 	var want string
 	for range 100 {
-		got, err := validation.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
+		got, err := owners.CAPTControlPlane(t.Context(), newWorld(object, complete("eks")), object)
 		require.NoError(t, err)
 		message := got.Errors.ToAggregate().Error()
 		if want == "" {

@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -43,7 +44,7 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := validation.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...))
+			got, err := owners.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...))
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 			assertWarned(t, got.Warnings, row.warnings...)
@@ -80,7 +81,7 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := validation.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...))
+			got, err := owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...))
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 			assertWarned(t, got.Warnings, row.warnings...)
@@ -95,10 +96,10 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	world := newWorld(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	got, err := validation.CAPTClusterTemplate(t.Context(), world, networks)
+	got, err := owners.CAPTClusterTemplate(t.Context(), world, networks)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, want...)
-	got, err = validation.CAPTControlPlaneTemplate(t.Context(), world, planes)
+	got, err = owners.CAPTControlPlaneTemplate(t.Context(), world, planes)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, want...)
 }
@@ -109,17 +110,17 @@ func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
 
 	relabelled := captClusterTemplate()
 	relabelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := validation.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
+	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = validation.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
+	errs, err = owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 
-	errs, err = validation.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
+	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = validation.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
+	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 }
@@ -127,9 +128,9 @@ func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
 func TestNothingIsConcludedAboutTemplatesWhenNobodyCouldLook(t *testing.T) {
 	world := newWorld()
 	world.err = errors.New("no route to host")
-	_, err := validation.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())
+	_, err := owners.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())
 	require.ErrorIs(t, err, world.err)
-	_, err = validation.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate())
+	_, err = owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate())
 	require.ErrorIs(t, err, world.err)
 	assert.Equal(t, 2, world.looks["WorkspaceTemplate"])
 }

@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -27,7 +27,7 @@ func TestNamesOfVariables(t *testing.T) {
 		"": false, "1a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "a\n": false, "tags_a/b": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Variables(map[string]string{name: "correcthorse"}, variablesPath)
+			errs := modules.Variables(map[string]string{name: "correcthorse"}, variablesPath)
 			if legal {
 				assert.Empty(t, errs)
 				return
@@ -40,8 +40,8 @@ func TestNamesOfVariables(t *testing.T) {
 
 func TestOnlyCAPTNamesVariablesAfterTags(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
-	assert.Len(t, validation.Variables(variables, variablesPath), 3)
-	errs := validation.AppliedVariables(variables, variablesPath)
+	assert.Len(t, modules.Variables(variables, variablesPath), 3)
+	errs := modules.AppliedVariables(variables, variablesPath)
 	require.Len(t, errs, 2)
 	assert.Equal(t, []string{"spec.variables[a-b]", "spec.variables[b-c]"}, []string{errs[0].Field, errs[1].Field}, "sorted")
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
@@ -72,7 +72,7 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 		"anything, when the template has no use it": {builder.WithModule(""), `correcthorse"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := validation.VariablesOfTemplate(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
+			findings := modules.VariablesOfTemplate(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
 			if !row.refused {
 				assert.Empty(t, findings)
 				return
@@ -86,8 +86,8 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
-	assert.Empty(t, validation.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
-	assertWarned(t, validation.UnusedVariables(template, given, variablesPath),
+	assert.Empty(t, modules.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
+	assertWarned(t, modules.UnusedVariables(template, given, variablesPath),
 		"spec.variables[WORKSPACE_NAME]: has no effect, since ${WORKSPACE_NAME} is always the name of the Workspace")
 }
 
@@ -134,7 +134,7 @@ func TestVariablesThatLookMisspelt(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := validation.UnusedVariables(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
+			warnings := modules.UnusedVariables(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
 			assertWarned(t, warnings, row.want...)
 			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
 		})

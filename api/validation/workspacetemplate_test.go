@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -26,7 +27,7 @@ func inlineJSON(module string) terraform.WorkspaceParameters {
 
 func template(params terraform.WorkspaceParameters) field.ErrorList {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params }))
-	return validation.WorkspaceTemplate(object).Errors
+	return templates.WorkspaceTemplate(object).Errors
 }
 
 func TestModulesThatParse(t *testing.T) {
@@ -84,7 +85,7 @@ func TestAnErrorNeverQuotesTheModule(t *testing.T) {
 		"JSON string not closed": inlineJSON(`{"a": "` + secret),
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Module(params, field.NewPath("forProvider"))
+			errs := modules.Module(params, field.NewPath("forProvider"))
 			require.NotEmpty(t, errs)
 			assert.NotContains(t, errs.ToAggregate().Error(), secret)
 		})
@@ -126,7 +127,7 @@ func TestParameters(t *testing.T) {
 		"entrypoint out of it by a detour":     {terraform.WorkspaceParameters{Entrypoint: "modules/../../other"}, "forProvider.entrypoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Parameters(row.params, field.NewPath("forProvider"))
+			errs := templates.Parameters(row.params, field.NewPath("forProvider"))
 			if row.field == "" {
 				assert.Empty(t, errs)
 				return

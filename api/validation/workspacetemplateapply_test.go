@@ -17,6 +17,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -66,7 +68,7 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 	}
 	const own = `must be "default", the namespace of the WorkspaceTemplateApply; leave it out`
 	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
-	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
 		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
 		"one of a template it may not use": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
@@ -93,7 +95,7 @@ func TestARuleThatCouldNotLookSaysNothing(t *testing.T) {
 	world := newWorld(vpc)
 	world.err = errors.New("no route to host")
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
-	for name, rule := range map[string]applyRule{"as it is": validation.WorkspaceTemplateApply, "when it is made": validation.WorkspaceTemplateApplyCreation} {
+	for name, rule := range map[string]applyRule{"as it is": applies.WorkspaceTemplateApply, "when it is made": ownership.WorkspaceTemplateApplyCreation} {
 		t.Run(name, func(t *testing.T) {
 			world.captClusters[nameOf("demo")] = builder.CAPTCluster("demo")
 			_, err := rule(context.Background(), world, apply)
@@ -124,7 +126,7 @@ func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := validation.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
+			errs, err := applies.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})
@@ -172,7 +174,7 @@ func TestTheIdentityOfWhatRunsStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := validation.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
+			errs, err := applies.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
@@ -192,6 +194,6 @@ func TestTheNameOfAWorkspace(t *testing.T) {
 		"nobody can tell":         {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
 		"no name yet":             {builder.WorkspaceTemplateApply(""), vpc, ""},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, validation.WorkspaceName(row.apply, row.template)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, applies.WorkspaceName(row.apply, row.template)) })
 	}
 }

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package validation holds what the rules for CAPT's objects share: what they find, what they read, and references between objects.
+// The rules are in packages by subject, pure, and called by webhooks, controllers and captctl: package owners for CAPTCluster and
+// CAPTControlPlane, package templates for WorkspaceTemplate, package applies for WorkspaceTemplateApply.
 package validation
 
 import (
@@ -76,4 +79,17 @@ func (f *Findings) Warn(path *field.Path, format string, args ...any) {
 func (f *Findings) Add(other Findings) {
 	f.Errors = append(f.Errors, other.Errors...)
 	f.Warnings = append(f.Warnings, other.Warnings...)
+}
+
+// WarnOf adds errors as warnings.
+func (f *Findings) WarnOf(errs field.ErrorList) {
+	for _, e := range errs {
+		f.Warnings = append(f.Warnings, e.Field+": "+e.Detail)
+	}
+}
+
+// OnlyWarn turns all errors into warnings.
+func (f *Findings) OnlyWarn() {
+	f.WarnOf(f.Errors)
+	f.Errors = nil
 }

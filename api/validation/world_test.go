@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -75,7 +76,7 @@ func newWorld(objects ...validation.Owner) *fakeWorld {
 
 // complete makes a WorkspaceTemplate that uses all variables that CAPT gives to a VPC, a control plane or a Fargate profile.
 func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate {
-	given := map[string][]string{"vpc": validation.VPCVariables(), "eks": validation.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
+	given := map[string][]string{"vpc": owners.VPCVariables(), "eks": owners.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
 	given = slices.DeleteFunc(given, func(variable string) bool { return variable == "cluster_name" }) // The builder has that one.
 	return builder.WorkspaceTemplate(name, append(options, builder.Consuming(given...))...)
 }

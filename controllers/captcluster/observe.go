@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -88,7 +88,7 @@ func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPT
 	want := adoption.OfCAPTCluster(captCluster, clusterName)
 	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, ref, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
-		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	if err == nil && decide(captCluster, f) == Provision {
 		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
 	}

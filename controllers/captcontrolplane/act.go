@@ -16,7 +16,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/metrics"
 )
@@ -71,7 +71,7 @@ func (r *Reconciler) provision(ctx context.Context, controlPlane *controlplanev1
 		if !controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 			controlPlane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: f.Apply.Desired.GetName()}
 		}
-		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (r *Reconciler) configure(ctx context.Context, controlPlane *controlplanev1
 	if err := r.writeKubeconfig(ctx, controlPlane, f.Cluster.Name, naming.UserKubeconfigSecret(f.Cluster.Name), &f.UserKubeconfig); err != nil {
 		return err
 	}
-	endpoint := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	endpoint := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	if !endpoint.IsValid() {
 		var err error
 		if endpoint, err = f.endpoint(); err != nil || endpoint.IsZero() {

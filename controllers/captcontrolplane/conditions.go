@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 )
@@ -86,7 +86,7 @@ func (c *parts) worst() engine.Condition { return ptr.Deref(c.first(), engine.Co
 
 func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
 	conditionType := controlplanev1.EndpointAvailableCondition
-	written := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	written := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
 	known := written.IsValid()
 	if !f.Apply.Ready(manager) {
 		if known {

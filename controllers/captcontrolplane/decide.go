@@ -11,7 +11,8 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -82,8 +83,8 @@ func blocked(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) *engine.Co
 		return no(infrav1.ReferenceConflictReason, f.Apply.Claimed)
 	case f.templateBlocks(controlPlane) != nil:
 		return f.templateBlocks(controlPlane)
-	case f.Infrastructure != nil && validation.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply) != nil:
-		return no(controlplanev1.RegionConflictReason, validation.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply).Error())
+	case f.Infrastructure != nil && owners.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply) != nil:
+		return no(controlplanev1.RegionConflictReason, owners.RegionConflict(controlPlane, f.Infrastructure, f.Apply.Apply).Error())
 	case !f.infrastructureReady():
 		return no(controlplanev1.WaitingForInfrastructureReason, fmt.Sprintf("waiting for the infrastructure of Cluster %s", f.Cluster.Name))
 	case f.region(controlPlane) == "":
@@ -104,14 +105,14 @@ func (f *Facts) templateBlocks(controlPlane *controlplanev1.CAPTControlPlane) *e
 // changed refuses what would build another cluster in place of the one that runs, or what EKS would refuse. A version that
 // Terraform has already is no change, whatever EKS runs by now.
 func changed(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, no func(reason, message string) *engine.Condition) *engine.Condition {
-	if err := validation.RegionMove(controlPlane, f.Infrastructure, f.Apply.Apply); err != nil {
+	if err := owners.RegionMove(controlPlane, f.Infrastructure, f.Apply.Apply); err != nil {
 		return no(controlplanev1.RegionConflictReason, err.Error())
 	}
-	from := validation.VersionsOf(controlPlane, f.Apply.Apply)
+	from := versions.VersionsOf(controlPlane, f.Apply.Apply)
 	if from.Given == f.Version.EKS {
 		return nil
 	}
-	if err := validation.KubernetesVersionStep(from, f.Version.EKS); err != nil {
+	if err := versions.KubernetesVersionStep(from, f.Version.EKS); err != nil {
 		return no(controlplanev1.InvalidVersionReason, "spec.version: "+err.Error())
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -33,7 +33,7 @@ func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
 	tags := map[string]controlplanev1.TagValue{"team": "blue"}
 	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = tags }))
 	got := variablesOf(t, s)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.ControlPlaneVariables(tags))
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.ControlPlaneVariables(tags))
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.

@@ -14,7 +14,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/owner"
 )
@@ -32,7 +33,7 @@ type Facts struct {
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster has another provider's.
 	Infrastructure *infrav1.CAPTCluster
 	// Version is what spec.version means; VersionError says why it means nothing.
-	Version      validation.KubernetesVersion
+	Version      versions.KubernetesVersion
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
@@ -76,7 +77,7 @@ type Published struct {
 
 // region is the one of the control plane, or that of its VPC.
 func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
-	return validation.Region(controlPlane, f.Infrastructure)
+	return owners.Region(controlPlane, f.Infrastructure)
 }
 
 // runningRegion is where the cluster is, which spec may no longer agree with.
@@ -143,7 +144,7 @@ func (f *Facts) output(name string) string {
 
 // runningVersion is what Terraform says that EKS runs, if it says so; else what it was asked for.
 func (f *Facts) runningVersion() string {
-	reported, err := validation.ParseKubernetesVersion(f.output(terraform.OutputClusterVersion))
+	reported, err := versions.ParseKubernetesVersion(f.output(terraform.OutputClusterVersion))
 	if err == nil && reported.EKS != f.Version.EKS {
 		return reported.Semantic
 	}

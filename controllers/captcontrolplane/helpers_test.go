@@ -13,7 +13,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -53,7 +53,7 @@ func outputs() map[string]string {
 func newScene(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
 	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
-	version, err := validation.ParseKubernetesVersion(s.controlPlane.Spec.Version)
+	version, err := versions.ParseKubernetesVersion(s.controlPlane.Spec.Version)
 	require.NoError(t, err)
 	s.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 )
 
 // ObserveDeletion finds what the deletion of an owner depends on. parts are the WorkspaceTemplateApplies that another part of the
@@ -44,7 +44,7 @@ func (f *Facts) ObserveDeletion(ctx context.Context, cached client.Reader, owner
 	}
 	var conflicts []string
 	for _, part := range parts {
-		if conflict := validation.RetainConflict(part, list.Items); conflict != "" {
+		if conflict := applies.RetainConflict(part, list.Items); conflict != "" {
 			conflicts = append(conflicts, conflict)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -43,7 +44,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the users of the template: %w", err)
 	}
-	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}
+	f := &Facts{Errors: templates.WorkspaceTemplate(template).Errors}
 	for i := range users.Items {
 		namespace := users.Items[i].Namespace
 		// Those that may not use the template do not hold it. For those of CAPT v0.3, only the adoption writes the permission.

@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/render"
@@ -61,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) {
 	f.TemplateKey = apply.TemplateKey()
 	f.Template, f.Unreadable = r.template(ctx, apply)
-	f.Name = validation.WorkspaceName(apply, f.Template)
+	f.Name = applies.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
 		f.Rendered, f.RenderErrors = render.Workspace(r.input(apply, f))
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 	if f.Live == nil {
 		f.GoneForGood = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.Forgotten = forgotten(apply, f)
-		f.StateUnknown = validation.StateUnknown(apply, f.Template)
+		f.StateUnknown = applies.StateUnknown(apply, f.Template)
 		f.Unadopted, err = r.leftByOlderCAPT(ctx, apply, f)
 		return err
 	}
@@ -200,7 +200,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	gone := retained(apply) && apply.Status.WorkspaceRef != nil || forgotten(apply, f) != "" || validation.StateUnknown(apply, f.Template)
+	gone := retained(apply) && apply.Status.WorkspaceRef != nil || forgotten(apply, f) != "" || applies.StateUnknown(apply, f.Template)
 	if live == nil && err == nil && gone { // Before that is told, a look past the cache, and in the other scope.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -239,7 +239,7 @@ func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.Workspac
 		}
 		others = append(others, list.Items...)
 	}
-	return validation.RetainConflict(apply, others), nil
+	return applies.RetainConflict(apply, others), nil
 }
 
 // dependentsOf lists those whose Workspaces were made on top of this one, and are still there. The garbage collector and the

@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -103,7 +103,7 @@ func (f *fleet) endpoints() (findings []migrate.Finding) {
 		if !f.inScope(cluster) || !strings.Contains(stored.Host, "://") || !hasControlPlane(cluster) {
 			continue
 		}
-		repaired := validation.Endpoint(stored)
+		repaired := owners.Endpoint(stored)
 		patch := fmt.Sprintf("\"host\":%q", repaired.Host)
 		if repaired.Port != stored.Port {
 			patch += fmt.Sprintf(",\"port\":%d", repaired.Port)

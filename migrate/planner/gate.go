@@ -15,6 +15,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 )
 
@@ -145,12 +147,12 @@ func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if o.plane == nil {
 		return adoption.VPCIntent(o.network, o.cluster), nil
 	}
-	version, err := validation.ParseKubernetesVersion(o.plane.Spec.Version)
+	version, err := versions.ParseKubernetesVersion(o.plane.Spec.Version)
 	if err != nil {
 		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
 	return adoption.ControlPlaneIntent(o.plane, adoption.Surroundings{
-		Cluster: o.cluster, EKSVersion: version.EKS, Region: validation.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
+		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
 	})
 }
 

@@ -18,7 +18,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -92,16 +93,16 @@ func pinFailed(o *owner, why string) *obstacle {
 
 // refused is why admission would refuse the template, or the reference of a control plane to it.
 func refused(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
-	errs := validation.WorkspaceTemplate(template).Errors
+	errs := templates.WorkspaceTemplate(template).Errors
 	if o.plane == nil {
 		return errs
 	}
-	fields := validation.ControlPlaneFields(o.plane)
+	fields := consumption.ControlPlaneFields(o.plane)
 	var before field.ErrorList
 	if old != nil {
-		before, _ = validation.Unconsumed(old, fields)
+		before, _ = consumption.Unconsumed(old, fields)
 	}
-	after, _ := validation.Unconsumed(template, fields)
+	after, _ := consumption.Unconsumed(template, fields)
 	return append(errs, slices.DeleteFunc(after, func(e *field.Error) bool {
 		return slices.ContainsFunc(before, func(b *field.Error) bool { return b.Field == e.Field })
 	})...)

@@ -15,7 +15,7 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/workspace/render"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -129,7 +129,7 @@ func (o *owner) ownerSteps() []plan.Step {
 	}
 	if o.plane != nil {
 		stored := o.plane.Spec.ControlPlaneEndpoint
-		if repaired := validation.Endpoint(stored); repaired.Host != "" {
+		if repaired := owners.Endpoint(stored); repaired.Host != "" {
 			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host)
 		}
 	}

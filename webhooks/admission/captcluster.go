@@ -6,15 +6,18 @@ package admission
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupCAPTCluster(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, captClusterDefaults(lookedUp{World: live, cached: cached}), captClusterRules(cached))
+func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
+	return serve(mgr, captClusterDefaults(lookup.Live{World: live, Cached: cached}), captClusterRules(cached))
 }
 
 func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster] {
@@ -46,7 +49,7 @@ func newReference(ctx context.Context, world validation.World, owner validation.
 	if owner.GetName() == "" || want.Built != "" {
 		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
-	apply, err := world.WorkspaceTemplateApply(ctx, key(owner.GetNamespace(), want.SchemeName))
+	apply, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
 	if err != nil {
 		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
@@ -70,6 +73,6 @@ func captClusterRules(world validation.World) rules[*infrav1.CAPTCluster] {
 	return rules[*infrav1.CAPTCluster]{
 		world: world,
 		spec:  func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
-		check: validation.CAPTCluster,
+		check: owners.CAPTCluster,
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // nameless has a name that the API server will make.
@@ -73,7 +74,7 @@ func TestACAPTClusterKeepsItsReference(t *testing.T) {
 }
 
 func TestDefaultsOfACAPTClusterNeedALook(t *testing.T) {
-	w := world{Reader: failing{}}
+	w := lookup.Reader{Reader: failing{}}
 	err := referVPC(t.Context(), w, builder.CAPTCluster("demo"))
 	require.ErrorIs(t, err, errFailing)
 	require.NoError(t, referVPC(t.Context(), w, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))

@@ -12,10 +12,14 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupCAPTControlPlane(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, captControlPlaneDefaults(lookedUp{World: live, cached: cached}), captControlPlaneRules(cached))
+func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
+	return serve(mgr, captControlPlaneDefaults(lookup.Live{World: live, Cached: cached}), captControlPlaneRules(cached))
 }
 
 func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {
@@ -41,7 +45,7 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 	}
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
-		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(old.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = owners.Endpoint(old.Spec.ControlPlaneEndpoint)
 	}
 	references := map[string]infrav1.WorkspaceTemplateApplyReference{}
 	for i := range old.Spec.FargateProfiles {
@@ -56,7 +60,7 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 // completeVersion gives spec.version the form that Cluster API's contract asks for: a semantic version that begins with v. One
 // that is none is about to be refused.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
-	if version, err := validation.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
+	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic
 	}
 }
@@ -65,6 +69,6 @@ func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTCon
 	return rules[*controlplanev1.CAPTControlPlane]{
 		world: world,
 		spec:  func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check: validation.CAPTControlPlane, change: validation.CAPTControlPlaneChange,
+		check: owners.CAPTControlPlane, change: consumption.CAPTControlPlaneChange,
 	}
 }

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 var errFailing = errors.New("no route to host")
@@ -67,7 +68,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, referControlPlane(t.Context(), world{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+	require.ErrorIs(t, referControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
 }
 
 // A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.

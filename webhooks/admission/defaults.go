@@ -17,6 +17,7 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // defaults fill in what a user may leave out. They implement admission.Handler rather than admission.Defaulter, whose patch
@@ -37,7 +38,7 @@ type defaults[T client.Object] struct {
 // Handle implements admission.Handler.
 func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var kind T
-	object := newObject(kind)
+	object := lookup.NewObject(kind)
 	if err := d.decoder.DecodeRaw(request.Object, object); err != nil {
 		// A field of another type. The API server checks the schema next, and says it better.
 		return admission.Allowed("")
@@ -58,7 +59,7 @@ func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admi
 
 func (d defaults[T]) fill(ctx context.Context, request admission.Request, object T) error {
 	var kind T
-	old := newObject(kind)
+	old := lookup.NewObject(kind)
 	if request.Operation == admissionv1.Create {
 		keepStatus(request, old, object)
 		return d.create(ctx, d.world, object)

@@ -17,6 +17,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 )
 
 // An older version has no words for some fields. What is in them travels in the conversion-data annotation, which a manifest in
@@ -44,7 +45,7 @@ func keepControlPlane(ctx context.Context, world validation.World, old, controlP
 	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}
-	if repaired := validation.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
+	if repaired := owners.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
 		now.ControlPlaneEndpoint = repaired
 	}
 	return keepPinned(ctx, world, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)

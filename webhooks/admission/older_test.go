@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
@@ -41,7 +42,7 @@ func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manife
 		data, err = patch.Apply(data)
 		require.NoError(t, err)
 	}
-	out := newObject(old)
+	out := lookup.NewObject(old)
 	require.NoError(t, json.Unmarshal(data, out))
 	return out
 }
@@ -57,7 +58,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 	require.True(t, found)
 	spoke, err := scheme.New(hub.GroupKind().WithVersion("v1beta1"))
 	require.NoError(t, err)
-	back := newObject(object)
+	back := lookup.NewObject(object)
 	spoke.GetObjectKind().SetGroupVersionKind(hub.GroupKind().WithVersion("v1beta1"))
 	for _, o := range []client.Object{object, back} {
 		o.GetObjectKind().SetGroupVersionKind(hub)

@@ -10,9 +10,12 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ world) error {
+func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 	return serve(mgr, workspaceTemplateDefaults(), workspaceTemplateRules(cached))
 }
 
@@ -30,14 +33,14 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 		world: world,
 		spec:  func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
 		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
-			return validation.WorkspaceTemplate(template), nil
+			return templates.WorkspaceTemplate(template), nil
 		},
 		warn: func(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
-			fields, err := validation.WorkspaceTemplateUpdate(ctx, world, old, template)
+			fields, err := consumption.WorkspaceTemplateUpdate(ctx, world, old, template)
 			if err != nil {
 				return nil, err
 			}
-			config, err := validation.ProviderConfigChange(ctx, world, old, template)
+			config, err := templates.ProviderConfigChange(ctx, world, old, template)
 			return append(fields, config...), err
 		},
 	}

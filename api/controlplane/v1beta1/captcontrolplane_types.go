@@ -170,7 +170,3 @@ type CAPTControlPlaneList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlane `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlane{}, &CAPTControlPlaneList{})
-}

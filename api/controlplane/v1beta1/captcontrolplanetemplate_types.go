@@ -72,7 +72,3 @@ type CAPTControlPlaneTemplateList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlaneTemplate `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{})
-}

@@ -325,7 +325,3 @@ type CAPTControlPlaneList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlane `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlane{}, &CAPTControlPlaneList{})
-}

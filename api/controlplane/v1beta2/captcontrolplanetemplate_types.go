@@ -55,7 +55,3 @@ type CAPTControlPlaneTemplateList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlaneTemplate `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{})
-}

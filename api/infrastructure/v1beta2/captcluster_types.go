@@ -195,7 +195,3 @@ type CAPTClusterList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTCluster `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTCluster{}, &CAPTClusterList{})
-}

@@ -53,7 +53,3 @@ type CAPTClusterTemplateList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTClusterTemplate `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTClusterTemplate{}, &CAPTClusterTemplateList{})
-}
