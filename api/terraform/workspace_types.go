@@ -362,7 +362,7 @@ type WorkspaceObservation struct {
 	Outputs map[string]runtime.RawExtension `json:"outputs,omitempty"`
 }
 
-// Workspace is a provider-terraform Workspace of either scope; TypeMeta tells which.
+// Workspace is a provider-terraform Workspace of either scope; TypeMeta says which.
 type Workspace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

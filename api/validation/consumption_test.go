@@ -24,7 +24,7 @@ import (
 
 const (
 	cidrs = "spec.endpointAccess.publicCIDRs"
-	open  = "the API server would be open to more networks than this"
+	open  = "the API server would be reachable from more networks than specified"
 )
 
 // restricted is a control plane whose API server only some networks may reach.
@@ -87,7 +87,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, []string{"spec.endpointAccess.private: has no effect"}},
 		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
 		"nothing":                      {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
-		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect, since WorkspaceTemplate default/eks does not pass ${tags}"}},
+		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
 		"tags together":                {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
 		"tags one by one":              {[]builder.Option{builder.Consuming("tags_team", "tags_cost")}, tagged, nil, nil},
 		"some of the tags":             {[]builder.Option{builder.Consuming("tags_team")}, tagged, nil, []string{"spec.additionalTags: has no effect"}},
@@ -195,7 +195,7 @@ func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 	world := newWorld(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
 	warnings, err := consumption.WorkspaceTemplateUpdate(t.Context(), world, before, after)
 	require.NoError(t, err)
-	assertWarned(t, warnings, "the API servers of 1 CAPTControlPlanes are open to more networks")
+	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
 	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
 
 	warnings, err = consumption.WorkspaceTemplateUpdate(t.Context(), world, after, after)
@@ -204,7 +204,7 @@ func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 }
 
 func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
-	const text = "is being deleted and only serves the objects that use it already"
+	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
 	got, err := owners.CAPTControlPlane(t.Context(), newWorld(eks, object), object)
@@ -236,11 +236,11 @@ func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
 	})
 	got = templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
 	assertRefused(t, got.Errors)
-	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is in vars as well")
+	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
 
 func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
-	const text = "has no effect yet"
+	const text = "has no effect in this version"
 	change := func(probe controlplanev1.EndpointProbe, recovery *controlplanev1.RecoveryStrategy) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe, c.Spec.Recovery = probe, recovery })
 	}

@@ -188,7 +188,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		"that of another profile, its own":          {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
 		"that of another profile, recorded":         {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile), recordedProfile}, profilePath, "it has another profile_name"},
 		"that of the control plane, for a profile":  {[]builder.Option{owned, of("", "eks")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
-		"that of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it is that of a Fargate profile"},
+		"that of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it belongs to a Fargate profile"},
 		"that of a profile, of the template before": {[]builder.Option{owned, profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
 		"that of a profile, before its Cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile), renamed}, profilePath, ""},
 		"that of a profile, by the label":           {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile), builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
@@ -207,7 +207,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	}
 }
 
-// A reference can not be taken back, and with it nothing would be written to the profile any more.
+// A reference cannot be reverted, and with it nothing would be written to the profile any more.
 func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
@@ -222,7 +222,7 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 		refs string
 		says string
 	}{
-		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile has WorkspaceTemplateApply demo-fp-fargate-apply already"},
+		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile already has WorkspaceTemplateApply demo-fp-fargate-apply"},
 		"its own name":                      {[]builder.Option{owned, variables}, "demo-fp-fargate-apply", ""},
 		"instead of what somebody else has": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
 		"instead of what is something else": {[]builder.Option{owned}, "another", ""},

@@ -42,7 +42,7 @@ func TestWhoMayUseATemplate(t *testing.T) {
 		"one whose labels do not":           {blue, "team", labels.Set{"team": "red"}, false},
 		"one that is gone":                  {blue, "team", nil, false},
 		"a name or a label":                 {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
-		"nobody, when the selector can not be read": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+		"nobody, when the selector cannot be read": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
 		}}, "team", labels.Set{"team": "blue"}, false},
 	} {

@@ -33,10 +33,10 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 		}
 		return template, findings, nil
 	case key.Namespace == namespace:
-		findings.Warn(path, "WorkspaceTemplate %s does not exist yet; nothing is created until it does", key.Name)
+		findings.Warn(path, "WorkspaceTemplate %s does not exist yet. Nothing is created until it exists", key.Name)
 		return nil, findings, nil
 	}
-	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s: ask its owner to name the namespace in spec.allowedNamespaces"
+	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Ask its owner to add the namespace to spec.allowedNamespaces"
 	if template == nil {
 		findings.Warn(path, elsewhere, key, namespace)
 	} else {
@@ -47,7 +47,7 @@ func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTe
 
 // TemplateLeaves says why a template that is being deleted is not taken into use. Its users keep it.
 func TemplateLeaves(key types.NamespacedName) string {
-	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and only serves the objects that use it already; refer to another template, or wait until it is gone and recreate it", key)
+	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }
 
 // PermittedTemplate returns a template, and whether it may be used from a namespace.

@@ -35,8 +35,8 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 		})
 	}
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
-	const template = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one refers to another WorkspaceTemplate; choose another name, or give it the template and the variables of the CAPTCluster"
-	const cluster = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one has another cluster_name"
+	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
+	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
 	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"nobody of that name":                        {apply: apply(name, of("", "small"))},
@@ -71,7 +71,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 		"an owner that has another one":               {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(name, of("", "small"))},
 		"an owner that makes none":                    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))}, apply: apply(name, of("", "small"))},
 		"that of a control plane":                     {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName, of("", "eks"))},
-		"that of a control plane, of another content": {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo gives this name")},
+		"that of a control plane, of another content": {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate")},
 		"that of a control plane, of its cluster":     {world: []validation.Owner{controlPlane, builder.Cluster("demo")}, apply: apply(controlPlaneName, of("", "eks"), identity("test")), errors: refused("has another cluster_name")},
 		"a control plane that has another one":        {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(controlPlaneName)},
 	})
@@ -103,8 +103,8 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	world := []validation.Owner{controlPlane(), builder.Cluster("demo")}
 	refused := func(profile, text string) []finding {
-		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo gives this name to the WorkspaceTemplateApply of its Fargate profile " + profile + ", and this one " + text +
-			"; choose another name, or give it the template and the variables of the profile"}}
+		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile " + profile + ", but this one " + text +
+			". Use another name, or set the template and the variables of the profile"}}
 	}
 	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"as it would be made":              {world: world, apply: made(plain, "fargate", "demo", "fp")},
@@ -131,11 +131,11 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		"the one that it has, no Cluster":  {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
 		"the one that it has, elsewhere":   {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
 		"a VPC that somebody refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
-		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one is that of a Fargate profile"}}},
+		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
 	})
 }
 
-// What nobody could look up may be what the name is kept for.
+// What the lookup failed up may be what the name is kept for.
 func TestNoNameOfAFargateProfileIsFreeWhenNobodyCouldLook(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	world := newWorld(controlPlane, builder.Cluster("demo"))

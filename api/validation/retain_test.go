@@ -66,7 +66,7 @@ func TestSafety05RetainIsRefusedOnTopOfWhatIsDestroyed(t *testing.T) {
 				assert.Empty(t, conflict)
 				return
 			}
-			assert.Contains(t, conflict, "the deletion of WorkspaceTemplateApply "+row.names+" destroys what it stands on")
+			assert.Contains(t, conflict, "the deletion of WorkspaceTemplateApply "+row.names+" destroys resources that it depends on")
 		})
 	}
 	conflict := applies.RetainConflict(applied("eks", retain, on("vpc", "roles")), []infrav1.WorkspaceTemplateApply{*vpc, *roles})

@@ -24,7 +24,7 @@ func TestTags(t *testing.T) {
 		"every symbol":                 {"k8s.io/a+b-c=d._:/@e", "+-=._:/@ 1", nil},
 		"empty value":                  {"team", "", nil},
 		"any script":                   {"部署 環境", "тест ٣ é", nil},
-		"a semicolon in the value":     {"team", "a;b", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character ';'; AWS takes letters, digits, spaces"}}},
+		"a semicolon in the value":     {"team", "a;b", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character ';'. AWS allows letters, digits, spaces and + - = . _ : / @"}}},
 		"a star in the key":            {"te*m", "a", []finding{{"spec.additionalTags[te*m]", field.ErrorTypeInvalid, "the key has the character '*'"}}},
 		"a line break":                 {"team", "a\nb", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, `the value has the character '\n'`}}},
 		"an emoji":                     {"team", "a🙂", []finding{{"spec.additionalTags[team]", field.ErrorTypeInvalid, "the value has the character '🙂'"}}},

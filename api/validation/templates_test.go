@@ -60,13 +60,13 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
 		"with what may be wrong for some": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
-			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: the profile has this selector already"}},
+			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: duplicates another selector of the profile"}},
 		"with a profile of a template that may come where the Clusters are": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "later"
 		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
 		"with a profile of a template that does not fit": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "eks-only"
-		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate default/eks-only has a placeholder ${kubernetes_version}"}},
+		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: placeholder ${kubernetes_version} of WorkspaceTemplate default/eks-only has no value and is not replaced: templates of Fargate profiles only get cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret"}},
 		"with everything that is wrong for all Clusters": {object: []builder.Option{vpcVariables("a-b", "c", "profile_name", "d"), fargate(selecting("A")),
 			plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"k": "a;b"}
@@ -74,10 +74,10 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			})},
 			refused: []finding{
 				{"spec.template.spec.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"},
-				{"spec.template.spec.variables[profile_name]", field.ErrorTypeForbidden, "names a Fargate profile"},
+				{"spec.template.spec.variables[profile_name]", field.ErrorTypeForbidden, "is reserved for Fargate profiles"},
 				{"spec.template.spec.additionalTags[k]", field.ErrorTypeInvalid, "letters, digits, spaces"},
 				{"spec.template.spec.addons[0].configurationValues", field.ErrorTypeInvalid, "JSON or YAML object"},
-				{"spec.template.spec.fargateProfiles[0].selectors[0].namespace", field.ErrorTypeInvalid, "no pod can match"},
+				{"spec.template.spec.fargateProfiles[0].selectors[0].namespace", field.ErrorTypeInvalid, "cannot match any pod"},
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 }
 
 func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
-	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "Make a new template, and let the ClusterClass refer to that one"}
+	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	world := newWorld()
 
 	relabelled := captClusterTemplate()

@@ -77,7 +77,7 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 				assert.Empty(t, findings)
 				return
 			}
-			assertRefused(t, findings.Errors, finding{"spec.variables[owner]", field.ErrorTypeInvalid, "pass it through forProvider.vars or varmap"})
+			assertRefused(t, findings.Errors, finding{"spec.variables[owner]", field.ErrorTypeInvalid, "the value of variable \"owner\" has characters that could change the module"})
 			assert.NotContains(t, findings.Errors.ToAggregate().Error(), "correct")
 		})
 	}
@@ -88,11 +88,11 @@ func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
 	given := map[string]string{"WORKSPACE_NAME": `"`}
 	assert.Empty(t, modules.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
 	assertWarned(t, modules.UnusedVariables(template, given, variablesPath),
-		"spec.variables[WORKSPACE_NAME]: has no effect, since ${WORKSPACE_NAME} is always the name of the Workspace")
+		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
 func TestVariablesThatLookMisspelt(t *testing.T) {
-	const missing = "spec.variables: WorkspaceTemplate default/vpc has a placeholder ${b}, which stays as it is without a value; give the variable"
+	const missing = "spec.variables: placeholder ${b} of WorkspaceTemplate default/vpc has no value and is not replaced"
 	with := func(change func(*terraform.WorkspaceSpec)) builder.Option {
 		return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			*spec = terraform.WorkspaceSpec{ForProvider: terraform.WorkspaceParameters{Source: terraform.SourceInline}}
@@ -107,7 +107,7 @@ func TestVariablesThatLookMisspelt(t *testing.T) {
 	}{
 		"all is used": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
 		"one is not": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
-			"spec.variables[cluster_nam]: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}; correct the spelling, or remove the variable"}},
+			"spec.variables[cluster_nam]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}"}},
 		"used in the module":    {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), []string{"b"}, nil, nil},
 		"missing in the module": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), nil, nil, nil},
 		"missing in an address": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Source, s.ForProvider.Module = "Remote", "x/${b}" }), nil, nil, []string{missing}},

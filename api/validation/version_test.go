@@ -38,7 +38,7 @@ func TestWhatIsNoVersion(t *testing.T) {
 	for _, text := range []string{"", "v", "1", "v1", "latest", "1.x", "1.31.x", "-1.31", "vv1.31", "1..31"} {
 		t.Run(text, func(t *testing.T) {
 			_, err := versions.ParseKubernetesVersion(text)
-			require.ErrorContains(t, err, "is not a Kubernetes version; write for example v1.31.0")
+			require.ErrorContains(t, err, "is not a Kubernetes version. Use for example v1.31.0")
 		})
 	}
 }
@@ -46,8 +46,8 @@ func TestWhatIsNoVersion(t *testing.T) {
 // What can be gone to from what runs and what Terraform was given: each text says what is refused, and why.
 func TestStepsOfTheVersion(t *testing.T) {
 	const (
-		applying = "was handed to Terraform and may be applied at this moment; wait until it is done or has failed"
-		upwards  = "EKS upgrades one minor version at a time; "
+		applying = ". Wait until it has completed or failed"
+		upwards  = "EKS upgrades one minor version at a time. "
 	)
 	pending, failed := versions.Versions{Running: "v1.31.0", Given: "1.32"}, versions.Versions{Running: "1.31", Given: "1.32", Failed: true}
 	for title, row := range map[string]struct {
@@ -58,32 +58,32 @@ func TestStepsOfTheVersion(t *testing.T) {
 		"nothing was given": {from: versions.Versions{}, allowed: []string{"1.20", "1.53", "2.0"}},
 		"what was given runs": {from: versions.Versions{Running: "1.31", Given: "1.31"}, allowed: []string{"1.31", "v1.31.7", "1.32", "v1.32.0"},
 			refused: map[string]string{
-				"1.30": "the cluster runs 1.31, and EKS can not downgrade to 1.30",
-				"1.33": "the cluster runs 1.31, and " + upwards + "go to 1.32 first",
-				"2.32": "the cluster runs 1.31, and " + upwards + "go to 1.32 first",
-				"0.31": "the cluster runs 1.31, and EKS can not downgrade to 0.31",
+				"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
+				"1.33": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
+				"2.32": "the cluster runs 1.31 and " + upwards + "Upgrade to 1.32 first",
+				"0.31": "the cluster runs 1.31 and EKS cannot downgrade it to 0.31",
 			}},
 		"an upgrade is pending": {from: pending, allowed: []string{"1.32"}, refused: map[string]string{
-			"1.30": "the cluster runs 1.31, and EKS can not downgrade to 1.30",
-			"1.31": "1.32 " + applying,
-			"1.33": "the cluster runs 1.31, and " + upwards + "wait until 1.32, which was handed to Terraform, is applied",
+			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
+			"1.31": "Terraform may be applying 1.32" + applying,
+			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
 		"an upgrade has failed": {from: failed, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
-			"1.30": "the cluster runs 1.31, and EKS can not downgrade to 1.30",
-			"1.33": "the cluster runs 1.31, and " + upwards + "wait until 1.32, which was handed to Terraform, is applied",
+			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
+			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
 		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Given: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
 			refused: map[string]string{"1.33": "the cluster runs 1.31"}},
-		"nobody can tell what runs": {from: versions.Versions{Given: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
-			"1.30": "1.31 " + applying,
-			"1.33": "1.31 was handed to Terraform, and " + upwards + "go to 1.32 first",
+		"it is not known what runs": {from: versions.Versions{Given: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+			"1.30": "Terraform may be applying 1.31" + applying,
+			"1.33": "the cluster is being created with 1.31 and " + upwards + "Upgrade to 1.32 first",
 		}},
-		"nobody can tell, and it has failed": {from: versions.Versions{Given: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
-			"1.30": "1.31 was handed to Terraform, which failed and did not report what the cluster runs; EKS can not downgrade to 1.30 if it is that",
+		"it is not known, and it has failed": {from: versions.Versions{Given: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
+			"1.30": "the upgrade to 1.31 failed and the running version is unknown. EKS cannot downgrade it to 1.30",
 		}},
 		"AWS has upgraded by itself": {from: versions.Versions{Running: "1.32", Given: "1.31"}, allowed: []string{"1.32", "1.33"}, refused: map[string]string{
-			"1.31": "the cluster runs 1.32, and EKS can not downgrade to 1.31", "1.34": "the cluster runs 1.32, and " + upwards + "go to 1.33 first"}},
-		"only what runs is known": {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "go to 1.32 first"}},
+			"1.31": "the cluster runs 1.32 and EKS cannot downgrade it to 1.31", "1.34": "the cluster runs 1.32 and " + upwards + "Upgrade to 1.33 first"}},
+		"only what runs is known": {from: versions.Versions{Running: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{"1.30": "the cluster runs 1.31", "1.33": "Upgrade to 1.32 first"}},
 		"what is no version":      {from: versions.Versions{Given: "${version}"}, allowed: []string{"1.30"}},
 		"to what is no version":   {from: pending, allowed: []string{"latest"}},
 	} {

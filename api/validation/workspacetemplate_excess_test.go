@@ -98,7 +98,7 @@ func TestNobodyParsesWhatIsRefused(t *testing.T) {
 		assert.Equal(t, findings.Errors, modules.Module(params, path))
 		assert.Equal(t, findings.Errors, modules.Parseable(params, path))
 	}
-	assert.Empty(t, modules.Parseable(inline("a ="), path), "it can be parsed, and the parser tells what is wrong")
+	assert.Empty(t, modules.Parseable(inline("a ="), path), "it can be parsed, and the parser reports what is wrong")
 	assert.Empty(t, modules.Parseable(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
 }
 

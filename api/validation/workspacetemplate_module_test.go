@@ -49,7 +49,7 @@ func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
 }
 
 func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
-	const judged = "can only be judged with the values of the variables"
+	const judged = "it is checked again with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
 	refused := func(where string) []finding {
 		return []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, where}}

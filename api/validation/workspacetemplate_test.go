@@ -32,16 +32,16 @@ func template(params terraform.WorkspaceParameters) field.ErrorList {
 
 func TestModulesThatParse(t *testing.T) {
 	for name, params := range map[string]terraform.WorkspaceParameters{
-		"HCL":                                inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
-		"empty":                              inline(""),
-		"JSON":                               inlineJSON(`{"output": {"a": {"value": "${1 + 1}"}}}`),
-		"Terraform's own interpolation":      inline(`output "a" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }`),
-		"placeholder inside of quotes":       inline(`output "a" { value = "${cluster_name}" }`),
-		"placeholder outside of quotes":      inline("locals {\n  count = ${count}\n}\n"),
-		"placeholder as a name":              inline(`resource "terraform_data" "${name}" {}`),
-		"placeholder within JSON":            inlineJSON(`{"locals": {"a": "${a}"}}`),
-		"remote, which can not be checked":   {Source: terraform.SourceRemote, Module: "}{"},
-		"from Flux, which can not be either": {Source: terraform.SourceFlux, Module: "GitRepository::default/modules"},
+		"HCL":                               inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
+		"empty":                             inline(""),
+		"JSON":                              inlineJSON(`{"output": {"a": {"value": "${1 + 1}"}}}`),
+		"Terraform's own interpolation":     inline(`output "a" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }`),
+		"placeholder inside of quotes":      inline(`output "a" { value = "${cluster_name}" }`),
+		"placeholder outside of quotes":     inline("locals {\n  count = ${count}\n}\n"),
+		"placeholder as a name":             inline(`resource "terraform_data" "${name}" {}`),
+		"placeholder within JSON":           inlineJSON(`{"locals": {"a": "${a}"}}`),
+		"remote, which cannot be checked":   {Source: terraform.SourceRemote, Module: "}{"},
+		"from Flux, which cannot be either": {Source: terraform.SourceFlux, Module: "GitRepository::default/modules"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Empty(t, template(params)) })
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // World is what a rule may look at besides the object it is about. Webhooks answer from the manager's cache, captctl from
-// what it was given. A nil object means that there is none; an error means that nobody could look, and that nothing may be
+// what it was given. A nil object means that there is none; an error means that the lookup failed, and that nothing may be
 // concluded.
 type World interface {
 	// WorkspaceTemplate of a name.
@@ -41,7 +41,7 @@ type World interface {
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
 	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef means a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
-	// Orphaned tells whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
+	// Orphaned reports whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
 	Orphaned(ctx context.Context, namespace string) (bool, error)
 	// Leftover reports whether a cluster-wide Workspace of a name exists that has no claim: CAPT v0.3 may have created it.
 	Leftover(ctx context.Context, workspaceName string) (bool, error)

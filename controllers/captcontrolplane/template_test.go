@@ -83,7 +83,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
 	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
-	assert.Contains(t, w.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be open to more networks")
+	assert.Contains(t, w.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be reachable from more networks")
 	require.NoError(t, w.reconcile())
 	assert.Empty(t, w.writes)
 

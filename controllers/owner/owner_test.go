@@ -142,7 +142,7 @@ func TestWhatTheCacheHasNotSeenIsNotOverwritten(t *testing.T) {
 	f := unseen
 	require.NoError(t, f.Confirm(ctx, newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), owner, refer("demo-vpc"), expected))
 	assert.Nil(t, f.Apply)
-	assert.Contains(t, f.Claimed, "nothing is written to it")
+	assert.Contains(t, f.Claimed, "CAPT does not change it")
 
 	f = unseen
 	require.NoError(t, f.Confirm(ctx, newClient(builder.WorkspaceTemplateApply("demo-vpc")), owner, refer("demo-vpc"), expected))

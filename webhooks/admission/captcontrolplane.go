@@ -40,7 +40,7 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 // keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which nobody can connect is
 // put back as what it means, or left out for the controller to write.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
-	if controlPlane.Spec.Version != old.Spec.Version { // What the older CAPT wrote stays, so that a write of other fields changes nothing else.
+	if controlPlane.Spec.Version != old.Spec.Version { // What CAPT v0.3 wrote stays, so that a write of other fields changes nothing else.
 		completeVersion(controlPlane)
 	}
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)

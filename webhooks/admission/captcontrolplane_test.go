@@ -55,7 +55,7 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 		"a person chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
 		"it was built once":        {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
-		"one the older CAPT left":  {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"one CAPT v0.3 left":       {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
@@ -111,7 +111,7 @@ func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
-// The older CAPT wrote a URL for the host, with which nobody can connect.
+// CAPT v0.3 wrote a URL for the host, with which nobody can connect.
 func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{
 		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},

@@ -97,7 +97,7 @@ func keepPinned(ctx context.Context, world validation.World, namespace string, b
 	return err
 }
 
-// writtenByMigration tells whether captctl migrate was the last to write a field.
+// writtenByMigration reports whether captctl migrate was the last to write a field.
 func writtenByMigration(managed []metav1.ManagedFieldsEntry, path ...any) bool {
 	field := fieldpath.MakePathOrDie(path...)
 	return slices.ContainsFunc(managed, func(entry metav1.ManagedFieldsEntry) bool {

@@ -134,7 +134,7 @@ func TestNewWorkspaceTemplateApplies(t *testing.T) {
 func TestWhatIsMissingIsAWarning(t *testing.T) {
 	response := validated(t, workspaceTemplateApplyRules(newWorld(t)), nil, builder.WorkspaceTemplateApply("a"))
 	assert.True(t, response.Allowed)
-	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}, response.Warnings)
+	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists"}, response.Warnings)
 }
 
 // Defaulting comes first, and what has a Workspace counts as restored from a backup.
@@ -159,7 +159,7 @@ func TestANameThatIsKeptIsRefusedWhenItsTemplateExistsToo(t *testing.T) {
 	}
 }
 
-// The live API server can not be asked for what an index of the cache finds, and is not asked for many Clusters.
+// The live API server cannot be asked for what an index of the cache finds, and is not asked for many Clusters.
 func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}

@@ -93,7 +93,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, in.Status.Endpoint)
 }
 
-// vpcToHub chooses the VPC's source. v1beta2 allows one. The older CAPT refused to reconcile an object with both, so the
+// vpcToHub chooses the VPC's source. v1beta2 allows one. CAPT v0.3 refused to reconcile an object with both, so the
 // choice must be the one that changes nothing: a WorkspaceTemplateApply in use says that the VPC was made from the
 // template; without it, an existing VPC is never created or destroyed. The other source is carried, not lost.
 func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
@@ -167,7 +167,7 @@ func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 }
 
 // forgetCuredFailure removes failureReason and failureMessage, which are carried, once the hub no longer reports them: not
-// ready is no failure as such, so that the rules can not make them of the condition.
+// ready is no failure as such, so that the rules cannot make them of the condition.
 func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {

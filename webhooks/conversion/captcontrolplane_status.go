@@ -61,7 +61,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
 	}
 	if apply := status.WorkspaceTemplateApply; apply != nil {
-		// The older CAPT reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
+		// CAPT v0.3 reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
 		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
 			Ready:               statusToSpoke(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
@@ -125,7 +125,7 @@ func secretsReadySince(since metav1.Time) metav1.Condition {
 	}
 }
 
-// availability is the condition that v1beta1's ready stands for: the API server can be used. The older CAPT's only
+// availability is the condition that v1beta1's ready stands for: the API server can be used. CAPT v0.3's only
 // condition of that meaning was Ready.
 func availability(conditions []metav1.Condition) *metav1.Condition {
 	if available := meta.FindStatusCondition(conditions, controlplanev1.AvailableCondition); available != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion converts between v1beta1, in which the older CAPT's objects are, and v1beta2, the hub and storage
+// Package conversion converts between v1beta1, in which CAPT v0.3's objects are, and v1beta2, the hub and storage
 // version. The conversion webhook and captctl call the same functions.
 //
 // Every function is total (whatever an API server can send is converted), pure (no API calls, and the source is neither

@@ -42,7 +42,7 @@ type CAPTControlPlaneSpec struct {
 
 // APIEndpoint is the address of an API server.
 type APIEndpoint struct {
-	// host of the API server; the older CAPT wrote it with https:// in front.
+	// host of the API server; CAPT v0.3 wrote it with https:// in front.
 	// +required
 	Host string `json:"host"`
 

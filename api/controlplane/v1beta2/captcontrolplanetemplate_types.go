@@ -15,8 +15,8 @@ type CAPTControlPlaneTemplateSpec struct {
 	Template CAPTControlPlaneTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// CAPTControlPlaneTemplateResource is what a CAPTControlPlane is made from. Cluster API's topology controller adds the
-// version.
+// CAPTControlPlaneTemplateResource is the CAPTControlPlane that Cluster API creates from the template. The topology controller
+// adds the version.
 type CAPTControlPlaneTemplateResource struct {
 	// metadata is copied to the CAPTControlPlane.
 	// +optional
@@ -24,11 +24,11 @@ type CAPTControlPlaneTemplateResource struct {
 
 	// spec is copied to the CAPTControlPlane.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="a profile's workspaceTemplateApplyRef belongs to one cluster, and is no part of a template for many",fieldPath=".fargateProfiles",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="workspaceTemplateApplyRef refers to an object of one Cluster and cannot be part of a template. Remove it",fieldPath=".fargateProfiles",reason=FieldValueForbidden
 	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 
-// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from.
+// CAPTControlPlaneTemplate is the template of CAPTControlPlanes in a ClusterClass.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=captcontrolplanetemplates,scope=Namespaced,shortName=captcpt,categories=cluster-api;capt
@@ -42,7 +42,7 @@ type CAPTControlPlaneTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired state.
+	// spec contains the template.
 	// +required
 	Spec CAPTControlPlaneTemplateSpec `json:"spec,omitempty,omitzero"`
 }

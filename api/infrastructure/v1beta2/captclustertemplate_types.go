@@ -15,7 +15,7 @@ type CAPTClusterTemplateSpec struct {
 	Template CAPTClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// CAPTClusterTemplateResource is what a CAPTCluster is made from.
+// CAPTClusterTemplateResource is the CAPTCluster that Cluster API creates from the template.
 type CAPTClusterTemplateResource struct {
 	// metadata is copied to the CAPTCluster.
 	// +optional
@@ -26,7 +26,7 @@ type CAPTClusterTemplateResource struct {
 	Spec CAPTClusterTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 
-// CAPTClusterTemplate is what a ClusterClass makes CAPTClusters from.
+// CAPTClusterTemplate is the template of CAPTClusters in a ClusterClass.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=captclustertemplates,scope=Namespaced,shortName=captct,categories=cluster-api;capt
@@ -40,7 +40,7 @@ type CAPTClusterTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired state.
+	// spec contains the template.
 	// +required
 	Spec CAPTClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is gone.
+	// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is deleted.
 	WorkspaceTemplateFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplate"
-	// LegacyWorkspaceTemplateFinalizer is what the older CAPT put in its place.
+	// LegacyWorkspaceTemplateFinalizer is the finalizer of CAPT v0.3.
 	LegacyWorkspaceTemplateFinalizer = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io"
 )
 
-// WorkspaceTemplateSpec is a Terraform module, and how to run it.
+// WorkspaceTemplateSpec is a Terraform module and its settings.
 // +kubebuilder:validation:XValidation:rule="self.?workspaceScope.orValue('Namespaced') == oldSelf.?workspaceScope.orValue('Namespaced')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
 type WorkspaceTemplateSpec struct {
-	// workspaceScope says which kind of Workspace is made: Namespaced (the default) or Cluster.
+	// workspaceScope is the scope of the Workspaces: Namespaced (the default) or Cluster.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
@@ -29,11 +29,11 @@ type WorkspaceTemplateSpec struct {
 	// +required
 	Template WorkspaceTemplateResource `json:"template,omitempty,omitzero"`
 
-	// allowedNamespaces says from which other namespaces the template may be used. Absent: from its own only.
+	// allowedNamespaces are the other namespaces in which the template may be used; absent means only in its own.
 	// +optional
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitempty,omitzero"`
 
-	// publishOutputs names further outputs that may appear in status. Sensitive outputs never do.
+	// publishOutputs are names of further outputs to publish in status. Sensitive outputs are never published.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -41,9 +41,9 @@ type WorkspaceTemplateSpec struct {
 	PublishOutputs []string `json:"publishOutputs,omitempty"`
 }
 
-// WorkspaceTemplateResource is what a Workspace is made from.
+// WorkspaceTemplateResource is the Workspace that is created from the template.
 type WorkspaceTemplateResource struct {
-	// metadata describes the template to people; it does not reach the Workspace.
+	// metadata describes the template. It is not copied to the Workspace.
 	// +optional
 	Metadata WorkspaceTemplateMetadata `json:"metadata,omitempty,omitzero"`
 
@@ -54,7 +54,7 @@ type WorkspaceTemplateResource struct {
 	Spec terraform.WorkspaceSpec `json:"spec,omitempty,omitzero"`
 }
 
-// WorkspaceTemplateMetadata describes a template to people.
+// WorkspaceTemplateMetadata describes a template.
 // +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateMetadata struct {
 	// description of the template.
@@ -77,7 +77,7 @@ type WorkspaceTemplateMetadata struct {
 // AllowedNamespaces is a set of namespaces: those listed, and those whose labels match.
 // +kubebuilder:validation:MinProperties=1
 type AllowedNamespaces struct {
-	// names of namespaces; "*" stands for every one.
+	// names of namespaces; "*" means all namespaces.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -102,7 +102,7 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// revision is a hash of what Workspaces are made from.
+	// revision is the hash of the scope and spec of the Workspaces.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -119,7 +119,7 @@ type WorkspaceTemplateStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// WorkspaceTemplate is a Terraform module, and how to run it.
+// WorkspaceTemplate is a Terraform module and its settings, for Workspaces of provider-terraform.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=workspacetemplates,scope=Namespaced,shortName=wt,categories=cluster-api;capt
@@ -139,11 +139,11 @@ type WorkspaceTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired state.
+	// spec is the Terraform module and its settings.
 	// +required
 	Spec WorkspaceTemplateSpec `json:"spec,omitempty,omitzero"`
 
-	// status is the observed state.
+	// status is the observed state of the template.
 	// +optional
 	Status WorkspaceTemplateStatus `json:"status,omitempty,omitzero"`
 }

@@ -45,7 +45,7 @@ func claimed(ctx context.Context, world validation.World, apply *infrav1.Workspa
 			return nil, err
 		} else if clusterWide {
 			return field.ErrorList{field.Invalid(path, name,
-				"a WorkspaceTemplateApply of another namespace has this cluster-wide Workspace; choose another name")}, nil
+				"a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name")}, nil
 		}
 	}
 	return nil, nil
@@ -73,9 +73,9 @@ func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string
 		return naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply))
 	}
 	if byScheme(apply) == name && byScheme(other) == name {
-		return "WorkspaceTemplateApply " + other.Name + ` has this Workspace: the name of a Workspace is that of its WorkspaceTemplateApply less "-apply", the same for both; choose another name for the WorkspaceTemplateApply`
+		return "WorkspaceTemplateApply " + other.Name + ` owns this Workspace: the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both. Rename the WorkspaceTemplateApply`
 	}
-	return "WorkspaceTemplateApply " + other.Name + " has this Workspace; leave spec.workspaceName out, or choose another name for the WorkspaceTemplateApply"
+	return "WorkspaceTemplateApply " + other.Name + " owns this Workspace. Remove spec.workspaceName, or rename the WorkspaceTemplateApply"
 }
 
 // unnamedNamesake finds the WorkspaceTemplateApply that gets the same name for its Workspace by the scheme, and has not
@@ -104,7 +104,7 @@ func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceT
 	return template.Spec.WorkspaceScope.OrDefault(), true
 }
 
-// isClusterWide tells whether the Workspace of a WorkspaceTemplateApply is known to be, or to become, cluster-wide.
+// isClusterWide reports whether the Workspace of a WorkspaceTemplateApply is known to be, or to become, cluster-wide.
 func isClusterWide(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 	if scope, ok := recordedScope(apply); ok {
 		return scope == terraform.ScopeCluster, nil

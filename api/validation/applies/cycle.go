@@ -38,7 +38,7 @@ func waits(ctx context.Context, world validation.World, apply *infrav1.Workspace
 	var errs field.ErrorList
 	for i, dependency := range apply.Spec.WaitForWorkspaces {
 		if dependency.Name == name && namespaceOf(dependency, apply) == apply.Namespace {
-			errs = append(errs, validation.Invalid(path.Index(i), "Workspace %s would wait for itself, for ever; take it out", name))
+			errs = append(errs, validation.Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
 		}
 	}
 	circle, err := circleThrough(ctx, world, apply, name)
@@ -48,7 +48,7 @@ func waits(ctx context.Context, world validation.World, apply *infrav1.Workspace
 	first := slices.IndexFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
 		return dependency.Name == circle[1].Spec.WorkspaceName && namespaceOf(dependency, apply) == circle[1].Namespace
 	})
-	return append(errs, validation.Invalid(path.Index(first), "WorkspaceTemplateApplies would wait for each other, for ever: %s; take one of them out of the circle",
+	return append(errs, validation.Invalid(path.Index(first), "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies",
 		tell(circle, apply.Namespace))), nil
 }
 

@@ -37,7 +37,7 @@ func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.Work
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("spec.deletionPolicy of WorkspaceTemplateApply %[1]s is Retain, but the deletion of WorkspaceTemplateApply %[2]s destroys what it stands on. "+
+	return fmt.Sprintf("spec.deletionPolicy of WorkspaceTemplateApply %[1]s is Retain, but the deletion of WorkspaceTemplateApply %[2]s destroys resources that it depends on. "+
 		"Set %[3]s to Retain, or spec.deletionPolicy of WorkspaceTemplateApply %[1]s to Delete. To release only %[1]s, set its annotation %[4]s to %[5]s",
 		apply.Name, strings.Join(names, ", "), strings.Join(remedies, " and "), naming.AllowReleaseFromAnnotation, strings.Join(names, ","))
 }
@@ -56,7 +56,7 @@ func warnOfRetainConflict(ctx context.Context, world validation.World, apply *in
 		others = append(others, claimants...)
 	}
 	if conflict := RetainConflict(apply, others); conflict != "" {
-		findings.Warn(spec.Child("deletionPolicy"), "the deletion will be held: %s", conflict)
+		findings.Warn(spec.Child("deletionPolicy"), "the deletion will be blocked: %s", conflict)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // WorkspaceName is the name of the Workspace of a WorkspaceTemplateApply: what spec says, else what the naming scheme
-// gives, for which the template must be known. Empty means that nobody can tell yet.
+// gives, for which the template must be known. Empty means that it is not known yet.
 func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) string {
 	if apply.Spec.WorkspaceName != "" || template == nil || apply.Name == "" {
 		return apply.Spec.WorkspaceName
@@ -42,7 +42,7 @@ func ChosenWorkspaceName(ctx context.Context, world validation.World, apply *inf
 	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
 	if err == nil && permitted && StateUnknown(apply, template) {
 		findings.Warn(field.NewPath("spec", "workspaceName"),
-			"no Workspace is created under this name, only one that exists can be adopted; for a new Workspace, leave the field out")
+			"no Workspace is created with this name: only an existing Workspace can be adopted. For a new Workspace, remove the field")
 	}
 	return findings, err
 }
@@ -98,7 +98,7 @@ func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
 	for _, identity := range naming.IdentityVariables() {
 		if before := old.Spec.Variables[identity]; before != "" && apply.Spec.Variables[identity] != before {
 			errs = append(errs, validation.Forbidden(field.NewPath("spec", "variables").Key(identity),
-				"can not be changed or removed: it is the identity of what Workspace %s made, and Terraform would destroy that and make another one in its place. Put it back; whoever wants another cluster or VPC makes a new WorkspaceTemplateApply",
+				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace %s and create others. Restore the value. For another cluster or VPC, create another WorkspaceTemplateApply",
 				workspace))
 		}
 	}
@@ -116,7 +116,7 @@ func sameScope(ctx context.Context, world validation.World, old, apply *infrav1.
 		return nil, err
 	}
 	return field.ErrorList{validation.Forbidden(field.NewPath("spec", "templateRef"),
-		"Workspace %s is in scope %s, and WorkspaceTemplate %s makes Workspaces in scope %s; a Workspace can not move between scopes: refer to a template of scope %s, or make another WorkspaceTemplateApply",
+		"Workspace %s has scope %s, but WorkspaceTemplate %s has scope %s, and a Workspace cannot move to another scope. Refer to a template with scope %s, or create another WorkspaceTemplateApply",
 		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
 }
 
@@ -125,7 +125,7 @@ func sameScope(ctx context.Context, world validation.World, old, apply *infrav1.
 func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings validation.Findings) {
 	check := func(namespace string, path *field.Path) {
 		if namespace != "" && namespace != apply.Namespace {
-			findings.Refuse(validation.Forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply; leave it out", apply.Namespace))
+			findings.Refuse(validation.Forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", apply.Namespace))
 		}
 	}
 	switch ref := apply.Spec.WriteConnectionSecretToRef; {
@@ -147,10 +147,10 @@ func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path)
 		return nil
 	}
 	return field.ErrorList{field.Invalid(spec.Child("workspaceName"), name,
-		`no Workspace can have this name (RFC 1123); use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
+		`is not a valid Workspace name (RFC 1123). Use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
 }
 
-// RecordedWorkspace is the name of the Workspace that status remembers, or that the older CAPT made without a word; empty
+// RecordedWorkspace is the name of the Workspace that status remembers, or that CAPT v0.3 made without a word; empty
 // when there is none.
 func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
 	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {

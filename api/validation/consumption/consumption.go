@@ -129,7 +129,7 @@ func Unconsumed(template *infrav1.WorkspaceTemplate, fields []TypedField) (restr
 		switch {
 		case used.Has(f.Placeholder), len(f.Alternatives) > 0 && used.HasAll(f.Alternatives...):
 		case f.Restricts:
-			restricting = append(restricting, field.Invalid(f.Path, f.Value, "the API server would be open to more networks than this: the field "+f.noEffect(template)+", or unset the field"))
+			restricting = append(restricting, field.Invalid(f.Path, f.Value, "the API server would be reachable from more networks than specified: the field "+f.noEffect(template)+", or unset the field"))
 		case f.Required:
 			others = append(others, field.Invalid(f.Path, field.OmitValueType{}, f.noEffect(template)))
 		default:
@@ -140,7 +140,7 @@ func Unconsumed(template *infrav1.WorkspaceTemplate, fields []TypedField) (restr
 }
 
 func (f *TypedField) noEffect(template *infrav1.WorkspaceTemplate) string {
-	return fmt.Sprintf("has no effect, since WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars",
+	return fmt.Sprintf("has no effect: WorkspaceTemplate %s/%s does not pass ${%s} to its module. Add the placeholder to forProvider.vars",
 		template.Namespace, template.Name, f.Placeholder)
 }
 
@@ -310,7 +310,7 @@ func WorkspaceTemplateUpdate(ctx context.Context, world validation.World, old, t
 	var findings validation.Findings
 	slices.Sort(losers)
 	findings.Warn(field.NewPath("spec", "template", "spec", "forProvider"),
-		"with this update the API servers of %d CAPTControlPlanes are open to more networks than their specs say, as soon as Terraform has applied it: the template no longer passes the placeholder of a field on, for example of %s. Add the placeholder again",
+		"after this update, the API servers of %d CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example %s. Restore the placeholder",
 		len(losers), losers[0])
 	return findings.Warnings, nil
 }

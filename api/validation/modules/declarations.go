@@ -43,7 +43,7 @@ var (
 	varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
 )
 
-// Declared tells what a module declares. It returns nil when the module can not be read.
+// Declared returns what a module declares. It returns nil when the module cannot be read.
 func (r *Reading) Declared() *Declarations {
 	if r.excess != "" || r.diags.HasErrors() || r.file == nil {
 		return nil
@@ -78,7 +78,7 @@ func DeclaredVariables(params terraform.WorkspaceParameters, module *Declaration
 	if module == nil || module.open {
 		return findings
 	}
-	const undeclared = "the module declares no variable %q; declare it, or correct the spelling"
+	const undeclared = "the module declares no variable %q. Declare the variable, or correct the spelling"
 	given := sets.New[string]()
 	for i, v := range params.Vars {
 		given.Insert(v.Key)
@@ -103,7 +103,7 @@ func withoutValue(module *Declarations, params terraform.WorkspaceParameters, gi
 	var findings validation.Findings
 	for _, name := range slices.Sorted(maps.Keys(module.variables)) {
 		if !module.variables[name] && !given.Has(name) && !inEnv(params, name) {
-			findings.Warn(path.Child("module"), "variable %q has no default, and nothing gives it a value; add it to forProvider.vars, or give it a default", name)
+			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, or declare a default", name)
 		}
 	}
 	return findings
@@ -117,7 +117,7 @@ func VarMap(params terraform.WorkspaceParameters) map[string]json.RawMessage {
 	return values
 }
 
-// allGiven tells whether vars, varmap and env are all that gives variables to Terraform.
+// allGiven reports whether vars, varmap and env are all that gives variables to Terraform.
 func allGiven(params terraform.WorkspaceParameters) bool {
 	return len(params.VarFiles) == 0 &&
 		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
@@ -141,9 +141,9 @@ func Published(spec *infrav1.WorkspaceTemplateSpec, module *Declarations) valida
 		sensitive, ok := module.outputs[name]
 		switch {
 		case sensitive:
-			findings.Refuse(validation.Forbidden(path, "output %q is declared sensitive, and no sensitive output appears in status; take it off the list, and read it from the connection Secret", name))
+			findings.Refuse(validation.Forbidden(path, "output %q is sensitive and cannot be published in status. Remove it from the list and read it from the connection Secret", name))
 		case !ok && !module.open:
-			findings.Warn(path, "the module declares no output %q; declare it, or correct the spelling", name)
+			findings.Warn(path, "the module declares no output %q. Declare the output, or correct the spelling", name)
 		}
 	}
 	return findings

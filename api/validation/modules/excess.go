@@ -192,7 +192,7 @@ func (w *jsonWords) skipString(from int) (end int, found string) {
 	return len(w.text), ""
 }
 
-// joins tells whether a character may make one grapheme with any that follows, which Unicode calls Prepend. HCL looks
+// joins reports whether a character may make one grapheme with any that follows, which Unicode calls Prepend. HCL looks
 // for the end of a string between graphemes, so that a quote after such a character ends nothing. These are the blocks
 // that have them.
 func joins(c rune) bool {

@@ -49,7 +49,7 @@ type Reading struct {
 }
 
 // Module checks that an inline module is HCL (or its JSON form). Errors name line and column. Modules from elsewhere
-// can not be checked here.
+// cannot be checked here.
 func Module(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
 	if params.Source != terraform.SourceInline {
 		return nil
@@ -124,7 +124,7 @@ func (r *Reading) Findings(path *field.Path) validation.Findings {
 		case diag.Severity != hcl.DiagError:
 		case diag.Subject != nil && r.open.Has(diag.Subject.Start.Line):
 			if warnings++; warnings <= mostDiagnostics {
-				findings.Warn(path, "%s This line has a placeholder, and can only be judged with the values of the variables", r.describe(diag))
+				findings.Warn(path, "%s The line has a placeholder: it is checked again with the values of the variables", r.describe(diag))
 			}
 		default:
 			if errors++; errors <= mostDiagnostics {
@@ -149,7 +149,7 @@ func (r *Reading) describe(diag *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s%s: %s", where, diag.Summary, withoutQuotes(diag.Detail, r.text))
 }
 
-// withoutQuotes takes what the detail of a diagnostic quotes from the module out of it, so that the message can not leak
+// withoutQuotes takes what the detail of a diagnostic quotes from the module out of it, so that the message cannot leak
 // the value of a variable that became part of the text. Single characters stay: they say what is wrong.
 func withoutQuotes(detail, module string) string {
 	return quoted.ReplaceAllStringFunc(detail, func(quote string) string {

@@ -31,7 +31,7 @@ var (
 	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
 	// an expression there.
 	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
-	// safeInSource is what can not lead to another host, user or folder than the template says.
+	// safeInSource is what cannot lead to another host, user or folder than the template says.
 	safeInSource = regexp.MustCompile(`^[A-Za-z0-9._+=-]*$`)
 )
 
@@ -55,13 +55,13 @@ func AppliedVariables(variables map[string]string, path *field.Path) field.Error
 	return Variables(given, path)
 }
 
-// SafeInModule tells whether a value may become part of the text of a module.
+// SafeInModule reports whether a value may become part of the text of a module.
 func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
 
 // UnsafeInModule is the error about a value that may not. The value may be a secret, so only its name is told.
 func UnsafeInModule(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
-		"the value of variable %s has characters that could change the module; declare a Terraform variable and pass it through forProvider.vars or varmap",
+		"the value of variable %s has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap",
 		strconv.Quote(variable))
 }
 
@@ -82,7 +82,7 @@ func UnsafeInSource(source string, variables map[string]string) []string {
 // UnsafeSource is the error about a variable in the address of a module.
 func UnsafeSource(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
-		"the value of variable %s could lead to another module; before the question mark of an address use letters, digits and . _ + = - only",
+		"the value of variable %s could change the source to another module. Before the question mark of a source, use only letters, digits and . _ + = -",
 		strconv.Quote(variable))
 }
 
@@ -113,18 +113,18 @@ func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]s
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		switch {
 		case name == WorkspaceNameVariable:
-			findings.Warn(path.Key(name), "has no effect, since ${%s} is always the name of the Workspace; remove it", name)
+			findings.Warn(path.Key(name), "has no effect: CAPT always sets ${%s} to the name of the Workspace. Remove the variable", name)
 		case !used.Has(name):
-			findings.Warn(path.Key(name), "WorkspaceTemplate %s/%s has no placeholder ${%s}; correct the spelling, or remove the variable", template.Namespace, template.Name, name)
+			findings.Warn(path.Key(name), "has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, name)
 		}
 	}
 	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, WorkspaceNameVariable)...)) {
-		findings.Warn(path, "WorkspaceTemplate %s/%s has a placeholder ${%s}, which stays as it is without a value; give the variable", template.Namespace, template.Name, name)
+		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced. Set the variable", template.Namespace, template.Name, name)
 	}
 	return findings.Warnings
 }
 
-// Placeholders returns the variables that a template uses anywhere, and those without which it can not work: within an
+// Placeholders returns the variables that a template uses anywhere, and those without which it cannot work: within an
 // inline module, ${name} may be Terraform's own.
 func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string]) {
 	spec = spec.DeepCopy()

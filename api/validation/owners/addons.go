@@ -32,7 +32,7 @@ func addons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
 			if line := lineOf.FindString(err.Error()); line != "" {
 				where = " (" + line + ")"
 			}
-			errs = append(errs, validation.Invalid(path, "is neither JSON nor YAML%s; it must be a JSON or YAML object, for example {\"replicaCount\": 2}", where))
+			errs = append(errs, validation.Invalid(path, "is neither JSON nor YAML%s. Write a JSON or YAML object, for example {\"replicaCount\": 2}", where))
 			continue
 		}
 		if _, ok := document.(map[string]any); !ok {

@@ -21,7 +21,7 @@ func VPCVariables() []string {
 	return []string{naming.ClusterVariable, naming.VPCVariable, naming.RegionVariable}
 }
 
-// CAPTCluster checks what the schema of a CAPTCluster can not: names, and what other objects say. The connection Secret of
+// CAPTCluster checks what the schema of a CAPTCluster cannot: names, and what other objects say. The connection Secret of
 // an existing VPC is not looked at, since nobody keeps Secrets at hand.
 func CAPTCluster(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	findings, err := network(ctx, world, captCluster)
@@ -41,7 +41,7 @@ func network(ctx context.Context, world validation.World, captCluster *infrav1.C
 	template := captCluster.Spec.VPC.Template
 	if !template.IsDefined() {
 		if ref.IsDefined() {
-			findings.Warn(refPath, "has no effect, since CAPT makes nothing for an existing VPC; remove it")
+			findings.Warn(refPath, "has no effect: CAPT creates nothing for an existing VPC. Remove the reference")
 		}
 		return findings, nil
 	}

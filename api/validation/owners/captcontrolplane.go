@@ -30,7 +30,7 @@ func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	return names
 }
 
-// CAPTControlPlane checks what the schema of a CAPTControlPlane can not: names, the version, documents within fields, and
+// CAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents within fields, and
 // what other objects say.
 func CAPTControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
 	spec := field.NewPath("spec")
@@ -77,7 +77,7 @@ func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlane
 // notImplemented warns of fields that CAPT does not act on yet.
 func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
-	const message = "has no effect yet: CAPT does not act on this field in this version"
+	const message = "has no effect in this version"
 	if spec.EndpointProbe != "" && spec.EndpointProbe != controlplanev1.EndpointProbeBestEffort {
 		findings.Warn(path.Child("endpointProbe"), message)
 	}
@@ -95,7 +95,7 @@ func versionOf(controlPlane *controlplanev1.CAPTControlPlane) validation.Finding
 	case err != nil:
 		findings.Refuse(validation.Invalid(versionPath(), "%s", err))
 	case !versions.OfferedByEKS(version):
-		findings.Warn(versionPath(), "this CAPT knows of EKS versions %s to %s; %s is passed on, and EKS may refuse it", versions.OldestEKS(), versions.NewestEKS(), version.EKS)
+		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s)", versions.OldestEKS(), versions.NewestEKS(), version.EKS)
 	}
 	return findings
 }

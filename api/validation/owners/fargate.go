@@ -43,7 +43,7 @@ func FargateVariables() []string {
 func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, look templateLookup) (validation.Findings, error) {
 	var findings validation.Findings
 	if len(profiles) > usualProfiles {
-		findings.Warn(path, "EKS allows %d Fargate profiles a cluster, unless AWS has raised the quota of the account; with more, Terraform may fail", usualProfiles)
+		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", usualProfiles)
 	}
 	for i := range profiles {
 		profile, path := &profiles[i], path.Index(i)
@@ -57,7 +57,7 @@ func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfi
 		}
 		// EKS takes such a name. Its user guide has pods choose a profile by the label eks.amazonaws.com/fargate-profile.
 		if len(content.IsLabelValue(profile.Name)) > 0 {
-			findings.Warn(path.Child("name"), "no label can have this value, so that no pod can choose this profile by its name; use at most 63 characters, the first and the last of which are letters or digits")
+			findings.Warn(path.Child("name"), "is not a valid label value, so pods cannot select the profile by name. Use at most 63 characters, beginning and ending with a letter or digit")
 		}
 		for j := range profile.Selectors {
 			findings.Refuse(selector(&profile.Selectors[j], path.Child("selectors").Index(j))...)
@@ -67,14 +67,14 @@ func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfi
 	return findings, nil
 }
 
-// templateOfProfile warns of placeholders in the template of a Fargate profile that get no value, or one that can not be where
+// templateOfProfile warns of placeholders in the template of a Fargate profile that get no value, or one that cannot be where
 // they are. The template may still be corrected, so nothing is refused.
 func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	given := FargateVariables()
 	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
 	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
-		findings.Warn(path, "WorkspaceTemplate %s/%s has a placeholder ${%s}, which stays as it is: templates of Fargate profiles are given %s only; write the value into the template",
+		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
 			template.Namespace, template.Name, name, strings.Join(given, ", "))
 	}
 	for _, e := range modules.VariablesOfTemplate(template, map[string]string{consumption.SelectorsVariable: "[{}]", consumption.TagsVariable: "{}"}, path).Errors {
@@ -91,12 +91,12 @@ func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *f
 	for j := range own {
 		same := func(other controlplanev1.FargateSelector) bool { return equality.Semantic.DeepEqual(other, own[j]) }
 		if slices.ContainsFunc(own[:j], same) {
-			findings.Warn(path.Index(j), "the profile has this selector already; remove it")
+			findings.Warn(path.Index(j), "duplicates another selector of the profile. Remove it")
 			continue
 		}
 		before := slices.IndexFunc(profiles[:index], func(profile controlplanev1.FargateProfile) bool { return slices.ContainsFunc(profile.Selectors, same) })
 		if before >= 0 {
-			findings.Warn(path.Index(j), "Fargate profile %s has the same selector, and EKS chooses between them, unless a pod says which by the label eks.amazonaws.com/fargate-profile", profiles[before].Name)
+			findings.Warn(path.Index(j), "Fargate profile %s has the same selector. EKS chooses one of the two, unless the pod has the label eks.amazonaws.com/fargate-profile", profiles[before].Name)
 		}
 	}
 	return findings
@@ -107,7 +107,7 @@ func selector(selector *controlplanev1.FargateSelector, path *field.Path) field.
 	var errs field.ErrorList
 	refuse := func(path *field.Path, messages []string) {
 		for _, message := range messages {
-			errs = append(errs, validation.Invalid(path, "no pod can match this: %s; * and ? may stand for characters", message))
+			errs = append(errs, validation.Invalid(path, "cannot match any pod: %s. The wildcards * and ? are allowed", message))
 		}
 	}
 	refuse(path.Child("namespace"), content.IsDNS1123Label(wildcards.Replace(selector.Namespace)))

@@ -38,7 +38,7 @@ func longName(name string, longest int) field.ErrorList {
 	if len(name) <= longest {
 		return nil
 	}
-	return field.ErrorList{validation.Invalid(namePath, "has %d characters, of which %d fit: names are derived from it; choose a shorter one", len(name), longest)}
+	return field.ErrorList{validation.Invalid(namePath, "has %d characters, but other names are derived from it. Use at most %d characters", len(name), longest)}
 }
 
 // kubeconfigNames refuses a control plane whose kubeconfig Secrets another Cluster has or will have: Cluster a-user calls
@@ -69,6 +69,6 @@ func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *
 }
 
 func sharedKubeconfig(cluster, other, secret string) *field.Error {
-	return validation.Forbidden(namePath, "the kubeconfig of Cluster %s and that of Cluster %s would both be Secret %s; give one of the two Clusters another name",
+	return validation.Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Rename one of the two Clusters",
 		cluster, other, secret)
 }

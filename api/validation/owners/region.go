@@ -34,11 +34,11 @@ func RegionMove(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infr
 	if from == "" || to == "" || from == to {
 		return nil
 	}
-	wayOut := "set spec.region of the CAPTControlPlane to " + from
+	wayOut := "Set spec.region of the CAPTControlPlane to " + from
 	if captCluster != nil && captCluster.Spec.Region != from { // The two would disagree.
-		wayOut = "make the CAPTCluster anew in " + from
+		wayOut = "Recreate the CAPTCluster in " + from
 	}
-	return fmt.Errorf("the control plane was handed to Terraform for region %s, and a cluster can not move to another region, which %s is; %s", from, to, wayOut)
+	return fmt.Errorf("the control plane exists in region %s and cannot move to %s. %s", from, to, wayOut)
 }
 
 // RegionConflict says how a control plane and the network of the same Cluster disagree about the region, and what can be
@@ -49,14 +49,14 @@ func RegionConflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *
 	if there == "" || here == "" || there == here {
 		return nil
 	}
-	wayOut := "remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew"
+	wayOut := "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster"
 	switch handedRegion(apply) {
 	case there:
-		wayOut = "make the CAPTCluster anew, since the control plane was handed to Terraform already"
+		wayOut = "Recreate the CAPTCluster in the region of the control plane, which exists already"
 	case here:
-		wayOut = "remove spec.region of the CAPTControlPlane"
+		wayOut = "Remove spec.region of the CAPTControlPlane"
 	}
-	return fmt.Errorf("CAPTControlPlane %s is for region %s, but CAPTCluster %s of the same Cluster is in %s; %s",
+	return fmt.Errorf("CAPTControlPlane %s is in region %s, but CAPTCluster %s of the same Cluster is in region %s. %s",
 		controlPlane.Name, there, captCluster.Name, here, wayOut)
 }
 

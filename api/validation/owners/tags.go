@@ -22,17 +22,17 @@ const (
 	tagSymbols  = "+-=._:/@"
 )
 
-// tags checks what AWS requires of tags and a schema can not say: the characters, which every AWS service takes, and the
+// tags checks what AWS requires of tags and a schema cannot say: the characters, which every AWS service takes, and the
 // reserved prefix in other than lower case. See "Tag your Amazon EC2 resources" in the user guide of Amazon EC2.
 func tags(tags map[string]controlplanev1.TagValue, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if hasReservedPrefix(key) && !strings.HasPrefix(key, reservedTag) { // The schema refuses that one.
-			errs = append(errs, validation.Invalid(path.Key(key), "tag keys that begin with aws:, in upper or lower case, are reserved by AWS; rename the tag"))
+			errs = append(errs, validation.Invalid(path.Key(key), "tag keys with the prefix aws:, in upper or lower case, are reserved by AWS. Rename the tag"))
 		}
 		for _, part := range []struct{ what, text string }{{"key", key}, {"value", string(tags[key])}} {
 			if r, found := notInTags(part.text); found {
-				errs = append(errs, validation.Invalid(path.Key(key), "the %s has the character %s; AWS takes letters, digits, spaces and + - = . _ : / @",
+				errs = append(errs, validation.Invalid(path.Key(key), "the %s has the character %s. AWS allows letters, digits, spaces and + - = . _ : / @",
 					part.what, strconv.QuoteRune(r)))
 			}
 		}
@@ -44,7 +44,7 @@ func hasReservedPrefix(key string) bool {
 	return len(key) >= len(reservedTag) && strings.EqualFold(key[:len(reservedTag)], reservedTag)
 }
 
-// notInTags finds the first character that tags can not have. Letters, digits and spaces may be of any script.
+// notInTags finds the first character that tags cannot have. Letters, digits and spaces may be of any script.
 func notInTags(text string) (rune, bool) {
 	for _, r := range text {
 		if !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune(tagSymbols, r) {

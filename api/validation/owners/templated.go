@@ -54,9 +54,9 @@ func templated(
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		switch {
 		case name == naming.ProfileVariable:
-			findings.Refuse(validation.Forbidden(variablesPath.Key(name), "names a Fargate profile: what has it is taken for that of one; give the variable another name"))
+			findings.Refuse(validation.Forbidden(variablesPath.Key(name), "is reserved for Fargate profiles. Rename the variable"))
 		case slices.Contains(ours, name):
-			findings.Warn(variablesPath.Key(name), "has no effect, since CAPT sets this variable; remove it")
+			findings.Warn(variablesPath.Key(name), "has no effect: CAPT sets this variable. Remove it")
 		case modules.VariableName.MatchString(name): // Others are refused, and need no warning besides.
 			users[name] = variables[name]
 		}

@@ -73,5 +73,5 @@ func unchanged(old, spec any) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{validation.Forbidden(templatePath.Child("spec"),
-		"is immutable: a change would reach all Clusters of the ClusterClass at once. Make a new template, and let the ClusterClass refer to that one")}
+		"is immutable: a change would affect all Clusters of the ClusterClass at once. Create a new template and refer to it in the ClusterClass")}
 }

@@ -24,10 +24,10 @@ import (
 const (
 	// ofItsOwn ends every refusal of a reference: two owners would write the same Workspace in turn, and the deletion of one
 	// would destroy what the other has.
-	ofItsOwn = "each object has one of its own. "
+	ofItsOwn = "two objects cannot share one. "
 	// leaveOut and refer say how to have another one, with a reference and without.
-	leaveOut = "Leave the reference out, or name another one"
-	refer    = "Name another one in workspaceTemplateApplyRef"
+	leaveOut = "Remove the reference, or use another name"
+	refer    = "Set workspaceTemplateApplyRef to another name"
 )
 
 // OwnApply checks that a CAPTCluster, or a control plane itself, may have the WorkspaceTemplateApply that it refers to.
@@ -57,13 +57,13 @@ func referredApply(ctx context.Context, world validation.World, owner validation
 	case reason != "":
 		findings.Refuse(validation.Forbidden(path, "%s", reason))
 	case !exists && ref.Name != want.SchemeName:
-		findings.Warn(path, "WorkspaceTemplateApply %s does not exist, and a new one is made under this name; to adopt one that exists, correct the name", ref.Name)
+		findings.Warn(path, "WorkspaceTemplateApply %s does not exist and will be created. To adopt an existing one, correct the name", ref.Name)
 	}
 	return findings, nil
 }
 
-// unavailable tells whether a WorkspaceTemplateApply exists, and why an owner can not have it: somebody else has it, or it is a
-// mismatch. The owner's controller would leave it alone, and a reference can not be corrected.
+// unavailable reports whether a WorkspaceTemplateApply exists, and why an owner cannot have it: somebody else has it, or it is a
+// mismatch. The owner's controller would leave it alone, and a reference cannot be corrected.
 func unavailable(ctx context.Context, world validation.World, owner validation.Owner, name string, want adoption.Expectation, otherwise string) (exists bool, reason string, err error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: name}
 	referrers, err := world.ReferrersTo(ctx, key)
@@ -71,7 +71,7 @@ func unavailable(ctx context.Context, world validation.World, owner validation.O
 		return false, "", err
 	}
 	if others := otherOwners(owner, referrers); len(others) > 0 {
-		return false, fmt.Sprintf("WorkspaceTemplateApply %s is in use by %s, and %s%s", name, strings.Join(others, " and "), ofItsOwn, otherwise), nil
+		return false, fmt.Sprintf("WorkspaceTemplateApply %s is in use by %s: %s%s", name, strings.Join(others, " and "), ofItsOwn, otherwise), nil
 	}
 	apply, err := world.WorkspaceTemplateApply(ctx, key)
 	if err != nil || apply == nil {
@@ -81,7 +81,7 @@ func unavailable(ctx context.Context, world validation.World, owner validation.O
 		if existsAlready(owner, referrers, other.UID) {
 			return true, "", nil
 		}
-		return true, fmt.Sprintf("WorkspaceTemplateApply %s belongs to %s %s, and %s%s", name, other.Kind, other.Name, ofItsOwn, otherwise), nil
+		return true, fmt.Sprintf("WorkspaceTemplateApply %s belongs to %s %s: %s%s", name, other.Kind, other.Name, ofItsOwn, otherwise), nil
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
 		return true, want.Refusal(apply, differs), nil
@@ -89,7 +89,7 @@ func unavailable(ctx context.Context, world validation.World, owner validation.O
 	return true, "", nil
 }
 
-// existsAlready tells whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
+// existsAlready reports whether an owner that is to be created is there, and is the one that has the WorkspaceTemplateApply. The API
 // server then answers so, after admission; clusterctl move, started again, goes on with that answer and with no other.
 func existsAlready(owner validation.Owner, referrers []validation.Owner, controller types.UID) bool {
 	return slices.ContainsFunc(referrers, func(there validation.Owner) bool {
@@ -158,20 +158,20 @@ func applyOfProfile(ctx context.Context, world validation.World, controlPlane *c
 	var findings validation.Findings
 	_, reason, err := unavailable(ctx, world, controlPlane, want.SchemeName, want, refer)
 	if reason != "" {
-		findings.Warn(path, "nothing is made for this profile: %s", reason)
+		findings.Warn(path, "nothing is created for this profile: %s", reason)
 	}
 	return findings, err
 }
 
 // madeAlready refuses a reference that is added to a Fargate profile which CAPT has made: nothing would be written any more, since
-// that would make the profile a second time, and a reference can not be taken back.
+// that would make the profile a second time, and a reference cannot be reverted.
 func madeAlready(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation, path *field.Path, findings *validation.Findings) error {
 	if !ref.IsDefined() || want.SchemeName == "" || ref.Name == want.SchemeName {
 		return nil
 	}
 	made, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: want.SchemeName})
 	if err == nil && made != nil && metav1.IsControlledBy(made, controlPlane) && want.IdentityDifference(made) == "" {
-		findings.Refuse(validation.Forbidden(path, "the profile has WorkspaceTemplateApply %s already, and another one would make it a second time; leave the reference out, or take the profile out of spec, and put it in again when that is gone", made.Name))
+		findings.Refuse(validation.Forbidden(path, "the profile already has WorkspaceTemplateApply %s. Remove the reference, or remove the profile, wait for the deletion, and add it again", made.Name))
 	}
 	return err
 }
@@ -198,9 +198,9 @@ func distinctApplies(controlPlane *controlplanev1.CAPTControlPlane, cluster stri
 		case !used:
 			users[name] = itself
 		case profile.WorkspaceTemplateApplyRef.IsDefined():
-			errs = append(errs, validation.Forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s, and %s", name, user, ofItsOwn+leaveOut))
+			errs = append(errs, validation.Forbidden(path.Child("workspaceTemplateApplyRef", "name"), "WorkspaceTemplateApply %s is in use by %s: %s", name, user, ofItsOwn+leaveOut))
 		default:
-			errs = append(errs, validation.Forbidden(path.Child("name"), "the naming scheme gives WorkspaceTemplateApply %s to this profile, which is in use by %s; choose another name for one of the two", name, user))
+			errs = append(errs, validation.Forbidden(path.Child("name"), "the WorkspaceTemplateApply of this profile would be %s, which is in use by %s. Rename one of the two", name, user))
 		}
 	}
 	return errs

@@ -20,7 +20,7 @@ import (
 )
 
 // WorkspaceTemplateApplyCreation checks that a new WorkspaceTemplateApply does not have the name that an owner gives to its
-// own, unless it can be the owner's: the owner would not take it, and wait for the name for ever. One that is put back from
+// own, unless it can be the owner's: the owner would not take it, and wait for the name forever. One that is put back from
 // a backup is never refused: the owner would make another one, which is a second EKS cluster or VPC, whereas it stops at
 // one that it does not know.
 //
@@ -40,7 +40,7 @@ func WorkspaceTemplateApplyCreation(ctx context.Context, world validation.World,
 	}
 	if differs != "" {
 		findings.Refuse(validation.Forbidden(field.NewPath("metadata", "name"),
-			"%s %s gives this name to %s, and this one %s; choose another name, or give it the template and the variables of the %s",
+			"%s %s uses this name for %s, but this one %s. Use another name, or set the template and the variables of the %s",
 			kindOf(kept.owner), kept.owner.GetName(), kept.what, differs, kept.whose))
 	}
 	return findings, nil
@@ -55,7 +55,7 @@ type reservation struct {
 	what, whose string
 }
 
-// restored tells whether a WorkspaceTemplateApply has been in use before: it has what CAPT writes into it.
+// restored reports whether a WorkspaceTemplateApply has been in use before: it has what CAPT writes into it.
 func restored(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Spec.WorkspaceName != "" || len(apply.Finalizers) > 0 || applies.RecordedWorkspace(apply) != ""
 }
@@ -93,7 +93,7 @@ func ownerByScheme(ctx context.Context, world validation.World, key types.Namesp
 	return nil, nil
 }
 
-// another tells whether a reference is to another WorkspaceTemplateApply.
+// another reports whether a reference is to another WorkspaceTemplateApply.
 func another(ref infrav1.WorkspaceTemplateApplyReference, key types.NamespacedName) bool {
 	return ref.IsDefined() && ref.Name != key.Name
 }

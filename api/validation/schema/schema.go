@@ -29,7 +29,7 @@ import (
 )
 
 // ErrUnknownKind is the error of a kind, or a version of it, that no definition has.
-var ErrUnknownKind = errors.New("no definition has this kind in this version")
+var ErrUnknownKind = errors.New("no CustomResourceDefinition has this kind and version")
 
 // Schemas are the schemas of all kinds, in all their versions. They never change, so they can be used concurrently.
 type Schemas struct {
@@ -96,7 +96,7 @@ func (s *Schemas) add(data []byte) error {
 	for _, version := range definition.Spec.Versions {
 		kind := runtimeschema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
 		if _, ok := s.kinds[kind]; ok {
-			return fmt.Errorf("there are two definitions of %s", kind)
+			return fmt.Errorf("%s has two CustomResourceDefinitions", kind)
 		}
 		compiled, err := compile(kind, version.Schema)
 		if err != nil {

@@ -90,12 +90,12 @@ func TestDefinitionsThatCanNotBeUsedAreAnError(t *testing.T) {
 	_, err := schema.New(fstest.MapFS{"folder/a.yaml": good, "README.md": {Data: []byte("#")}})
 	require.NoError(t, err)
 	for want, files := range map[string]fs.FS{
-		"no definitions":      fstest.MapFS{},
-		"two definitions":     fstest.MapFS{"a.yaml": good, "b.yaml": good},
-		`holds a "Namespace"`: fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
-		"a.yaml":              fstest.MapFS{"a.yaml": {Data: []byte("}")}},
-		"is missing":          fstest.MapFS{"a.yaml": file("{}")},
-		"not supported":       fstest.MapFS{"a.yaml": file("{openAPIV3Schema: {type: object, id: a}}")},
+		"no definitions":                fstest.MapFS{},
+		"two CustomResourceDefinitions": fstest.MapFS{"a.yaml": good, "b.yaml": good},
+		`holds a "Namespace"`:           fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
+		"a.yaml":                        fstest.MapFS{"a.yaml": {Data: []byte("}")}},
+		"is missing":                    fstest.MapFS{"a.yaml": file("{}")},
+		"not supported":                 fstest.MapFS{"a.yaml": file("{openAPIV3Schema: {type: object, id: a}}")},
 	} {
 		_, err := schema.New(files)
 		require.ErrorContains(t, err, want, want)
@@ -106,7 +106,7 @@ func TestObjectOfAnotherKindIsNotChecked(t *testing.T) {
 	errs := of(t, controlPlane).Validate(t.Context(), object(t, cluster, "{}"))
 	require.Len(t, errs, 1)
 	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
-	require.Contains(t, errs[0].Detail, "Kind=CAPTCluster can not be checked with the schema of")
+	require.Contains(t, errs[0].Detail, "Kind=CAPTCluster cannot be checked with the schema of")
 }
 
 func TestOnlyTheSpecIsChecked(t *testing.T) {
@@ -128,7 +128,7 @@ func TestRulesThatCouldNotBeCheckedAreMentioned(t *testing.T) {
 	} {
 		errs := s.Validate(t.Context(), object(t, controlPlane, plane(spec)))
 		require.Equal(t, want, errs[0].Type)
-		require.Equal(t, "spec: Invalid value: more rules could not be checked: correct the other errors first", errs[len(errs)-1].Error())
+		require.Equal(t, "spec: Invalid value: further rules could not be evaluated. Correct the other errors first", errs[len(errs)-1].Error())
 	}
 	errs := s.Validate(t.Context(), object(t, controlPlane, plane(`endpointAccess: {public: Disabled}, controlPlaneEndpoint: {}`)))
 	require.Equal(t, "spec.endpointAccess", errs[len(errs)-1].Field, "a lack of fields keeps no rule from being checked")

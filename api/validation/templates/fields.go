@@ -81,14 +81,14 @@ func allowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
 	for i, name := range allowed.Names {
 		if name != "*" && len(utilvalidation.IsDNS1123Label(name)) > 0 {
 			errs = append(errs, field.Invalid(path.Child("names").Index(i), name,
-				`no namespace can have this name; write a name, or "*" alone for every namespace`))
+				`is not a valid namespace name. Use a name, or "*" for all namespaces`))
 		}
 	}
 	if allowed.Selector == nil {
 		return errs
 	}
 	if _, err := metav1.LabelSelectorAsSelector(allowed.Selector); err != nil {
-		errs = append(errs, validation.Invalid(path.Child("selector"), "can not be read, and would allow nobody: %v; correct it", err))
+		errs = append(errs, validation.Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
 	}
 	return errs
 }
@@ -99,10 +99,10 @@ func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) valida
 	params := spec.Template.Spec.ForProvider
 	// The provider writes an inline module into the folder above this one.
 	if params.Source == terraform.SourceInline && pathpkg.Clean(params.Entrypoint) != "." {
-		findings.Warn(path.Child("forProvider", "entrypoint"), "an inline module is a single file, and Terraform finds none in this folder; leave it out")
+		findings.Warn(path.Child("forProvider", "entrypoint"), "has no effect: an inline module is a single file. Remove the field")
 	}
 	if spec.WorkspaceScope != terraform.ScopeCluster && spec.Template.Spec.PublishConnectionDetailsTo != nil {
-		findings.Warn(path.Child("publishConnectionDetailsTo"), "has no effect in the scope Namespaced; use writeConnectionSecretToRef")
+		findings.Warn(path.Child("publishConnectionDetailsTo"), "has no effect in scope Namespaced. Use writeConnectionSecretToRef")
 	}
 	return findings
 }
@@ -116,7 +116,7 @@ func unknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.F
 		path    *field.Path
 	}{{spec.Unknown, path}, {spec.ForProvider.Unknown, path.Child("forProvider")}} {
 		for _, name := range slices.Sorted(maps.Keys(level.unknown)) {
-			findings.Warn(level.path.Child(name), "CAPT does not know this field, and hands it on without checking it; make sure that it is spelt right and that your provider-terraform has it")
+			findings.Warn(level.path.Child(name), "unknown field, passed to the Workspace unchecked. Verify the spelling, and that the installed provider-terraform supports the field")
 		}
 	}
 	return findings

@@ -51,18 +51,18 @@ func namespaces(template *infrav1.WorkspaceTemplate, path *field.Path) validatio
 		case ref.namespace == "", terraform.Placeholder.MatchString(ref.namespace):
 		case own && (!shared || ownAllowed(template, ref)):
 		case ref.replaceable:
-			findings.Warn(ref.path, "works only for users in namespace %s, and for those who name a Secret of their own; leave it out", ref.namespace)
+			findings.Warn(ref.path, "only works for users in namespace %s and for users with their own Secret reference. Remove the namespace", ref.namespace)
 		case own, mayUse(template, ref.namespace):
-			findings.Warn(ref.path, "works only for users in namespace %s; leave it out, or name the namespace of the user with a variable", ref.namespace)
+			findings.Warn(ref.path, "only works for users in namespace %s. Remove the namespace, or set it with a variable", ref.namespace)
 		default:
-			findings.Refuse(validation.Forbidden(ref.path, "the template allows no user in namespace %s, and a reference can be to the namespace of the user only%s; leave it out, or allow the namespace in spec.allowedNamespaces",
+			findings.Refuse(validation.Forbidden(ref.path, "refers to namespace %s, which the template does not allow; a reference is limited to the namespace of the user%s. Remove the namespace, or add it to spec.allowedNamespaces",
 				ref.namespace, orOwn(template, ref)))
 		}
 	}
 	return findings
 }
 
-// ownAllowed tells whether users in other namespaces get what the template refers to in its own. The reference must be
+// ownAllowed reports whether users in other namespaces get what the template refers to in its own. The reference must be
 // literal: with a variable in it, users could read whatever they want there.
 func ownAllowed(template *infrav1.WorkspaceTemplate, ref reference) bool {
 	return (ref.anyScope || template.Spec.WorkspaceScope == terraform.ScopeCluster) && !terraform.Placeholder.MatchString(ref.object)
@@ -75,7 +75,7 @@ func orOwn(template *infrav1.WorkspaceTemplate, ref reference) string {
 	return ""
 }
 
-// mayUse tells whether the template could be used from a namespace. Labels of a namespace can change, so that a selector
+// mayUse reports whether the template could be used from a namespace. Labels of a namespace can change, so that a selector
 // could select any.
 func mayUse(template *infrav1.WorkspaceTemplate, namespace string) bool {
 	allowed := template.Spec.AllowedNamespaces

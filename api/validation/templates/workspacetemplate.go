@@ -64,7 +64,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 	for i, env := range params.Env {
 		if reservedEnv.MatchString(env.Name) {
 			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
-				"TF_*, LD_* and PATH belong to the provider; pass values to Terraform through vars or varmap"))
+				"TF_*, LD_* and PATH are reserved for the provider. Pass values to Terraform in vars or varmap"))
 		}
 	}
 	// In order, since the errors become the message of a condition, and another order would be another message.
@@ -88,7 +88,7 @@ func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.Er
 	}
 	for _, part := range strings.Split(params.Entrypoint, "/") {
 		if part == ".." {
-			errs = append(errs, validation.Invalid(path.Child("entrypoint"), `must stay within the module; remove ".."`))
+			errs = append(errs, validation.Invalid(path.Child("entrypoint"), `must be a directory within the module. Remove ".."`))
 		}
 	}
 	return errs
@@ -120,7 +120,7 @@ func inBoth(params terraform.WorkspaceParameters, path *field.Path) validation.F
 	values := modules.VarMap(params)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return v.Key == name }) {
-			findings.Warn(path.Child("varmap").Key(name), "is in vars as well, and Terraform uses one of the two values; remove one")
+			findings.Warn(path.Child("varmap").Key(name), "is also in vars, and Terraform uses one of the two values. Remove one")
 		}
 	}
 	return findings

@@ -18,7 +18,7 @@ import (
 
 // Versions are what a change of the Kubernetes version starts from.
 type Versions struct {
-	// Running is what EKS runs, as Terraform reported when it had applied everything; empty when nobody can tell.
+	// Running is what EKS runs, as Terraform reported when it had applied everything; empty when it is not known.
 	Running string
 	// Given is what was handed to Terraform last, which may not be applied yet; empty when nothing was.
 	Given string
@@ -62,10 +62,10 @@ func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	return !applied && apply.Status.LastAppliedRevision == "" && len(apply.Status.Outputs) == 0
 }
 
-// KubernetesVersionStep refuses what EKS can not do, a downgrade or more than one minor version at a time, and what would
+// KubernetesVersionStep refuses what EKS cannot do, a downgrade or more than one minor version at a time, and what would
 // become a downgrade when Terraform is done with what it has. So a version may be anything from the one that Terraform was
 // given to the one that follows the running one; and, when the given one could not be applied, the running one again. What
-// runs is taken for what was given while nobody can tell. As long as nothing was given, any version will do. Versions that
+// runs is taken for what was given while it is not known. As long as nothing was given, any version will do. Versions that
 // are none are told elsewhere, by ParseKubernetesVersion.
 func KubernetesVersionStep(from Versions, to string) error {
 	target, ok := minorOf(to)
@@ -82,33 +82,33 @@ func KubernetesVersionStep(from Versions, to string) error {
 	next := running.next()
 	switch {
 	case target.before(running):
-		return fmt.Errorf("the cluster runs %s, and EKS can not downgrade to %s", running, target)
+		return fmt.Errorf("the cluster runs %s and EKS cannot downgrade it to %s. Restore the version", running, target)
 	case target.before(given) && !from.Failed:
 		return beingApplied(given)
 	case next.before(target) && running.before(given):
-		return fmt.Errorf("the cluster runs %s, and EKS upgrades one minor version at a time; wait until %s, which was handed to Terraform, is applied", running, given)
+		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Wait until the upgrade to %s is complete", running, given)
 	case next.before(target):
-		return fmt.Errorf("the cluster runs %s, and EKS upgrades one minor version at a time; go to %s first", running, next)
+		return fmt.Errorf("the cluster runs %s and EKS upgrades one minor version at a time. Upgrade to %s first", running, next)
 	}
 	return nil
 }
 
-// stepFromGiven is the rule for when nobody can tell what runs.
+// stepFromGiven is the rule for when it is not known what runs.
 func stepFromGiven(given, target minorVersion, failed bool) error {
 	next := given.next()
 	switch {
 	case target.before(given) && failed:
-		return fmt.Errorf("%s was handed to Terraform, which failed and did not report what the cluster runs; EKS can not downgrade to %s if it is that", given, target)
+		return fmt.Errorf("the upgrade to %s failed and the running version is unknown. EKS cannot downgrade it to %s. Restore the version, or wait until Terraform reports the running version", given, target)
 	case target.before(given):
 		return beingApplied(given)
 	case next.before(target):
-		return fmt.Errorf("%s was handed to Terraform, and EKS upgrades one minor version at a time; go to %s first", given, next)
+		return fmt.Errorf("the cluster is being created with %s and EKS upgrades one minor version at a time. Upgrade to %s first", given, next)
 	}
 	return nil
 }
 
 func beingApplied(given minorVersion) error {
-	return fmt.Errorf("%s was handed to Terraform and may be applied at this moment; wait until it is done or has failed", given)
+	return fmt.Errorf("Terraform may be applying %s. Wait until it has completed or failed", given)
 }
 
 // minorVersion is as much of a version as EKS lets choose.

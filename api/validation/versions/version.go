@@ -26,11 +26,11 @@ var kubernetesVersion = regexp.MustCompile(`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0
 // ParseKubernetesVersion accepts 1.31, v1.31, 1.31.0 and v1.31.0.
 func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 	if !kubernetesVersion.MatchString(text) {
-		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version; write for example v1.31.0", text)
+		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0", text)
 	}
 	parsed, err := version.ParseGeneric(text)
 	if err != nil {
-		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version; write for example v1.31.0: %w", text, err)
+		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0: %w", text, err)
 	}
 	semantic := fmt.Sprintf("v%d.%d.%d", parsed.Major(), parsed.Minor(), parsed.Patch())
 	if suffix := kubernetesVersion.FindStringSubmatch(text)[4]; suffix != "" {
@@ -53,7 +53,7 @@ func OldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
 
 func NewestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
 
-// OfferedByEKS tells whether EKS offers a version, as far as this release of CAPT knows.
+// OfferedByEKS reports whether EKS offers a version, as far as this release of CAPT knows.
 func OfferedByEKS(v KubernetesVersion) bool {
 	for minor := oldestEKSMinor; minor <= newestEKSMinor; minor++ {
 		if v.EKS == fmt.Sprintf("1.%d", minor) {
