@@ -135,9 +135,9 @@ func requireSays(t *testing.T, object client.Object, want map[string]any) {
 }
 
 func TestTemplatesInTheManualAreGivenEveryVariable(t *testing.T) {
-	templates := ofKind[*infrav1.WorkspaceTemplate](manual(t))
-	require.NotEmpty(t, templates)
-	for _, template := range templates {
+	found := ofKind[*infrav1.WorkspaceTemplate](manual(t))
+	require.NotEmpty(t, found)
+	for _, template := range found {
 		require.Empty(t, templates.WorkspaceTemplate(template))
 		requireRendered(t, template, fargateVariables, nil)
 		declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
