@@ -143,7 +143,7 @@ func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
 	assert.Equal(t, "False TemplateDeleting", w.story()["DependenciesReady"])
-	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and only serves the objects that use it already")
+	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and cannot be used by new objects")
 }
 
 func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {
