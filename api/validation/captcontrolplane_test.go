@@ -103,7 +103,7 @@ func TestVersionsOfControlPlanes(t *testing.T) {
 		"the one before":                  {world: given("1.31", applied), object: referring("1.30"), refused: refused("the cluster runs 1.31 and EKS cannot downgrade it to 1.30")},
 		"two steps":                       {world: given("1.31", applied), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
 		"the next, while one is pending":  {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
-		"back, while one is pending":      {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("Terraform may be applying 1.32")},
+		"back, while one is pending":      {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("the change to 1.32 is pending or in progress")},
 		"back, when it has failed":        {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.31")},
 		"again, when it has failed":       {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.32")},
 		"further back":                    {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.30"), refused: refused("the cluster runs 1.31")},

@@ -46,7 +46,7 @@ func TestWhatIsNoVersion(t *testing.T) {
 // What can be gone to from what runs and what Terraform was given: each text says what is refused, and why.
 func TestStepsOfTheVersion(t *testing.T) {
 	const (
-		applying = ". Wait until it has completed or failed"
+		applying = " is pending or in progress. Wait until it has completed or failed"
 		upwards  = "EKS upgrades one minor version at a time. "
 	)
 	pending, failed := versions.Versions{Running: "v1.31.0", Given: "1.32"}, versions.Versions{Running: "1.31", Given: "1.32", Failed: true}
@@ -65,7 +65,7 @@ func TestStepsOfTheVersion(t *testing.T) {
 			}},
 		"an upgrade is pending": {from: pending, allowed: []string{"1.32"}, refused: map[string]string{
 			"1.30": "the cluster runs 1.31 and EKS cannot downgrade it to 1.30",
-			"1.31": "Terraform may be applying 1.32" + applying,
+			"1.31": "the change to 1.32" + applying,
 			"1.33": "the cluster runs 1.31 and " + upwards + "Wait until the upgrade to 1.32 is complete",
 		}},
 		"an upgrade has failed": {from: failed, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
@@ -75,7 +75,7 @@ func TestStepsOfTheVersion(t *testing.T) {
 		"two versions at once have failed": {from: versions.Versions{Running: "1.31", Given: "1.33", Failed: true}, allowed: []string{"1.31", "1.32"},
 			refused: map[string]string{"1.33": "the cluster runs 1.31"}},
 		"it is not known what runs": {from: versions.Versions{Given: "1.31"}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{
-			"1.30": "Terraform may be applying 1.31" + applying,
+			"1.30": "the change to 1.31" + applying,
 			"1.33": "the cluster is being created with 1.31 and " + upwards + "Upgrade to 1.32 first",
 		}},
 		"it is not known, and it has failed": {from: versions.Versions{Given: "1.31", Failed: true}, allowed: []string{"1.31", "1.32"}, refused: map[string]string{

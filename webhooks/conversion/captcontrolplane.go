@@ -179,7 +179,7 @@ func minutes(seconds int32, byDefault int) *int {
 func fargateProfileToHub(in controlplanev1beta1.AdditionalFargateProfile) controlplanev1.FargateProfile {
 	return controlplanev1.FargateProfile{
 		Name: in.Name,
-		Selectors: list(in.Selectors, func(s controlplanev1beta1.FargateSelector) controlplanev1.FargateSelector {
+		Selectors: requiredList(in.Selectors, func(s controlplanev1beta1.FargateSelector) controlplanev1.FargateSelector {
 			return controlplanev1.FargateSelector{Namespace: s.Namespace, Labels: table(s.Labels)}
 		}),
 		WorkspaceTemplateRef: templateRefToHub(in.WorkspaceTemplateRef),

@@ -160,10 +160,10 @@ status: {fargateProfiles: [{name: a, ready: true, workspaceTemplateApplyName: de
 }
 
 // null in place of the list is removed by the API server, and what it stores is not what conversion meant.
-func TestAProfileWithoutSelectorsHasAnEmptyListInV1Beta1(t *testing.T) {
+func TestAProfileWithoutSelectorsHasAnEmptyListInBothVersions(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, additionalFargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
-	assert.NotContains(t, text(t, hub), `"selectors"`)
-	spoke := controlPlanes.keeps(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, fargateProfiles: [{name: a, workspaceTemplateRef: {name: f}}]}}`)
+	assert.Contains(t, text(t, hub), `"selectors":[]`)
+	spoke := controlPlanes.keeps(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, fargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
 	assert.Contains(t, text(t, spoke), `"selectors":[]`)
 }
 

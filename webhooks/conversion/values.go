@@ -44,9 +44,10 @@ func list[From, To any](in []From, convert func(From) To) []To {
 	return out
 }
 
-// requiredList is list for a field that v1beta1 requires: JSON shows an absent list as null there, which the API server removes.
+// requiredList is list for a field that both versions require: in JSON, an empty list differs from an absent one, which is null
+// and removed by the API server.
 func requiredList[From, To any](in []From, convert func(From) To) []To {
-	if len(in) == 0 {
+	if in != nil && len(in) == 0 {
 		return []To{}
 	}
 	return list(in, convert)

@@ -27,7 +27,7 @@ type CAPTControlPlaneSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`
-	Version string `json:"version,omitempty"`
+	Version string `json:"version"`
 
 	// controlPlaneEndpoint is the address of the API server. It is set by CAPT, and Cluster API copies it to the Cluster.
 	// +optional
@@ -52,9 +52,7 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 
 	// workspaceTemplateRef refers to the WorkspaceTemplate of the control plane.
 	// +required
-	// +kubebuilder:validation:Type=object
-	// +kubebuilder:validation:MinProperties=1
-	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef,omitempty,omitzero"`
+	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
 	// variables for the template. Variables that CAPT sets take precedence.
 	// +optional
@@ -157,7 +155,7 @@ type Addon struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 
 	// version of the add-on; absent means the default version of EKS.
 	// +optional
@@ -203,20 +201,18 @@ type FargateProfile struct {
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names with the prefix eks- are reserved by EKS. Choose another name"
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 
 	// selectors select the pods of the profile; EKS allows 1 to 5.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
-	Selectors []FargateSelector `json:"selectors,omitempty"`
+	Selectors []FargateSelector `json:"selectors"`
 
 	// workspaceTemplateRef refers to the WorkspaceTemplate of the profile.
 	// +required
-	// +kubebuilder:validation:Type=object
-	// +kubebuilder:validation:MinProperties=1
-	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef,omitempty,omitzero"`
+	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
 	// workspaceTemplateApplyRef refers to the WorkspaceTemplateApply of the profile; the default is
 	// <cluster>-<profile>-fargate-apply.
@@ -232,7 +228,7 @@ type FargateSelector struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
+	Namespace string `json:"namespace"`
 
 	// labels of the pods; EKS allows 5.
 	// +optional

@@ -12,7 +12,7 @@ import (
 type CAPTControlPlaneTemplateSpec struct {
 	// template of the CAPTControlPlanes.
 	// +required
-	Template CAPTControlPlaneTemplateResource `json:"template,omitempty,omitzero"`
+	Template CAPTControlPlaneTemplateResource `json:"template"`
 }
 
 // CAPTControlPlaneTemplateResource is the CAPTControlPlane that Cluster API creates from the template. The topology controller
@@ -25,7 +25,7 @@ type CAPTControlPlaneTemplateResource struct {
 	// spec is copied to the CAPTControlPlane.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="workspaceTemplateApplyRef refers to an object of one Cluster and cannot be part of a template. Remove it",fieldPath=".fargateProfiles",reason=FieldValueForbidden
-	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
 }
 
 // CAPTControlPlaneTemplate is the template of CAPTControlPlanes in a ClusterClass.

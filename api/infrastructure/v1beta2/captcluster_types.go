@@ -34,15 +34,14 @@ type CAPTClusterTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="region is immutable: the VPC and the control plane cannot move. To use another region, create a new Cluster",reason=FieldValueForbidden
-	Region string `json:"region,omitempty"`
+	Region string `json:"region"`
 
 	// vpc is the VPC: an existing one, or one created from a WorkspaceTemplate.
 	// +required
-	VPC VPC `json:"vpc,omitempty,omitzero"`
+	VPC VPC `json:"vpc"`
 }
 
 // VPC is an existing VPC, or one created from a WorkspaceTemplate.
-// +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="has(self.existingID) != has(self.template)",message="exactly one of existingID and template must be set"
 // +kubebuilder:validation:XValidation:rule="!has(self.connectionSecretRef) || has(self.existingID)",message="connectionSecretRef is only used with existingID: a VPC created from a template has its own connection Secret. Remove connectionSecretRef",fieldPath=".connectionSecretRef",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="has(self.existingID) == has(oldSelf.existingID)",message="existingID and template cannot replace each other: a Cluster cannot move to another VPC. Create a new Cluster"
@@ -69,7 +68,7 @@ type VPC struct {
 type VPCTemplate struct {
 	// ref refers to the WorkspaceTemplate.
 	// +required
-	Ref WorkspaceTemplateReference `json:"ref,omitempty,omitzero"`
+	Ref WorkspaceTemplateReference `json:"ref"`
 
 	// name of the VPC; the default is the name of the CAPTCluster with "-vpc" appended.
 	// +optional

@@ -14,7 +14,7 @@ type WorkspaceTemplateReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 
 	// namespace of the WorkspaceTemplate; the default is the namespace of the referring object. A template in
 	// another namespace must allow that namespace in spec.allowedNamespaces.

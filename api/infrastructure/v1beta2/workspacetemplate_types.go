@@ -17,12 +17,13 @@ const (
 )
 
 // WorkspaceTemplateSpec is a Terraform module and its settings.
-// +kubebuilder:validation:XValidation:rule="self.?workspaceScope.orValue('Namespaced') == oldSelf.?workspaceScope.orValue('Namespaced')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="(self.?workspaceScope.orValue('Namespaced') == 'Cluster') == (oldSelf.?workspaceScope.orValue('Namespaced') == 'Cluster')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
 type WorkspaceTemplateSpec struct {
 	// workspaceScope is the scope of the Workspaces: Namespaced (the default) or Cluster.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16
 	WorkspaceScope terraform.Scope `json:"workspaceScope,omitempty"`
 
 	// template of the Workspaces.

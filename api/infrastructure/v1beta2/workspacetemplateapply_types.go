@@ -22,7 +22,7 @@ const (
 type WorkspaceTemplateApplySpec struct {
 	// templateRef refers to the WorkspaceTemplate.
 	// +required
-	TemplateRef WorkspaceTemplateReference `json:"templateRef,omitempty,omitzero"`
+	TemplateRef WorkspaceTemplateReference `json:"templateRef"`
 
 	// workspaceName is the name of the Workspace that this object owns. It is set at creation, or by captctl on adoption, so
 	// that the Workspace is known even if status is lost.
@@ -67,7 +67,7 @@ type SecretDependency struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 
 	// namespace of the Secret; it must be the namespace of the WorkspaceTemplateApply, which is the default.
 	// +optional
@@ -89,7 +89,7 @@ type WorkspaceDependency struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 
 	// namespace of the Workspace, or of its WorkspaceTemplateApply; the default is the namespace of this object.
 	// +optional

@@ -109,6 +109,7 @@ func withoutValue(module *Declarations, params terraform.WorkspaceParameters, gi
 	return findings
 }
 
+// VarMap returns the Terraform variables of forProvider.varmap, as JSON.
 func VarMap(params terraform.WorkspaceParameters) map[string]json.RawMessage {
 	values := map[string]json.RawMessage{}
 	if params.VarMap == nil || json.Unmarshal(params.VarMap.Raw, &values) != nil {

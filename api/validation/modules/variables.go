@@ -27,6 +27,7 @@ const WorkspaceNameVariable = "WORKSPACE_NAME"
 const TagPrefix = "tags_"
 
 var (
+	// VariableName matches the names of variables that placeholders can refer to.
 	VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
 	// an expression there.

@@ -108,7 +108,7 @@ func stepFromGiven(given, target minorVersion, failed bool) error {
 }
 
 func beingApplied(given minorVersion) error {
-	return fmt.Errorf("Terraform may be applying %s. Wait until it has completed or failed", given)
+	return fmt.Errorf("the change to %s is pending or in progress. Wait until it has completed or failed", given)
 }
 
 // minorVersion is as much of a version as EKS lets choose.

@@ -49,8 +49,10 @@ const (
 	newestEKSMinor = 35
 )
 
+// OldestEKS is the oldest EKS version that this release was tested with.
 func OldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
 
+// NewestEKS is the newest EKS version that this release was tested with.
 func NewestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
 
 // OfferedByEKS reports whether EKS offers a version, as far as this release of CAPT knows.

@@ -53,46 +53,57 @@ type Live struct {
 	Cached validation.World
 }
 
+// ClusterOf implements validation.World.
 func (w Live) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	return w.Cached.ClusterOf(ctx, owner)
 }
 
+// ReferrersTo implements validation.World.
 func (w Live) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	return w.Cached.ReferrersTo(ctx, apply)
 }
 
+// ControlPlanesOfTemplate implements validation.World.
 func (w Live) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	return w.Cached.ControlPlanesOfTemplate(ctx, template)
 }
 
+// Cluster implements validation.World.
 func (w Live) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return w.Cached.Cluster(ctx, key)
 }
 
+// Orphaned implements validation.World.
 func (w Live) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	return w.Cached.Orphaned(ctx, namespace)
 }
 
+// WorkspaceTemplate implements validation.World.
 func (w Reader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
 	return get[*infrav1.WorkspaceTemplate](ctx, w, key)
 }
 
+// WorkspaceTemplateApply implements validation.World.
 func (w Reader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
 	return get[*infrav1.WorkspaceTemplateApply](ctx, w, key)
 }
 
+// CAPTCluster implements validation.World.
 func (w Reader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
 	return get[*infrav1.CAPTCluster](ctx, w, key)
 }
 
+// CAPTControlPlane implements validation.World.
 func (w Reader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
 	return get[*controlplanev1.CAPTControlPlane](ctx, w, key)
 }
 
+// Cluster implements validation.World.
 func (w Reader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	return get[*clusterv1.Cluster](ctx, w, key)
 }
 
+// ClaimantsOf implements validation.World.
 func (w Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
@@ -101,6 +112,7 @@ func (w Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav
 	return applies.Items, nil
 }
 
+// ControlPlanesOfTemplate implements validation.World.
 func (w Reader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
 	var users controlplanev1.CAPTControlPlaneList
 	if err := w.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
@@ -109,6 +121,7 @@ func (w Reader) ControlPlanesOfTemplate(ctx context.Context, template types.Name
 	return users.Items, nil
 }
 
+// UsersOf implements validation.World.
 func (w Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -117,6 +130,7 @@ func (w Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int
 	return len(applies.Items), nil
 }
 
+// Orphaned implements validation.World.
 func (w Reader) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {
@@ -125,6 +139,7 @@ func (w Reader) Orphaned(ctx context.Context, namespace string) (bool, error) {
 	return len(applies.Items) > 0, nil
 }
 
+// Leftover implements validation.World.
 func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error) {
 	workspace := &metav1.PartialObjectMetadata{}
 	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
@@ -138,6 +153,7 @@ func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error
 	return workspace.Annotations[naming.ClaimAnnotation] == "", nil
 }
 
+// ReferrersTo implements validation.World.
 func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
 	var clusters infrav1.CAPTClusterList
@@ -158,6 +174,7 @@ func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]
 	return owners, nil
 }
 
+// ClusterOf implements validation.World.
 func (w Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
 	kind := "CAPTCluster"
 	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
@@ -197,6 +214,7 @@ func (w Reader) clusterToBe(ctx context.Context, owner validation.Owner, kind st
 	return cluster, nil
 }
 
+// NamespaceLabels implements validation.World.
 func (w Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
