@@ -5,7 +5,7 @@ package naming
 
 import "k8s.io/apimachinery/pkg/types"
 
-// Field managers of server-side apply: one per writer, so that managedFields tell who wants what.
+// Field managers of server-side apply: one per writer, so that managedFields show the owner of each field.
 const (
 	// CAPTClusterFieldManager writes the WorkspaceTemplateApply of a VPC.
 	CAPTClusterFieldManager = "capt-captcluster"

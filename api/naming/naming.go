@@ -37,9 +37,9 @@ const (
 
 // The lengths of the longest names that are not cut when others are derived from them. The longest suffix decides.
 const (
-	// MaxCAPTCluster is that of a CAPTCluster.
+	// MaxCAPTCluster is the maximum length of the name of a CAPTCluster.
 	MaxCAPTCluster = maxName - len(vpcConnectionSuffix)
-	// MaxCAPTControlPlane is that of a CAPTControlPlane.
+	// MaxCAPTControlPlane is the maximum length of the name of a CAPTControlPlane.
 	MaxCAPTControlPlane = maxName - len(controlPlaneApplySuffix)
 )
 
@@ -107,7 +107,7 @@ func fargate(cluster, profile string) string {
 	return strings.TrimRight(cluster+"-"+safe, "-") + "--" + hash(hashLength, cluster+"/"+profile)
 }
 
-// KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, as Cluster API's contract asks for it.
+// KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, which Cluster API's contract prescribes.
 func KubeconfigSecret(cluster string) string {
 	return secret.Name(cluster, secret.Kubeconfig)
 }

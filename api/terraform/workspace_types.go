@@ -85,7 +85,7 @@ const (
 type ManagementAction string
 
 const (
-	// ManageAll stands for every action.
+	// ManageAll means every action.
 	ManageAll ManagementAction = "*"
 	// ManageDelete lets Crossplane destroy.
 	ManageDelete ManagementAction = "Delete"
@@ -169,7 +169,7 @@ type SecretReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace of the Secret. Namespaced scope: must be that of the Workspace, or absent.
+	// namespace of the Secret. In scope Namespaced it must be absent or the namespace of the Workspace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
@@ -335,7 +335,7 @@ type KeyReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// namespace of the object. Namespaced scope: must be that of the Workspace, or absent.
+	// namespace of the object. In scope Namespaced it must be absent or the namespace of the Workspace.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// noReasonReported stands for a reason that is missing; Cluster API uses the same word.
+	// noReasonReported stands for a reason that is missing; Cluster API uses the same reason.
 	noReasonReported = "NoReasonReported"
 
 	// The limits of conditions in the CRDs of v1beta2.

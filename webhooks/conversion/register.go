@@ -53,7 +53,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return builder.AddToScheme(scheme)
 }
 
-// AddToRegistry adds the converters of all kinds to a registry: that of a manager, or one of captctl's own. The scheme
+// AddToRegistry adds the converters of all kinds to a registry: the registry of a manager, or that of captctl. The scheme
 // has to know both versions (AddToScheme).
 func AddToRegistry(scheme *runtime.Scheme, registry conversion.Registry) error {
 	for kind, construct := range Constructors() {

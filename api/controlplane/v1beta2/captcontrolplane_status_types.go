@@ -155,9 +155,8 @@ type WorkspaceTemplateApplyStatus struct {
 type FargateProfileStatus struct {
 	// name of the profile.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	Name string `json:"name,omitempty"`
+	Name string `json:"name"`
 
 	// ready is True when the profile matches its spec, False when it does not.
 	// +optional

@@ -298,7 +298,7 @@ type CAPTControlPlane struct {
 
 	// spec is the desired state of the control plane.
 	// +required
-	Spec CAPTControlPlaneSpec `json:"spec,omitempty,omitzero"`
+	Spec CAPTControlPlaneSpec `json:"spec"`
 
 	// status is the observed state of the control plane.
 	// +optional

@@ -44,7 +44,7 @@ type CAPTControlPlaneTemplate struct {
 
 	// spec contains the template.
 	// +required
-	Spec CAPTControlPlaneTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec CAPTControlPlaneTemplateSpec `json:"spec"`
 }
 
 // CAPTControlPlaneTemplateList is a list of CAPTControlPlaneTemplates.

@@ -289,7 +289,7 @@ type WorkspaceTemplateApply struct {
 
 	// spec is the desired state of the Workspace.
 	// +required
-	Spec WorkspaceTemplateApplySpec `json:"spec,omitempty,omitzero"`
+	Spec WorkspaceTemplateApplySpec `json:"spec"`
 
 	// status is the observed state of the Workspace.
 	// +optional

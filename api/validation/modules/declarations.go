@@ -22,9 +22,9 @@ import (
 
 // Declarations are what an inline module says about itself.
 type Declarations struct {
-	// variables tells of each one whether it has a default.
+	// variables maps each variable to whether it has a default.
 	variables map[string]bool
-	// outputs tells of each one whether it is literally sensitive.
+	// outputs maps each output to whether it is literally sensitive.
 	outputs map[string]bool
 	// open is true when a placeholder is part of a name, so that not every name is known.
 	open bool

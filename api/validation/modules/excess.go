@@ -36,8 +36,8 @@ const (
 	unreadable = "line %d: HCL takes the character %U together with the one after it; write it as an escape sequence of JSON"
 )
 
-// excess tells what an inline module has too much of to be parsed. It looks at the words only, which needs neither much
-// stack nor much time.
+// excess returns why an inline module is too complex to be parsed, or an empty string. It only looks at the tokens, which needs
+// little stack and time.
 func excess(params terraform.WorkspaceParameters) string {
 	if params.InlineFormat == terraform.FormatJSON {
 		return (&jsonWords{text: params.Module, line: 1}).excess()

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// mostDiagnostics are told of one module: the first ones tell what is wrong, and garbage has a million.
+	// mostDiagnostics limits the diagnostics that are reported per module: invalid input can have a million.
 	mostDiagnostics = 10
 	// mostFine are how many modules are not parsed a second time.
 	mostFine = 1024
@@ -40,7 +40,7 @@ var (
 type Reading struct {
 	// text is what was parsed.
 	text string
-	// excess tells what the module has so much of that it must not be parsed; else it is empty.
+	// excess is why the module is too complex to be parsed; empty if it is not.
 	excess string
 	file   *hcl.File
 	diags  hcl.Diagnostics

@@ -59,7 +59,7 @@ func AppliedVariables(variables map[string]string, path *field.Path) field.Error
 // SafeInModule reports whether a value may become part of the text of a module.
 func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
 
-// UnsafeInModule is the error about a value that may not. The value may be a secret, so only its name is told.
+// UnsafeInModule is the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
 func UnsafeInModule(path *field.Path, variable string) *field.Error {
 	return validation.Invalid(path,
 		"the value of variable %s has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap",
@@ -145,7 +145,7 @@ func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string])
 	return module.Union(needed), needed
 }
 
-// collect adds the placeholders of all strings of a tree. Keys of maps are no place for a placeholder.
+// collect adds the placeholders of all strings of a tree. Keys of maps cannot have placeholders.
 func collect(node any, names sets.Set[string]) {
 	switch node := node.(type) {
 	case map[string]any:

@@ -22,7 +22,7 @@ func VPCVariables() []string {
 }
 
 // CAPTCluster checks what the schema of a CAPTCluster cannot: names, and what other objects say. The connection Secret of
-// an existing VPC is not looked at, since nobody keeps Secrets at hand.
+// an existing VPC is not checked, because Secrets are not cached.
 func CAPTCluster(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (validation.Findings, error) {
 	findings, err := network(ctx, world, captCluster)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/capt-provider/capt/api/validation/versions"
 )
 
-// ControlPlaneVariables are the variables that CAPT gives to the template of a control plane, whatever the user gives under
-// their names. The one of a VPC is among them once its id is known, and each tag has one.
+// ControlPlaneVariables are the variables that CAPT sets for the template of a control plane. They override those of the user. The one of a VPC is among them once its id is known, and each tag has one.
 func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
 	names := []string{
 		naming.ClusterVariable, naming.VersionVariable, naming.RegionVariable, naming.VPCIDVariable,

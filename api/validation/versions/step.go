@@ -55,7 +55,7 @@ func VersionsOf(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.Wo
 	return v
 }
 
-// nothingBuilt tells that Terraform never came through, and that what it did does not tell of a cluster: the version that
+// nothingBuilt reports whether Terraform never completed, and left no evidence of a cluster: the version that
 // a new control plane began with may be one that EKS does not have, and can be corrected to any other.
 func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 	applied := apply.Status.Applied == metav1.ConditionTrue
@@ -66,7 +66,7 @@ func nothingBuilt(apply *infrav1.WorkspaceTemplateApply) bool {
 // become a downgrade when Terraform is done with what it has. So a version may be anything from the one that Terraform was
 // given to the one that follows the running one; and, when the given one could not be applied, the running one again. What
 // runs is taken for what was given while it is not known. As long as nothing was given, any version will do. Versions that
-// are none are told elsewhere, by ParseKubernetesVersion.
+// cannot be parsed are reported by ParseKubernetesVersion.
 func KubernetesVersionStep(from Versions, to string) error {
 	target, ok := minorOf(to)
 	running, known := minorOf(from.Running)
