@@ -63,7 +63,7 @@ func TestFargateProfilesThatAreRefused(t *testing.T) {
 			{name: "v1beta1: a name twice", document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [` + twice + `]}`),
 				field: "spec.fargateProfiles[1]", says: "Duplicate value"},
 			{name: "template: a reference of one cluster", document: profileOfClass(`name: a, selectors: [{namespace: a}], workspaceTemplateApplyRef: {name: x}`),
-				field: "spec.template.spec.fargateProfiles", says: "belongs to one cluster"},
+				field: "spec.template.spec.fargateProfiles", says: "refers to an object of one Cluster"},
 		},
 	} {
 		refuse(t, refusals)
@@ -113,9 +113,9 @@ func TestReferencesOfFargateProfilesThatAreRefused(t *testing.T) {
 		{name: "that of another template", given: []string{cluster("demo"), applyOf("x", "other", `cluster_name: demo, profile_name: a`)}, document: refers("x"),
 			field: reference + ".name", says: "it refers to another WorkspaceTemplate"},
 		{name: "that of a profile, for the control plane", given: []string{cluster("demo"), applyOf("x", "eks", `cluster_name: demo, profile_name: a`)},
-			document: planeWith(`workspaceTemplateApplyRef: {name: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it is that of a Fargate profile"},
+			document: planeWith(`workspaceTemplateApplyRef: {name: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it belongs to a Fargate profile"},
 		{name: "v1beta1: that of a profile, for the control plane", given: []string{cluster("demo"), applyOf("x", "eks", `cluster_name: demo, profile_name: a`)},
-			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyName: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it is that of a Fargate profile"},
+			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyName: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it belongs to a Fargate profile"},
 	})
 }
 

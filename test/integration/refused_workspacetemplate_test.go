@@ -150,7 +150,7 @@ func TestWorkspaceTemplateAppliesThatAreRefusedWhatWouldReplaceACluster(t *testi
 	w.apply(vpcTemplate(), controlPlaneTemplate(), running(`cluster_name: demo, vpc_name: net`))
 	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "by-hand", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 
-	w.refuses(running(`cluster_name: other, vpc_name: net`), "spec.variables[cluster_name]", "can not be changed or removed")
+	w.refuses(running(`cluster_name: other, vpc_name: net`), "spec.variables[cluster_name]", "cannot be changed or removed")
 	w.refuses(plane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: by-hand}}`),
 		"spec.workspaceTemplateApplyRef.name", "it refers to another WorkspaceTemplate")
 }
