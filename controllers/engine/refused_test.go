@@ -84,7 +84,9 @@ func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
 		c.Status.Conditions = []metav1.Condition{refused}
 	})))
 	s.show(True("Ready", "Ready", ""))
-	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return forbidden("policy says no") }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
 	_, err := s.reconcile()
 	require.Error(t, err)
 	assert.Equal(t, 1, s.writes, "the message changed")

@@ -166,7 +166,7 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	}, apply.Spec)
 	assert.ElementsMatch(t, owners.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
 	assert.True(t, w.held(), "it is not left behind")
-	assert.Nil(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
+	assert.Zero(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
 func (w *world) held() bool {

@@ -90,7 +90,7 @@ func TestDefinitionsThatCanNotBeUsedAreAnError(t *testing.T) {
 	_, err := schema.New(fstest.MapFS{"folder/a.yaml": good, "README.md": {Data: []byte("#")}})
 	require.NoError(t, err)
 	for want, files := range map[string]fs.FS{
-		"no definitions":                fstest.MapFS{},
+		"no CustomResourceDefinitions":  fstest.MapFS{},
 		"two CustomResourceDefinitions": fstest.MapFS{"a.yaml": good, "b.yaml": good},
 		`holds a "Namespace"`:           fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
 		"a.yaml":                        fstest.MapFS{"a.yaml": {Data: []byte("}")}},
