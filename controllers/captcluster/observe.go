@@ -15,7 +15,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 		}
 	}
 	observe := r.observeControlPlane
-	if captCluster.Spec.VPC.Template != nil {
+	if captCluster.Spec.VPC.Template.IsDefined() {
 		observe = r.observeVPC
 	}
 	if err := observe(ctx, captCluster, f); err != nil {
@@ -67,7 +67,7 @@ func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCl
 	want := adoption.OfCAPTCluster(captCluster, f.clusterName(captCluster))
 	f.Apply, err = r.applies(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
 	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
-		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
 	return err
 }
 

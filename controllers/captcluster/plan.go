@@ -26,14 +26,14 @@ func plan(captCluster *infrav1.CAPTCluster, f *Facts) (Plan, error) {
 	template := captCluster.Spec.VPC.Template
 	intent := owner.Intent{
 		Owner: ownerOf(captCluster), Paused: f.Paused != "", BlockDeletion: len(f.ControlPlanes) > 0,
-		Hold: template == nil && f.Cluster != nil && !f.Apply.NeedsDecision(),
+		Hold: !template.IsDefined() && f.Cluster != nil && !f.Apply.NeedsDecision(),
 	}
 	p, in := Plan{}, &input{captCluster, f}
-	if template != nil {
+	if template.IsDefined() {
 		p.Blocked = engine.FirstBlocking(infrav1.VPCReadyCondition, in, rules())
 		p.AwaitTemplate = engine.FirstBlocking("", in, templateRules()) != nil && f.Template.Unwatched(captCluster.Namespace)
 	}
-	if clusterName := f.clusterName(captCluster); template != nil && p.Blocked == nil && clusterName != "" {
+	if clusterName := f.clusterName(captCluster); template.IsDefined() && p.Blocked == nil && clusterName != "" {
 		intent.Want = &owner.Want{
 			Expectation: adoption.OfCAPTCluster(captCluster, clusterName), ClusterName: clusterName, Template: template.Ref,
 			Intent: adoption.VPCIntent(captCluster, clusterName), DeletionPolicy: template.DeletionPolicy,

@@ -77,7 +77,7 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	w.refuse = errors.New("killed")
 	require.Error(t, w.reconcile())
-	assert.Equal(t, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Equal(t, infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
 	assert.Nil(t, w.apply("demo-vpc"))
 
@@ -104,7 +104,7 @@ func TestNoVPCIsCreatedNextToACandidate(t *testing.T) {
 		builder.WorkspaceTemplateApply("made-by-hand", builder.OwnedBy(builder.CAPTCluster("demo"))))
 	require.NoError(t, w.reconcile())
 	assert.Zero(t, w.applies)
-	assert.Nil(t, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Zero(t, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 }
 
@@ -113,7 +113,7 @@ func TestNoVPCIsCreatedIfStatusRecordsOne(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))
 	require.NoError(t, w.reconcile())
 	assert.Zero(t, w.applies)
-	assert.Nil(t, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Zero(t, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["VPCReady"])
 }

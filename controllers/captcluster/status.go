@@ -77,7 +77,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) engine.Conditi
 	switch {
 	case f.Cluster == nil:
 		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, waitingForOwner)
-	case captCluster.Spec.VPC.Template == nil:
+	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
 	case p.Blocked != nil:
 		return *p.Blocked
@@ -93,7 +93,7 @@ func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) engine.Conditi
 }
 
 func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
-	if captCluster.Spec.VPC.Template == nil {
+	if !captCluster.Spec.VPC.Template.IsDefined() {
 		return captCluster.Spec.VPC.ExistingID
 	}
 	if f.Apply.Apply == nil {

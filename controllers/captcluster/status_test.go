@@ -16,7 +16,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -215,5 +215,5 @@ func TestVariables(t *testing.T) {
 // Admission warns of variables that have no effect, and so must know them all.
 func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
 	got := adoption.VPCIntent(builder.CAPTCluster("demo"), "demo").Variables
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables())
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.VPCVariables())
 }

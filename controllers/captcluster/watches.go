@@ -56,13 +56,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) requests() owner.Requests {
 	return owner.Requests{Client: r.Client, List: &infrav1.CAPTClusterList{}, MayWaitFor: func(object client.Object, apply string) bool {
 		ref := object.(*infrav1.CAPTCluster).Spec.WorkspaceTemplateApplyRef
-		return ref == nil || ref.Name == apply
+		return !ref.IsDefined() || ref.Name == apply
 	}}
 }
 
 func templateKey(object client.Object) []string {
 	template := object.(*infrav1.CAPTCluster).Spec.VPC.Template
-	if template == nil {
+	if !template.IsDefined() {
 		return nil
 	}
 	return []string{template.Ref.Key(object.GetNamespace()).String()}
@@ -95,6 +95,6 @@ func adopted(before, after client.Object) bool {
 func (r *Reconciler) adoptedInNamespace(ctx context.Context, controlPlane client.Object) []ctrl.Request {
 	return r.requests().Matching(ctx, func(object client.Object) bool {
 		c := object.(*infrav1.CAPTCluster)
-		return c.Spec.VPC.Template == nil && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
+		return !c.Spec.VPC.Template.IsDefined() && conditions.IsTrue(c, infrav1.AdoptionRequiredCondition)
 	}, client.InNamespace(controlPlane.GetNamespace()))
 }

@@ -14,7 +14,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
@@ -33,7 +34,7 @@ type Facts struct {
 	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
 	// Version is spec.version, parsed; VersionError is why it cannot be.
-	Version      validation.KubernetesVersion
+	Version      versions.KubernetesVersion
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
@@ -64,7 +65,7 @@ func (f *Facts) requeueWithin(after time.Duration) {
 
 // region is the one of the control plane, or that of its VPC.
 func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
-	return validation.Region(controlPlane, f.Infrastructure)
+	return owners.Region(controlPlane, f.Infrastructure)
 }
 
 // runningRegion is the region of the running cluster, which may differ from spec.
@@ -104,9 +105,9 @@ func (f *Facts) vpcSecretName() string {
 
 func vpcSecret(captCluster *infrav1.CAPTCluster) string {
 	switch vpc := captCluster.Spec.VPC; {
-	case vpc.ConnectionSecretRef != nil:
+	case vpc.ConnectionSecretRef.IsDefined():
 		return vpc.ConnectionSecretRef.Name
-	case vpc.Template == nil:
+	case !vpc.Template.IsDefined():
 		return ""
 	}
 	return naming.VPCConnectionSecret(captCluster.Name)
@@ -128,7 +129,7 @@ func (f *Facts) outputs() kubeconfigsecret.Outputs {
 
 // runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.
 func (f *Facts) runningVersion() string {
-	reported, err := validation.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
+	reported, err := versions.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
 	if err == nil && reported.EKS != f.Version.EKS {
 		return reported.Semantic
 	}

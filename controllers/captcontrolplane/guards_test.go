@@ -18,7 +18,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -193,7 +193,7 @@ func TestVersionStepsAgreeWithAdmission(t *testing.T) {
 					s.controlPlane.Status.Version = ""
 				}
 				got := s.plan().Blocked
-				said := validation.KubernetesVersionStep(validation.VersionsOf(s.controlPlane, s.Apply.Apply), version)
+				said := versions.KubernetesVersionStep(versions.VersionsOf(s.controlPlane, s.Apply.Apply), version)
 				if i < len(row.allowed) {
 					assert.Nil(t, got, version)
 					require.NoError(t, said, version)

@@ -10,10 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
@@ -55,7 +56,7 @@ func outputs() map[string]string {
 func newScene(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
 	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
-	version, err := validation.ParseKubernetesVersion(s.controlPlane.Spec.Version)
+	version, err := versions.ParseKubernetesVersion(s.controlPlane.Spec.Version)
 	require.NoError(t, err)
 	s.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
@@ -75,7 +76,9 @@ func (s *scene) with(change func(f *Facts)) *scene {
 // apply replaces the WorkspaceTemplateApply. Terraform has applied it if the control plane was Ready.
 func (s *scene) apply(options ...builder.Option) *scene {
 	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
-	s.Apply.Apply.Status.Applied = s.controlPlane.Status.Initialization.ControlPlaneInitialized
+	if ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		s.Apply.Apply.Status.Applied = metav1.ConditionTrue
+	}
 	return s
 }
 

@@ -23,7 +23,7 @@ import (
 // asV03LeftIt is the status of a WorkspaceTemplateApply of CAPT v0.3: with Crossplane's reasons, of no generation.
 func asV03LeftIt() builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Status.Applied = ptr.To(true)
+		apply.Status.Applied = metav1.ConditionTrue
 		apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Available"}}
 	})
 }
@@ -128,7 +128,7 @@ func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 		ready string
 		state controlplanev1.State
 	}{
-		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = ptr.To(true) })),
+		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = metav1.ConditionTrue })),
 			"False ApplyFailed", controlplanev1.StateDegraded},
 		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateConfiguring},
 		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},

@@ -126,7 +126,7 @@ func applies() []fact {
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
 		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
 		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},
-		{"recreated", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = nil }},
+		{"recreated", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = "" }},
 		{"being deleted by another client", func(s *scene) { s.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
 	}
 }

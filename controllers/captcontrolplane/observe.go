@@ -16,7 +16,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
@@ -33,7 +34,7 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		Now: r.State.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning},
 	}
-	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
+	f.Version, f.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
@@ -74,10 +75,10 @@ func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlpl
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	at := controlPlane.Namespace
-	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, validation.ControlPlaneFields(controlPlane))
+	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, consumption.ControlPlaneFields(controlPlane))
 	for i := range controlPlane.Spec.FargateProfiles {
 		ref := controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef
-		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
+		fields := consumption.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
 		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
 	}
 }

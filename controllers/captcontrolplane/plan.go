@@ -14,7 +14,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
 	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
@@ -144,7 +145,7 @@ func (in *input) regionConflict() string {
 	if in.Infrastructure == nil {
 		return ""
 	}
-	return describe("", validation.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+	return describe("", owners.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
 // waitingForInfrastructure carries the cause of the CAPTCluster.
@@ -177,16 +178,16 @@ func (in *input) regionMissing() string {
 
 // regionChanged refuses what would create another cluster in place of the running one.
 func (in *input) regionChanged() string {
-	return describe("", validation.RegionMove(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+	return describe("", owners.RegionMove(in.controlPlane, in.Infrastructure, in.Apply.Apply))
 }
 
 // versionStep refuses an update that EKS would refuse. A version that Terraform has already is no update, whatever EKS runs by now.
 func (in *input) versionStep() string {
-	from := validation.VersionsOf(in.controlPlane, in.Apply.Apply)
+	from := versions.VersionsOf(in.controlPlane, in.Apply.Apply)
 	if from.Given == in.Version.EKS {
 		return ""
 	}
-	return describe("spec.version: ", validation.KubernetesVersionStep(from, in.Version.EKS))
+	return describe("spec.version: ", versions.KubernetesVersionStep(from, in.Version.EKS))
 }
 
 // want is the WorkspaceTemplateApply of the control plane.
@@ -216,7 +217,7 @@ func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
 // vpcSecret is the Secret with the subnets of an existing VPC. It may be created after the CAPTCluster, and Terraform would fail
 // without it.
 func (f *Facts) vpcSecret() []infrav1.SecretDependency {
-	if f.Infrastructure == nil || f.Infrastructure.Spec.VPC.ConnectionSecretRef == nil {
+	if f.Infrastructure == nil || !f.Infrastructure.Spec.VPC.ConnectionSecretRef.IsDefined() {
 		return nil
 	}
 	return []infrav1.SecretDependency{{

@@ -240,7 +240,7 @@ func TestMessagesOfReady(t *testing.T) {
 	assert.Contains(t, message(newScene(t).with(func(f *Facts) { f.Cluster = nil })), "create one whose spec.controlPlaneRef names it")
 	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
 	assert.Contains(t, message(newScene(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
-	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew")
+	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster")
 }
 
 func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {

@@ -4,6 +4,7 @@
 package captcontrolplane
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -139,7 +140,7 @@ func (f *Facts) secretMissing(controlPlane *controlplanev1.CAPTControlPlane) (si
 	}
 	for i := range f.Apply.Apply.Status.MissingDependencies {
 		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (since == nil || missing.Since.Before(since)) {
-			since = &missing.Since
+			since = missing.Since
 		}
 	}
 	return since
@@ -153,11 +154,11 @@ type timeout struct {
 
 // timeoutOf is the timeout of a condition that is not True; nil when it has none.
 func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) *timeout {
-	of := func(field, reason string, seconds *int32, otherwise int32, running time.Duration) *timeout {
+	of := func(field, reason string, seconds, otherwise int32, running time.Duration) *timeout {
 		if running == notRunning {
 			return nil
 		}
-		return &timeout{field, reason, time.Duration(ptr.Deref(seconds, otherwise)) * time.Second, running}
+		return &timeout{field, reason, time.Duration(cmp.Or(seconds, otherwise)) * time.Second, running}
 	}
 	spec := controlPlane.Spec.Timeouts
 	switch {

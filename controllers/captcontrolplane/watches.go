@@ -102,7 +102,7 @@ func vpcSecretKey(object client.Object) []string {
 
 func references(object client.Object) []string {
 	controlPlane := object.(*controlplanev1.CAPTControlPlane)
-	refs := []*infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
+	refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 	for i := range controlPlane.Spec.FargateProfiles {
 		refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
 	}
@@ -180,8 +180,8 @@ func templateKeys(object client.Object) []string {
 func mayWaitFor(object client.Object, apply string) bool {
 	controlPlane := object.(*controlplanev1.CAPTControlPlane)
 	cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]
-	refers := func(ref *infrav1.WorkspaceTemplateApplyReference) bool { return ref != nil && ref.Name == apply }
-	return controlPlane.Spec.WorkspaceTemplateApplyRef == nil || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
+	refers := func(ref infrav1.WorkspaceTemplateApplyReference) bool { return ref.Name == apply }
+	return !controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
 		slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
 			return refers(p.WorkspaceTemplateApplyRef) || naming.FargateWorkspaceTemplateApply(cluster, p.Name) == apply
 		})

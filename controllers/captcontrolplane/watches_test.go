@@ -48,7 +48,7 @@ func demo() []ctrl.Request {
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
 func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
 	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: &infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
 	})
 	r := watching(builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
 		builder.CAPTControlPlane("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))

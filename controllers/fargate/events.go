@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
@@ -53,7 +53,7 @@ func newEvent(kind, reason, format string, args ...any) engine.Event {
 
 // transition is the event for the change of a profile's status; empty when there is none.
 func transition(controlPlane *controlplanev1.CAPTControlPlane, was, is controlplanev1.FargateProfileStatus) engine.Event {
-	wasReady, isReady := ptr.Deref(was.Ready, false), ptr.Deref(is.Ready, false)
+	wasReady, isReady := was.Ready == metav1.ConditionTrue, is.Ready == metav1.ConditionTrue
 	obsolete := !controlPlane.DeletionTimestamp.IsZero() || !inSpec(controlPlane, is.Name)
 	switch {
 	case is.FailureReason != "" && is.FailureReason != was.FailureReason:

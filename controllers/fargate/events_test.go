@@ -8,9 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -28,10 +29,10 @@ func telling(deleted bool, spec []string, statuses ...controlplanev1.FargateProf
 
 func TestEvents(t *testing.T) {
 	is := func(isReady bool, reason, message string) controlplanev1.FargateProfileStatus {
-		return controlplanev1.FargateProfileStatus{Name: "a", Ready: ptr.To(isReady), WorkspaceTemplateApplyName: "wta", FailureReason: reason, FailureMessage: message}
+		return controlplanev1.FargateProfileStatus{Name: "a", Ready: infrav1.ConditionStatus(isReady), WorkspaceTemplateApplyName: "wta", FailureReason: reason, FailureMessage: message}
 	}
-	unmade := controlplanev1.FargateProfileStatus{Name: "a", Ready: ptr.To(false)}
-	lacking := controlplanev1.FargateProfileStatus{Name: "a", Ready: ptr.To(false), FailureReason: controlplanev1.FargateProfileDependencyReason, FailureMessage: "no Secret"}
+	unmade := controlplanev1.FargateProfileStatus{Name: "a", Ready: metav1.ConditionFalse}
+	lacking := controlplanev1.FargateProfileStatus{Name: "a", Ready: metav1.ConditionFalse, FailureReason: controlplanev1.FargateProfileDependencyReason, FailureMessage: "no Secret"}
 	inSpec, none := []string{"a"}, []controlplanev1.FargateProfileStatus(nil)
 	all := func(s ...controlplanev1.FargateProfileStatus) []controlplanev1.FargateProfileStatus { return s }
 	for name, row := range map[string]struct {

@@ -116,7 +116,7 @@ func (r Reader) ObserveOrphans(ctx context.Context, controlPlane *controlplanev1
 		if err != nil {
 			return fmt.Errorf("reading Fargate profile %s: %w", spec.Name, err)
 		}
-		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef != nil || found.Labels[naming.TurnsLabel] == naming.FargateTurns || metav1.IsControlledBy(found, controlPlane)) {
+		if found := apply.Apply; found != nil && (spec.WorkspaceTemplateApplyRef.IsDefined() || found.Labels[naming.TurnsLabel] == naming.FargateTurns || metav1.IsControlledBy(found, controlPlane)) {
 			f.Obsolete = append(f.Obsolete, Profile{Name: spec.Name, Apply: apply})
 		}
 	}
@@ -150,7 +150,7 @@ func (r Reader) confirmObsolete(ctx context.Context, controlPlane *controlplanev
 func wanted(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) bool {
 	name := apply.Spec.Variables[naming.ProfileVariable]
 	return name == "" || slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
-		return p.Name == name || p.WorkspaceTemplateApplyRef != nil && p.WorkspaceTemplateApplyRef.Name == apply.Name
+		return p.Name == name || p.WorkspaceTemplateApplyRef.Name == apply.Name
 	})
 }
 

@@ -139,7 +139,7 @@ func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
 	unlabelled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
 	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	})
 	scheme := naming.FargateWorkspaceTemplateApply("demo", "a")
 	for what, row := range map[string]struct {

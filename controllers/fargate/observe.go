@@ -132,11 +132,11 @@ func (r Reader) ObserveSpec(ctx context.Context, controlPlane *controlplanev1.CA
 // expected is what spec expects of the WorkspaceTemplateApply of a profile, and which one that is. Without a reference it has the name
 // of the naming scheme: neither the name of the Cluster nor that of the profile ever changes. CAPT does not write the reference: the
 // list would differ from the one in Git.
-func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, *infrav1.WorkspaceTemplateApplyReference) {
+func expected(clusterName, eksName string, spec *controlplanev1.FargateProfile) (adoption.Expectation, infrav1.WorkspaceTemplateApplyReference) {
 	want, ref := adoption.OfProfile(clusterName, spec), spec.WorkspaceTemplateApplyRef
 	want.Variables[naming.ClusterVariable] = eksName
-	if ref == nil {
-		ref = &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
+	if !ref.IsDefined() {
+		ref = infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}
 	}
 	return want, ref
 }

@@ -22,7 +22,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -164,9 +164,9 @@ func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 			{Name: "demo-vpc-connection", Namespace: builder.Namespace, Keys: []string{"vpc_config"}},
 		},
 	}, apply.Spec)
-	assert.ElementsMatch(t, validation.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
+	assert.ElementsMatch(t, owners.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
 	assert.True(t, w.held(), "it is not left behind")
-	assert.Nil(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
+	assert.Zero(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
 func (w *world) held() bool {
@@ -343,7 +343,7 @@ func TestAnApplyOfAnotherOwnerIsNotUsed(t *testing.T) {
 func TestNoProfileIsCreatedTwice(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 	w.make(cluster())
-	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
 	f := w.plan(cluster())
 	assert.Equal(t, failed, f.stateOf(&f.Profiles[0]).stage)
 	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "already has WorkspaceTemplateApply demo-a-fargate-apply")

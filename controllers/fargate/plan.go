@@ -99,7 +99,7 @@ func (p *Profile) isElsewhere(facts *owner.Facts, name string) bool {
 // ownerOf is the owner of a profile's WorkspaceTemplateApply.
 func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owner.Owner {
 	return owner.Owner{
-		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: new(*infrav1.WorkspaceTemplateApplyReference),
+		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &infrav1.WorkspaceTemplateApplyReference{},
 		Finalizer: controlplanev1.FargateProfileFinalizer, FieldManager: naming.CAPTControlPlaneFieldManager, Creates: "Fargate profile " + profile,
 	}
 }

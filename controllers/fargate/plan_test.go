@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -91,7 +90,7 @@ func TestStateOfAProfile(t *testing.T) {
 			assert.Equal(t, row.stage, s.stage)
 			got := s.status("monitoring", row.apply.Apply)
 			assert.Equal(t, "monitoring", got.Name)
-			assert.Equal(t, ptr.To(row.stage == ready), got.Ready)
+			assert.Equal(t, infrav1.ConditionStatus(row.stage == ready), got.Ready)
 			assert.Equal(t, row.reason, got.FailureReason)
 			assert.Equal(t, row.reason == "", got.FailureMessage == "")
 			assert.Contains(t, got.FailureMessage, row.message)

@@ -109,8 +109,7 @@ func (p *Plan) deletionState(facts *owner.Facts) state {
 
 // status of a profile in the API.
 func (s state) status(name string, apply *infrav1.WorkspaceTemplateApply) controlplanev1.FargateProfileStatus {
-	isReady := s.stage == ready
-	status := controlplanev1.FargateProfileStatus{Name: name, Ready: &isReady}
+	status := controlplanev1.FargateProfileStatus{Name: name, Ready: infrav1.ConditionStatus(s.stage == ready)}
 	if apply != nil {
 		status.WorkspaceTemplateApplyName = apply.Name
 	}

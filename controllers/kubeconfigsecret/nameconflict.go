@@ -67,7 +67,7 @@ func isReferenced(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 		return false, nil
 	}
 	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
-	return ref != nil && ref.Name == apply.Name, nil
+	return ref.Name == apply.Name, nil
 }
 
 // hasWorkspace reports whether status, which users cannot write, records a Workspace.

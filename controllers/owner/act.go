@@ -56,8 +56,8 @@ func (o Owner) Release(ctx context.Context, c client.Client) error {
 // provision records the reference before it creates the WorkspaceTemplateApply: a crash between the two never leads to a second one.
 func (p *Plan) provision(ctx context.Context, c client.Client, prepare func()) error {
 	err := p.Owner.Hold(ctx, c, func() {
-		if *p.Owner.Ref == nil {
-			*p.Owner.Ref = &infrav1.WorkspaceTemplateApplyReference{Name: p.Desired.GetName()}
+		if !p.Owner.Ref.IsDefined() {
+			*p.Owner.Ref = infrav1.WorkspaceTemplateApplyReference{Name: p.Desired.GetName()}
 		}
 		if prepare != nil {
 			prepare()

@@ -48,9 +48,10 @@ func TestAwaitsAdoption(t *testing.T) {
 	made := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
 		return builder.WorkspaceTemplateApply("demo-vpc", options...)
 	}
+	none := infrav1.WorkspaceTemplateApplyReference{}
 	for name, row := range map[string]struct {
 		apply     *infrav1.WorkspaceTemplateApply
-		ref       *infrav1.WorkspaceTemplateApplyReference
+		ref       infrav1.WorkspaceTemplateApplyReference
 		legacy    bool
 		recorded  string
 		awaits    bool
@@ -62,20 +63,20 @@ func TestAwaitsAdoption(t *testing.T) {
 		"it refers to another's of v0.3":           {made(legacy, others), refer("demo-vpc"), false, "", false, false},
 		"v0.3 left it, and it refers to another's": {made(others), refer("demo-vpc"), true, "", true, false},
 		"it refers to another's":                   {made(others), refer("demo-vpc"), false, "", false, false},
-		"one of v0.3 may be its own":               {made(legacy), nil, false, "", true, true},
-		"v0.3 left it, and one may be its own":     {made(), nil, true, "", true, true},
-		"one may be its own":                       {made(), nil, false, "", false, true},
+		"one of v0.3 may be its own":               {made(legacy), none, false, "", true, true},
+		"v0.3 left it, and one may be its own":     {made(), none, true, "", true, true},
+		"one may be its own":                       {made(), none, false, "", false, true},
 		"one of v0.3 of its cluster, of another template": {
 			made(legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), nil, false, "", true, true,
+			})), none, false, "", true, true,
 		},
 		"one of v0.3 that it owns, of another template": {
 			made(legacy, builder.OwnedBy(owner), builder.WithVariables(nil), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), nil, false, "", true, true,
+			})), none, false, "", true, true,
 		},
-		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), nil, true, "", false, false},
+		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), none, true, "", false, false},
 		"what v0.3 recorded is gone":                           {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "demo-vpc", true, true},
 		"what v0.3 recorded is gone, and it refers to a new":   {made(builder.WithNamespace("elsewhere")), refer("new-vpc"), true, "demo-vpc", false, false},
 		"v0.3 recorded nothing, and it refers to a new one":    {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "", false, false},

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 )
 
 // ObserveDeletion reads what the deletion of an owner depends on. parts are the WorkspaceTemplateApplies of its Fargate profiles. CAPT
 // v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace); this version creates none, so the
 // cache has them all. One that spec refers to by mistake is not deleted.
-func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref *infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
+func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
 	if owner.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Obje
 	for i := range list.Items {
 		apply := &list.Items[i]
 		isPart := slices.ContainsFunc(parts, func(part *infrav1.WorkspaceTemplateApply) bool { return part.UID == apply.UID })
-		if metav1.IsControlledBy(apply, owner) && (ref == nil || ref.Name != apply.Name) && !isPart {
+		if metav1.IsControlledBy(apply, owner) && (!ref.IsDefined() || ref.Name != apply.Name) && !isPart {
 			f.Helpers = append(f.Helpers, *apply.DeepCopy())
 		}
 	}
@@ -45,7 +45,7 @@ func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Obje
 	}
 	var conflicts []string
 	for _, part := range parts {
-		if conflict := validation.RetainConflict(part, list.Items); conflict != "" {
+		if conflict := applies.RetainConflict(part, list.Items); conflict != "" {
 			conflicts = append(conflicts, conflict)
 		}
 	}

@@ -38,11 +38,11 @@ func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
 		})),
 	)
 	f := &Facts{}
-	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
 	assert.Empty(t, f.next(), "the owner is not being deleted")
 
 	builder.Deleting()(owner)
-	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
+	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
 	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.next()))
 }
 

@@ -59,9 +59,9 @@ type Reader struct {
 
 // Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It reads
 // past the cache what must not be missed: candidates, and what is to be deleted.
-func (r Reader) Observe(ctx context.Context, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	switch {
-	case ref == nil:
+	case !ref.IsDefined():
 		return r.candidates(ctx, object, want)
 	case !object.GetDeletionTimestamp().IsZero():
 		return referenced(ctx, r.Uncached, object, ref, want)
@@ -104,7 +104,7 @@ func (f *Facts) NeedsDecision() bool {
 	return len(f.Candidates) > 0 || f.BuiltField != "" || f.Missing != "" || f.AdoptedWith != ""
 }
 
-func referenced(ctx context.Context, reader client.Reader, object client.Object, ref *infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+func referenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
 	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
 	if err != nil {

@@ -141,8 +141,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func refer(name string) *infrav1.WorkspaceTemplateApplyReference {
-	return &infrav1.WorkspaceTemplateApplyReference{Name: name}
+func refer(name string) infrav1.WorkspaceTemplateApplyReference {
+	return infrav1.WorkspaceTemplateApplyReference{Name: name}
 }
 
 // expected is what the owner "demo" would make of the template that the builder gives to a WorkspaceTemplateApply.
@@ -167,7 +167,7 @@ func TestObserve(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 
-	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, nil, expected)
+	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 	assert.Equal(t, []adoption.Candidate{
@@ -187,7 +187,7 @@ func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
 
 	f := observe(newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), true)
 	assert.Nil(t, f.Apply)
-	assert.Contains(t, f.Conflict, "nothing is written to it")
+	assert.Contains(t, f.Conflict, "CAPT does not change it")
 
 	f = observe(newClient(builder.WorkspaceTemplateApply("demo-vpc")), true)
 	assert.NotNil(t, f.Apply)
@@ -230,7 +230,7 @@ func TestHelpersOfV03AreNoCandidates(t *testing.T) {
 		apply.Spec.TemplateRef.Name = "kubeconfig"
 	}))
 	c := newClient(helper)
-	f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, nil, expected)
+	f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Empty(t, f.Candidates)
 	assert.Empty(t, f.OwnedCandidates)
@@ -355,7 +355,7 @@ func TestTheSummary(t *testing.T) {
 	apply.Status.LastAppliedTime = &when
 	summary := planned(t, &Facts{Apply: apply}, demoOwner(), nil).Summary()
 	assert.Equal(t, "demo-vpc", summary.Name)
-	assert.True(t, *summary.Ready)
+	assert.Equal(t, metav1.ConditionTrue, summary.Ready)
 	assert.Equal(t, "0123456789ab", summary.LastAppliedRevision)
 	assert.Equal(t, &when, summary.LastAppliedTime)
 }

@@ -44,7 +44,7 @@ type Owner struct {
 	// Kind is the kind of the object.
 	Kind schema.GroupVersionKind
 	// Ref is the field of spec that refers to the WorkspaceTemplateApply.
-	Ref          **infrav1.WorkspaceTemplateApplyReference
+	Ref          *infrav1.WorkspaceTemplateApplyReference
 	Finalizer    string
 	FieldManager string
 	// Creates is what Terraform creates, for messages.
@@ -56,8 +56,8 @@ func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
 
 // Name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
 func (o Owner) applyName(want adoption.Expectation) string {
-	if *o.Ref != nil {
-		return (*o.Ref).Name
+	if o.Ref.IsDefined() {
+		return o.Ref.Name
 	}
 	return want.SchemeName
 }

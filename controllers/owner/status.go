@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -28,7 +27,7 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 		s.WorkspaceName = "" // It would cause a status write of its own.
 	}
 	return &infrav1.WorkspaceTemplateApplySummary{
-		Name: p.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: ptr.To(p.Ready()), StartedTime: s.StartedTime,
+		Name: p.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(p.Ready()), StartedTime: s.StartedTime,
 		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
 		LastFailureMessage: s.LastFailureMessage, LastAppliedTime: s.LastAppliedTime,
 	}
@@ -37,7 +36,7 @@ func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
 // started reports whether Terraform has begun its first run.
 func (f *Facts) started() bool {
 	s := f.Apply.Status
-	return s.StartedTime != nil || ptr.Deref(s.Applied, false) || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
+	return s.StartedTime != nil || s.Applied == metav1.ConditionTrue || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
 }
 
 // Condition reports the WorkspaceTemplateApply in a condition of the owner. While Terraform runs, the message does not follow its
@@ -70,7 +69,7 @@ func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
 
 // verb is what Terraform does next.
 func (f *Facts) verb() string {
-	if f.Apply.Status.LastAppliedRevision != "" || ptr.Deref(f.Apply.Status.Applied, false) {
+	if f.Apply.Status.LastAppliedRevision != "" || f.Apply.Status.Applied == metav1.ConditionTrue {
 		return "update"
 	}
 	return "create"
@@ -111,7 +110,7 @@ func (f *Facts) Destroyed() bool {
 	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
 		return true
 	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
-		if !ptr.Deref(s.Applied, false) && s.LastAppliedRevision == "" {
+		if s.Applied != metav1.ConditionTrue && s.LastAppliedRevision == "" {
 			return true
 		}
 	}

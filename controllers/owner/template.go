@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
@@ -33,10 +34,10 @@ type TemplateFacts struct {
 }
 
 // ObserveTemplate reads the template that an object of a namespace refers to, and compares its fields with it.
-func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []validation.TypedField) TemplateFacts {
-	f := TemplateFacts{Key: key, Restricted: validation.RestrictsAccess(fields)}
+func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []consumption.TypedField) TemplateFacts {
+	f := TemplateFacts{Key: key, Restricted: consumption.RestrictsAccess(fields)}
 	if f.Template, f.Unreadable = lookup.Permitted(ctx, key, namespace); f.Template != nil {
-		f.Restricting, f.Others = validation.Unconsumed(f.Template, fields)
+		f.Restricting, f.Others = consumption.Unconsumed(f.Template, fields)
 	}
 	return f
 }

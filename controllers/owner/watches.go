@@ -29,9 +29,9 @@ const (
 )
 
 // References are the keys of ReferenceIndex for an owner.
-func References(owner client.Object, refs ...*infrav1.WorkspaceTemplateApplyReference) (keys []string) {
+func References(owner client.Object, refs ...infrav1.WorkspaceTemplateApplyReference) (keys []string) {
 	for _, ref := range refs {
-		if ref != nil {
+		if ref.IsDefined() {
 			keys = append(keys, owner.GetNamespace()+"/"+ref.Name)
 		}
 	}

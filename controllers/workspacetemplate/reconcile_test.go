@@ -142,7 +142,7 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	inShared := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = "shared" })
 	user := builder.WorkspaceTemplateApply("demo-vpc", inShared)
 	allowing := builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"default"}}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"default"}}
 	})
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
 		user, builder.WorkspaceTemplateApply("of-another-template"),

@@ -20,7 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -141,7 +141,7 @@ func stateOf(owners []*owner) plan.UnitState {
 // endpointStep repairs an endpoint that CAPT v0.3 wrote as a URL; nil if there is nothing to repair.
 func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan.Step {
 	var c change
-	repaired := validation.Endpoint(stored)
+	repaired := owners.Endpoint(stored)
 	if repaired.Host == "" {
 		return nil
 	}

@@ -26,7 +26,7 @@ func TestRecheckPassesAfterEveryStep(t *testing.T) {
 	for name, decide := range map[string]func(s *scene) *migrate.Decisions{
 		"without decisions": func(*scene) *migrate.Decisions { return nil },
 		"references are empty": func(s *scene) *migrate.Decisions {
-			s.plane.Spec.WorkspaceTemplateApplyRef, s.network.Spec.WorkspaceTemplateApplyRef = nil, nil
+			s.plane.Spec.WorkspaceTemplateApplyRef, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}, infrav1.WorkspaceTemplateApplyReference{}
 			s.eks.OwnerReferences = nil
 			return nil
 		},

@@ -136,7 +136,7 @@ func TestPausedUnitsAreReported(t *testing.T) {
 			network := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "network", OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster-demo"},
 			}}}
-			network.Spec.VPC.Template = &infrav1.VPCTemplate{}
+			network.Spec.VPC.Template = infrav1.VPCTemplate{}
 			if tc.value != "" {
 				network.Annotations = map[string]string{clusterv1.PausedAnnotation: tc.value}
 			}

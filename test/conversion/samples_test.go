@@ -31,7 +31,6 @@ var samples = map[string]func(filler) string{
 	"endpointAccess.publicCIDRs[]": func(f filler) string {
 		return pick(f, fmt.Sprintf("10.%d.0.0/16", f.random.Intn(256)), "2001:db8::/32", "192.0.2.1/32")
 	},
-	"progress.estimatedTimeRemaining": func(f filler) string { return pick(f, "1m0s", "2h3m4s", "0s") },
 }
 
 // rules make an object pass the rules in CEL that its schema has.
@@ -72,10 +71,10 @@ var rules = map[string]func(filler, map[string]any){
 	},
 	"spec.endpointAccess": func(_ filler, access map[string]any) {
 		if _, found := access["publicCIDRs"]; found {
-			access["public"] = true
+			access["public"] = "Enabled"
 		}
-		if access["public"] == false {
-			access["private"] = true
+		if access["public"] == "Disabled" {
+			access["private"] = "Enabled"
 		}
 	},
 	"recovery.backoff": func(_ filler, backoff map[string]any) {

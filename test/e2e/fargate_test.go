@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -84,7 +84,7 @@ func (w *world) awaitProfiles(controlPlane *controlplanev1.CAPTControlPlane, nam
 			return "there are others"
 		}
 		for i, name := range names {
-			if statuses[i].Name != name || !ptr.Deref(statuses[i].Ready, false) {
+			if statuses[i].Name != name || statuses[i].Ready != metav1.ConditionTrue {
 				return name + " is not ready"
 			}
 		}

@@ -88,7 +88,7 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 			w.Play(apply(name), takes(aWhile))
 		}
 		w.Remove(&clusterv1.Cluster{}, stage.Demo)
-		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "one at a time")
+		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "before the EKS cluster, deleting Fargate profile")
 		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
 		for _, name := range names {
 			w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))

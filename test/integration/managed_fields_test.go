@@ -146,7 +146,7 @@ func TestSafety24WhatOthersAddIsNoDifference(t *testing.T) {
 	w.apply(captCluster("demo"))
 	captCluster := &infrav1.CAPTCluster{}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "demo"}, captCluster))
-	facts, plan, ref := owner.Facts{}, owner.Plan{}, &infrav1.WorkspaceTemplateApplyReference{Name: "merged"}
+	facts, plan, ref := owner.Facts{}, owner.Plan{}, infrav1.WorkspaceTemplateApplyReference{Name: "merged"}
 	write := func(keys ...string) {
 		var err error
 		plan, err = facts.Plan(owner.Intent{
