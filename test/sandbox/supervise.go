@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capt-provider/capt/test/sandbox/process"
+	"github.com/capt-provider/capt/test/sandbox/restart"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
@@ -156,6 +157,9 @@ func (s *Sandbox) running(name string) (*component, *process.Process, error) {
 
 // Kill kills a component and its child processes (SIGKILL) and returns when they have ended.
 func (s *Sandbox) Kill(name string) error {
+	if s.attached {
+		return s.stopRecorded(name, 0)
+	}
 	_, p, err := s.running(name)
 	if err == nil && p != nil {
 		p.Kill()
@@ -165,6 +169,9 @@ func (s *Sandbox) Kill(name string) error {
 
 // StopComponent terminates a component, and kills it after a grace period.
 func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
+	if s.attached {
+		return s.stopRecorded(name, stopGrace)
+	}
 	_, p, err := s.running(name)
 	if err == nil && p != nil {
 		p.Stop(ctx, stopGrace)
@@ -175,6 +182,9 @@ func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 // StartComponent starts a component that was stopped, killed or crashed, on its former ports, and returns when it is
 // ready.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
+	if s.attached {
+		return restart.Ended(ctx, s.dir, s.logs())
+	}
 	c, p, err := s.running(name)
 	if err != nil {
 		return err
