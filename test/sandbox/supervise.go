@@ -167,6 +167,20 @@ func (s *Sandbox) Kill(name string) error {
 	return err
 }
 
+// stopRecorded stops a component of a sandbox of another process.
+func (s *Sandbox) stopRecorded(name string, grace time.Duration) error {
+	recorded, err := state.Load(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range recorded.Processes {
+		if p.Name == name {
+			return p.Stop(grace)
+		}
+	}
+	return fmt.Errorf("the sandbox in %s has no component %s", s.dir, name)
+}
+
 // StopComponent terminates a component, and kills it after a grace period.
 func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	if s.attached {
