@@ -42,12 +42,12 @@ func reconcileError(err error) managed.Condition {
 	return c
 }
 
-// emulatesV0 reports whether the Workspace is that of a provider before v1, for all Workspaces or by its script.
+// emulatesV0 reports whether the script of the Workspace asks for a provider before v1.
 func (n *round) emulatesV0() bool {
 	scripts, ok := n.options.Executors.(interface {
 		Version0(types.NamespacedName) bool
 	})
-	return n.options.EmulateV0 || ok && scripts.Version0(client.ObjectKeyFromObject(n.object()))
+	return ok && scripts.Version0(client.ObjectKeyFromObject(n.object()))
 }
 
 // mark puts conditions into the status. The reconciler of crossplane-runtime says of which generation it speaks, in
