@@ -34,7 +34,8 @@ version_of = $(shell awk '$$1 == "$(2)" {print $$2} $$1 == "require" && $$2 == "
 tool = bin/$(1)-$(call version_of,$(1),$(2))/$(1)
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
 KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
-GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
+# kube-api-linter is built into golangci-lint, so the path has the versions of both.
+GOLANGCI_LINT := bin/golangci-lint-$(call version_of,golangci-lint,github.com/golangci/golangci-lint/v2)-kube-api-linter-$(call version_of,golangci-lint,sigs.k8s.io/kube-api-linter)/golangci-lint
 
 ##@ Build
 
@@ -199,7 +200,7 @@ $(KUSTOMIZE):
 	$(call build_tool,sigs.k8s.io/kustomize/kustomize/v5)
 
 $(GOLANGCI_LINT):
-	$(call build_tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+	$(call build_tool,.)
 
 .PHONY: clean
 clean: ## Remove CAPT's own binaries. Tools are kept, because building them takes minutes.

@@ -80,11 +80,10 @@ const (
 // tooManyFiles and tooLong exceed the limits today. Lower the numbers, remove entries, and add none.
 var (
 	tooManyFiles = map[string]int{
-		"api/validation": 30, "webhooks/admission": 13, "webhooks/conversion": 12, "cmd/captctl/migration": 11,
-		"controllers/captcontrolplane": 15, "controllers/engine": 13, "test/legacy": 15, "test/provider": 17,
+		"test/legacy": 15, "test/provider": 17,
 	}
 	tooLong = map[string]int{
-		"controllers/owner/owner_test.go": 450, "migrate/planner/planner_test.go": 411, "migrate/lock/lock_test.go": 401,
+		"migrate/planner/planner_test.go": 411, "migrate/lock/lock_test.go": 401,
 		"migrate/apply/run_test.go": 411, "cmd/captctl/command/migrate_test.go": 440,
 	}
 )

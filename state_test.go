@@ -25,13 +25,9 @@ var immutable = regexp.MustCompile(`^\(?\*?(errors|fmt|regexp|strings|slices|map
 
 // stateExceptions are variables of packages that hold state, with the reason. Add none.
 var stateExceptions = map[string]string{
-	"api/controlplane/v1beta1.objectTypes":   "kinds of the scheme, filled by init functions beside the types",
-	"api/controlplane/v1beta2.objectTypes":   "kinds of the scheme, filled by init functions beside the types",
-	"api/infrastructure/v1beta1.objectTypes": "kinds of the scheme, filled by init functions beside the types",
-	"api/infrastructure/v1beta2.objectTypes": "kinds of the scheme, filled by init functions beside the types",
-	"api/validation.fine":                    "cache of modules that were parsed without errors",
-	"controllers/metrics.AwaitingAdoption":   "today: registered in init",
-	"controllers/metrics.FargateProfiles":    "today: registered in init",
+	"api/validation/modules.fine":          "cache of modules that were parsed without errors",
+	"controllers/metrics.AwaitingAdoption": "today: registered in init",
+	"controllers/metrics.FargateProfiles":  "today: registered in init",
 }
 
 // TestPackagesHaveNoState: a variable of a package is made once, by an expression, and not written afterwards.

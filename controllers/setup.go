@@ -96,7 +96,7 @@ type Options struct {
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	engineFor := func(name string) engine.Engine {
 		return engine.Engine{
-			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), Written: &engine.Memory{}, WatchFilterValue: options.WatchFilterValue,
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(name), State: &engine.StateCache{}, WatchFilterValue: options.WatchFilterValue,
 			Definitions: mgr.GetAPIReader(),
 		}
 	}
@@ -127,7 +127,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	controlPlanes := &captcontrolplane.Reconciler{
 		Engine:    engineFor("captcontrolplane-controller"),
 		Uncached:  mgr.GetAPIReader(),
-		Stopwatch: engine.Stopwatch{Clock: clock.RealClock{}},
 		Tokens:    options.Tokens,
 		Namespace: options.Namespace,
 	}

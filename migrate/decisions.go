@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -40,29 +41,37 @@ type WorkspaceDecision struct {
 	Reason    string    `json:"reason,omitempty"` // Reason documents the decision.
 }
 
-// ParseDecisions reads decisions, in YAML or JSON. Unknown fields are errors.
+// ParseDecisions reads decisions, in YAML or JSON. Unknown fields are errors; an entry with nothing but a UID is decided later.
 func ParseDecisions(data []byte) (*Decisions, error) {
 	decisions := &Decisions{}
 	if err := yaml.UnmarshalStrict(data, decisions); err != nil {
-		return nil, fmt.Errorf("reading the decisions: %w", err)
+		_, why, _ := strings.Cut(": "+err.Error(), "decoding JSON: json: ")
+		return nil, fmt.Errorf("%s. owners have uid, take, pin (true or false), skip (true or false) and reason; workspaces have uid, belongsTo and reason", cmp.Or(why, err.Error()))
 	}
 	if decisions.APIVersion != APIVersion || decisions.Kind != decisionsKind {
-		return nil, fmt.Errorf("this is %q %q; decisions begin with apiVersion: %s and kind: %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
+		return nil, fmt.Errorf("apiVersion is %q and kind is %q; decisions begin with apiVersion: %s and kind: %s", decisions.APIVersion, decisions.Kind, APIVersion, decisionsKind)
 	}
+	decisions.dropOpen()
 	seen := map[types.UID]bool{}
 	if err := decisions.ownersOnce(seen); err != nil {
 		return nil, err
 	}
 	for i, d := range decisions.Workspaces {
 		switch {
-		case d.UID == "" || d.BelongsTo == "":
-			return nil, fmt.Errorf("workspaces[%d]: uid and belongsTo are required", i)
+		case d.UID == "":
+			return nil, fmt.Errorf("workspaces[%d].uid is required", i)
 		case seen[d.UID]:
 			return nil, fmt.Errorf("workspaces[%d]: %s is decided about twice", i, d.UID)
 		}
 		seen[d.UID] = true
 	}
 	return decisions, nil
+}
+
+// dropOpen removes entries of a document in which no line was uncommented.
+func (d *Decisions) dropOpen() {
+	d.Owners = slices.DeleteFunc(d.Owners, func(d OwnerDecision) bool { return d.UID != "" && d.Take == "" && !d.Pin && !d.Skip })
+	d.Workspaces = slices.DeleteFunc(d.Workspaces, func(d WorkspaceDecision) bool { return d.UID != "" && d.BelongsTo == "" })
 }
 
 // Merge returns the decisions with later ones, which replace those about the same objects. Either may be nil.
@@ -89,7 +98,7 @@ func (d *Decisions) ownersOnce(seen map[types.UID]bool) error {
 			return fmt.Errorf("owners[%d].uid is required", i)
 		case seen[d.UID]:
 			return fmt.Errorf("owners[%d]: %s is decided about twice", i, d.UID)
-		case d.Skip == (d.Take != "" || d.Pin):
+		case d.Skip && (d.Take != "" || d.Pin):
 			return fmt.Errorf("owners[%d]: set either skip, or take, pin or both for %s", i, d.UID)
 		case taken[d.Take] && d.Take != "":
 			return fmt.Errorf("owners[%d]: %s is taken twice, and can be only one owner's", i, d.Take)

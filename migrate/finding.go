@@ -11,11 +11,14 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capt-provider/capt/api/render"
+	"github.com/capt-provider/capt/api/terraform"
 )
 
 // APIVersion of the documents that captctl writes: plans, decisions, reports and journals. Fields are added within a version, never
@@ -89,6 +92,29 @@ func Baseline(workspace *unstructured.Unstructured) (BaselineItem, error) {
 	}
 	sum := sha256.Sum256(data)
 	return BaselineItem{ObjectRef: RefOf(workspace), Generation: workspace.GetGeneration(), Hash: hex.EncodeToString(sum[:])[:16]}, nil
+}
+
+// Unsettled is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.
+func Unsettled(workspace *unstructured.Unstructured) string {
+	if workspace.GetDeletionTimestamp() != nil {
+		return "it is being deleted"
+	}
+	var typed terraform.WorkspaceStatus
+	status, _ := workspace.Object["status"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &typed); err != nil {
+		return "its status cannot be read"
+	}
+	for _, kind := range []string{"Synced", "Ready"} {
+		switch c := meta.FindStatusCondition(typed.Conditions, kind); {
+		case c == nil:
+			return kind + " is unknown"
+		case c.Status != metav1.ConditionTrue:
+			return fmt.Sprintf("%s is %s (%s)", kind, c.Status, c.Reason)
+		case c.ObservedGeneration != 0 && c.ObservedGeneration != workspace.GetGeneration(): // Before v1 the provider reports no generation.
+			return "its last change is not applied yet"
+		}
+	}
+	return ""
 }
 
 // Severity of a finding.

@@ -81,12 +81,12 @@ func (p *partial) networks() (refs []ObjectRef) {
 // applies are the WorkspaceTemplateApplies that owners refer to.
 func (p *partial) applies() (refs []ObjectRef) {
 	for i := range p.CAPTClusters {
-		if ref := p.CAPTClusters[i].Spec.WorkspaceTemplateApplyRef; ref != nil {
+		if ref := p.CAPTClusters[i].Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 			refs = append(refs, infrastructure("WorkspaceTemplateApply", types.NamespacedName{Namespace: p.CAPTClusters[i].Namespace, Name: ref.Name}))
 		}
 	}
 	for i := range p.ControlPlanes {
-		if ref := p.ControlPlanes[i].Spec.WorkspaceTemplateApplyRef; ref != nil {
+		if ref := p.ControlPlanes[i].Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 			refs = append(refs, infrastructure("WorkspaceTemplateApply", types.NamespacedName{Namespace: p.ControlPlanes[i].Namespace, Name: ref.Name}))
 		}
 	}
@@ -96,7 +96,7 @@ func (p *partial) applies() (refs []ObjectRef) {
 // surroundings are the templates and recorded Workspaces of WorkspaceTemplateApplies.
 func (p *partial) surroundings() (refs []ObjectRef) {
 	for i := range p.CAPTClusters {
-		if template := p.CAPTClusters[i].Spec.VPC.Template; template != nil {
+		if template := p.CAPTClusters[i].Spec.VPC.Template; template.IsDefined() {
 			refs = append(refs, infrastructure("WorkspaceTemplate", template.Ref.Key(p.CAPTClusters[i].Namespace)))
 		}
 	}

@@ -129,7 +129,7 @@ status: {workspaceName: demo-workspace, applied: true}
 		TypeMeta:   apply.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "team-a", UID: "2", ResourceVersion: "7", SelfLink: "/kept", Labels: map[string]string{"a": "b"}},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: infrav1.WorkspaceTemplateReference{Name: "vpc"}, DeletionPolicy: infrav1.DeletionPolicyDelete,
+			TemplateRef: infrav1.WorkspaceTemplateReference{Name: "vpc"},
 		},
 	}, apply)
 }

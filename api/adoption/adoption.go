@@ -159,14 +159,14 @@ func OtherController(owner metav1.Object, apply *infrav1.WorkspaceTemplateApply)
 // otherwise put the template of an EKS cluster upon the Workspace of something else, and Terraform would destroy that.
 func Conflict(owner metav1.Object, want Expectation, apply *infrav1.WorkspaceTemplateApply) string {
 	if other := OtherController(owner, apply); other != nil {
-		return fmt.Sprintf("%s names %s, which belongs to %s %s; nothing is written to it. %s",
+		return fmt.Sprintf("%s names %s, which belongs to %s %s. CAPT does not change it. %s",
 			want.source(), apply.Name, other.Kind, other.Name, want.anotherName())
 	}
 	if differs := want.Mismatch(owner, apply); differs != "" {
-		return "nothing is written to it: " + want.Refusal(apply, differs)
+		return "CAPT does not change it: " + want.Refusal(apply, differs)
 	}
 	if want.Variables[naming.ClusterVariable] == "" && !want.Had(apply) && !metav1.IsControlledBy(apply, owner) {
-		return fmt.Sprintf("%s names %s, and it is not known whether it is meant before the Cluster of this object exists; nothing is written to it. Create the Cluster that refers to this object",
+		return fmt.Sprintf("%s names %s, but CAPT cannot verify the reference before the Cluster of this object exists. CAPT does not change it. Create the Cluster that refers to this object",
 			want.source(), apply.Name)
 	}
 	return ""
@@ -207,7 +207,7 @@ func (want Expectation) Had(apply *infrav1.WorkspaceTemplateApply) bool {
 }
 
 // Difference says in which respect a WorkspaceTemplateApply is not what an owner would make: in the template, or in a
-// variable that names the cloud resources; empty when in none. What the owner does not know yet is no difference.
+// variable that names the cloud resources; empty when in none. What the owner does not know yet is not a difference.
 func (want Expectation) Difference(apply *infrav1.WorkspaceTemplateApply) string {
 	if difference := want.templateDifference(apply); difference != "" {
 		return difference

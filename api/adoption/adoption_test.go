@@ -47,7 +47,7 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned)}, []string{"made-by-hand"}},
 		"its template in other words": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned, of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}))}, []string{"made-by-hand"}},
-		"helpers of the older CAPT": {
+		"helpers of CAPT v0.3": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-kubeconfig-apply", owned, of(infrav1.WorkspaceTemplateReference{Name: "kubeconfig"})), apply("demo-spot-role-x", owned, eks)}, nil},
 		"a template of that name in another namespace": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", owned, of(infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "other"}))}, nil},
@@ -57,33 +57,33 @@ func TestCandidates(t *testing.T) {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", builder.OwnedBy(namesake))}, nil},
 		"a name that only begins like the scheme's": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-vpc-2")}, nil},
-		"one of the older CAPT's that nobody owns, for the same cluster": {
+		"one of CAPT v0.3's that nobody owns, for the same cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder)}, []string{"made-by-hand"}},
-		"one of the older CAPT's that nobody owns, for whatever cluster": {
+		"one of CAPT v0.3's that nobody owns, for whatever cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(nil))}, []string{"made-by-hand"}},
-		"one of the older CAPT's that nobody owns, for another cluster": {
+		"one of CAPT v0.3's that nobody owns, for another cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
-		"one of the older CAPT's that nobody owns, of another template": {
+		"one of CAPT v0.3's that nobody owns, of another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks)}, []string{"made-by-hand"}},
-		"one of the older CAPT's that nobody owns, of another template and for whatever cluster": {
+		"one of CAPT v0.3's that nobody owns, of another template and for whatever cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(nil))}, nil},
-		"one of the older CAPT's that nobody owns, of another template and for another cluster": {
+		"one of CAPT v0.3's that nobody owns, of another template and for another cluster": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "other"}))}, nil},
-		"one of the older CAPT's that the owner owns, of another template": {
+		"one of CAPT v0.3's that the owner owns, of another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, owned, builder.WithVariables(nil))}, []string{"made-by-hand"}},
 		"one of this version that the owner owns, of another template": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", eks, owned)}, nil},
-		"a helper of the older CAPT's, not adopted yet": {
+		"a helper of CAPT v0.3's, not adopted yet": {
 			[]infrav1.WorkspaceTemplateApply{apply("demo-kubeconfig-apply", ofOlder, owned, eks)}, nil},
-		"one of a Fargate profile of the older CAPT's": {
+		"one of a Fargate profile of CAPT v0.3's": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "web"}))}, nil},
-		"one of a machine of the older CAPT's": {
+		"one of a machine of CAPT v0.3's": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, eks, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 				apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CaptMachine", Name: "worker", UID: "machine"}}
 			}))}, nil},
-		"one of the older CAPT's that somebody has adopted by itself": {
+		"one of CAPT v0.3's that somebody has adopted by itself": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.WorkspaceName = "made-by-hand" }))}, nil},
-		"one of the older CAPT's that another has": {
+		"one of CAPT v0.3's that another has": {
 			[]infrav1.WorkspaceTemplateApply{apply("made-by-hand", ofOlder, builder.OwnedBy(namesake))}, nil},
 		"several are sorted": {
 			[]infrav1.WorkspaceTemplateApply{apply("z", owned), apply("demo-vpc"), apply("stranger"), apply("a", owned)}, []string{"a", "demo-vpc", "z"}},
@@ -148,7 +148,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 		"its own, of whatever identity":           {want(nil), apply(strange, owned), ""},
 		"its own, without an identity":            {want(nil), apply(builder.WithVariables(nil), owned), ""},
 		"its own, of another template":            {want(nil), apply(owned, eks), anotherTemplate},
-		"a helper of the older CAPT":              {want(chosen), apply(owned, eks), anotherTemplate},
+		"a helper of CAPT v0.3":                   {want(chosen), apply(owned, eks), anotherTemplate},
 		"its own, of another template, recorded":  {want(recorded), apply(owned, eks), ""},
 		"its own, while the Cluster is not known": {want(func(e *adoption.Expectation) { e.Variables["cluster_name"] = "" }), apply(owned), ""},
 		"another's":                                     {want(nil), apply(builder.OwnedBy(builder.CAPTCluster("other"))), "belongs to CAPTCluster other"},
@@ -181,7 +181,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 				return
 			}
 			assert.Contains(t, got, row.conflict)
-			assert.Contains(t, got, "nothing is written to it")
+			assert.Contains(t, got, "CAPT does not change it")
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestWhatAnOwnerMayTake(t *testing.T) {
 func TestAConflictSaysWhatToDo(t *testing.T) {
 	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"cluster_name": "demo"}}
 	secret := builder.WorkspaceTemplateApply("by-hand", builder.WithVariables(map[string]string{"cluster_name": "hunter2"}))
-	assert.Equal(t, "nothing is written to it: WorkspaceTemplateApply by-hand is not what this object would make: it has another cluster_name. If another one is meant, correct the reference, by recreating this object where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
+	assert.Equal(t, "CAPT does not change it: WorkspaceTemplateApply by-hand does not match what this object would create: it has another cluster_name. If another one is meant, correct the reference, by recreating this object where it is set already; if by-hand is really this object's, give both the same template and cluster_name first",
 		adoption.Conflict(builder.CAPTCluster("demo"), want, secret))
 }
 

@@ -6,7 +6,6 @@ package adoption
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -22,10 +21,10 @@ func Awaited(object metav1.Object) bool {
 		leftAlone := (Helper(object) != "" || Machine(object) != "") && object.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 		return !leftAlone && (Unadopted(object) != "" || required(object.Status.Conditions))
 	case *infrav1.CAPTCluster:
-		built := object.Spec.WorkspaceTemplateApplyRef == nil && OfCAPTCluster(object, "").Built != ""
+		built := !object.Spec.WorkspaceTemplateApplyRef.IsDefined() && OfCAPTCluster(object, "").Built != ""
 		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	case *controlplanev1.CAPTControlPlane:
-		built := object.Spec.WorkspaceTemplateApplyRef == nil && OfControlPlane(object, "").Built != ""
+		built := !object.Spec.WorkspaceTemplateApplyRef.IsDefined() && OfControlPlane(object, "").Built != ""
 		return built || ownerAwaited(object.Status.ObservedGeneration, object.Status.Conditions)
 	}
 	return false
@@ -33,7 +32,7 @@ func Awaited(object metav1.Object) bool {
 
 // LeftAlone reports whether nothing is to be adopted of a helper: CAPT v0.3 recorded no Workspace for it, and what it may have created is retained.
 func LeftAlone(apply *infrav1.WorkspaceTemplateApply) bool {
-	recorded := apply.Spec.WorkspaceName != "" || apply.Status.WorkspaceName != "" || apply.Status.WorkspaceRef != nil || ptr.Deref(apply.Status.Applied, false)
+	recorded := apply.Spec.WorkspaceName != "" || apply.Status.WorkspaceName != "" || apply.Status.WorkspaceRef != nil || apply.Status.Applied == metav1.ConditionTrue
 	return !recorded && Helper(apply) != "" && apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain
 }
 

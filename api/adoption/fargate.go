@@ -17,7 +17,7 @@ import (
 func OfProfile(clusterName string, profile *controlplanev1.FargateProfile) Expectation {
 	want := Expectation{
 		profile:  profile.Name,
-		byScheme: profile.WorkspaceTemplateApplyRef == nil,
+		byScheme: !profile.WorkspaceTemplateApplyRef.IsDefined(),
 		Template: profile.WorkspaceTemplateRef,
 		Variables: map[string]string{
 			naming.ClusterVariable: clusterName,
@@ -38,7 +38,7 @@ func (want Expectation) profileDifference(apply *infrav1.WorkspaceTemplateApply)
 	case given == want.profile:
 		return ""
 	case want.profile == "":
-		return "is that of a Fargate profile"
+		return "belongs to a Fargate profile"
 	case given == "":
 		return "has no " + naming.ProfileVariable
 	}
@@ -69,16 +69,16 @@ func (want Expectation) anotherName() string {
 
 // Refusal says that a WorkspaceTemplateApply is not taken over because of a Mismatch, and what to do.
 func (want Expectation) Refusal(apply *infrav1.WorkspaceTemplateApply, mismatch string) string {
-	made, correct, same := "would make", "correct the reference, by recreating this object where it is set already", "template and "+naming.ClusterVariable
+	made, correct, same := "would create", "correct the reference, by recreating this object where it is set already", "template and "+naming.ClusterVariable
 	if want.profile != "" {
-		made = "would make for Fargate profile " + want.profile
+		made = "would create for Fargate profile " + want.profile
 		correct = "correct the reference, by removing the profile from spec and adding it again where it is set already"
 		same = fmt.Sprintf("template, %s and %s", naming.ClusterVariable, naming.ProfileVariable)
 	}
 	if want.byScheme {
 		correct = "give the profile a workspaceTemplateApplyRef to that"
 	}
-	text := fmt.Sprintf("WorkspaceTemplateApply %s is not what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
+	text := fmt.Sprintf("WorkspaceTemplateApply %s does not match what this object %s: it %s. If another one is meant, %s", apply.Name, made, mismatch, correct)
 	if want.profile == "" && want.profileDifference(apply) != "" {
 		return text // It cannot belong to a control plane: the variable is the identity of what exists in AWS.
 	}

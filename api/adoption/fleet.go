@@ -384,7 +384,7 @@ func evidenceAgainst(claimant *Claimant, apply *infrav1.WorkspaceTemplateApply) 
 		found = append(found, fmt.Sprintf("it belongs to %s %s", other.Kind, other.Name))
 	}
 	if !claimant.Want.sameTemplate(apply) {
-		found = append(found, fmt.Sprintf("it is made from WorkspaceTemplate %s, and spec names %s", apply.TemplateKey(), claimant.Want.Template.Key(apply.Namespace)))
+		found = append(found, fmt.Sprintf("it uses WorkspaceTemplate %s, but spec refers to %s", apply.TemplateKey(), claimant.Want.Template.Key(apply.Namespace)))
 	}
 	if given := apply.Spec.Variables[naming.ClusterVariable]; given != "" && !claimant.cluster(apply) {
 		found = append(found, fmt.Sprintf("its cluster_name is %s", given))

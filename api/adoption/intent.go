@@ -34,7 +34,7 @@ func OfCAPTCluster(captCluster *infrav1.CAPTCluster, cluster string) Expectation
 		Legacy:     LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions),
 		Variables:  map[string]string{naming.ClusterVariable: cluster},
 	}
-	if template := captCluster.Spec.VPC.Template; template != nil {
+	if template := captCluster.Spec.VPC.Template; template.IsDefined() {
 		want.Template, want.Variables = template.Ref, vpcVariables(captCluster, cluster)
 		if captCluster.Status.VPC.ID != "" {
 			want.Built = "status.vpc.id"
@@ -107,8 +107,8 @@ func ControlPlaneIntent(controlPlane *controlplanev1.CAPTControlPlane, in Surrou
 	out[naming.RegionVariable] = in.Region
 
 	access := ptr.Deref(spec.EndpointAccess, controlplanev1.EndpointAccess{})
-	out["endpoint_public_access"] = strconv.FormatBool(ptr.Deref(access.Public, true))
-	out["endpoint_private_access"] = strconv.FormatBool(ptr.Deref(access.Private, false))
+	out["endpoint_public_access"] = strconv.FormatBool(access.HasPublic())
+	out["endpoint_private_access"] = strconv.FormatBool(access.HasPrivate())
 	for tag, value := range spec.AdditionalTags {
 		out["tags_"+tag] = string(value)
 	}

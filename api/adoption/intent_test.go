@@ -29,8 +29,8 @@ func TestTheConnectionSecretOfWhatExistsIsKept(t *testing.T) {
 		"one that names another":                      {[]builder.Option{builder.WithConnectionSecret("mine", "default")}, "mine"},
 		"adopted, without one":                        {[]builder.Option{recorded("demo-vpc", builder.InClusterScope())}, ""},
 		"adopted, with one":                           {[]builder.Option{recorded("demo-vpc", builder.InClusterScope()), builder.WithConnectionSecret("mine", "default")}, "mine"},
-		"made by this CAPT, which lost it":            {[]builder.Option{recorded(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: "default", Name: "demo-vpc"}), builder.InClusterScope())}, "demo-vpc-connection"},
-		"made by this CAPT in its namespace, lost it": {[]builder.Option{recorded("demo-vpc")}, "demo-vpc-connection"},
+		"made by this version of CAPT, which lost it": {[]builder.Option{recorded(naming.Workspace(terraform.ScopeCluster, types.NamespacedName{Namespace: "default", Name: "demo-vpc"}), builder.InClusterScope())}, "demo-vpc-connection"},
+		"made by this version of CAPT in its namespace, lost it": {[]builder.Option{recorded("demo-vpc")}, "demo-vpc-connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.options...)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
@@ -22,7 +21,7 @@ import (
 // spec.workspaceName before it records a Workspace in status, so that a record without that name is from a rollback.
 func Unadopted(apply *infrav1.WorkspaceTemplateApply) string {
 	legacy := LegacyFinalizer(apply)
-	recorded := apply.Status.WorkspaceRef != nil || ptr.Deref(apply.Status.Applied, false)
+	recorded := apply.Status.WorkspaceRef != nil || apply.Status.Applied == metav1.ConditionTrue
 	switch {
 	case apply.Spec.WorkspaceName != "", !legacy && !recorded:
 		return ""

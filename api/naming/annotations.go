@@ -5,7 +5,7 @@ package naming
 
 import "k8s.io/apimachinery/pkg/types"
 
-// Field managers of server-side apply: one a writer, so that managedFields tell who wants what.
+// Field managers of server-side apply: one per writer, so that managedFields show the owner of each field.
 const (
 	// CAPTClusterFieldManager writes the WorkspaceTemplateApply of a VPC.
 	CAPTClusterFieldManager = "capt-captcluster"
@@ -13,7 +13,7 @@ const (
 	CAPTControlPlaneFieldManager = "capt-captcontrolplane"
 	// WorkspaceTemplateApplyFieldManager writes Workspaces.
 	WorkspaceTemplateApplyFieldManager = "capt-workspacetemplateapply"
-	// MigrationFieldManager is captctl migrate. It alone may take back a reference or the name of a Workspace that is written
+	// MigrationFieldManager is captctl migrate. It alone may remove a reference or the name of a Workspace that is written
 	// once, to undo an adoption (config/policy).
 	MigrationFieldManager = "captctl"
 )
@@ -70,7 +70,7 @@ const (
 	PinnedForAnnotation = "capt.cluster.x-k8s.io/pinned-for"
 )
 
-// RetryAnnotation on a CAPTControlPlane asks for another try: with each new value, timeouts are counted anew, and a state Failed
+// RetryAnnotation on a CAPTControlPlane asks for another try: with each new value, timeouts are restarted, and a state Failed
 // that came from one ends.
 const RetryAnnotation = "capt.cluster.x-k8s.io/retry"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package naming makes every name that CAPT derives from another one. Controllers, webhooks and captctl call the same
-// functions, so that they can not disagree about what belongs to whom.
+// functions, so that they cannot disagree about what belongs to whom.
 package naming
 
 import (
@@ -36,9 +36,9 @@ const (
 
 // The lengths of the longest names that are not cut when others are derived from them. The longest suffix decides.
 const (
-	// MaxCAPTCluster is that of a CAPTCluster.
+	// MaxCAPTCluster is the maximum length of the name of a CAPTCluster.
 	MaxCAPTCluster = maxName - len(vpcConnectionSuffix)
-	// MaxCAPTControlPlane is that of a CAPTControlPlane.
+	// MaxCAPTControlPlane is the maximum length of the name of a CAPTControlPlane.
 	MaxCAPTControlPlane = maxName - len(controlPlaneApplySuffix)
 )
 
@@ -50,7 +50,7 @@ func VPCWorkspaceTemplateApply(captCluster string) string {
 	return join(maxName, captCluster, vpcSuffix)
 }
 
-// LegacyFixedApply is the name that an older CAPT gave to the WorkspaceTemplateApply of any control plane.
+// LegacyFixedApply is the name that an early version of CAPT gave to the WorkspaceTemplateApply of any control plane.
 const LegacyFixedApply = "demo-eks-controlplane-apply"
 
 // VPC is the default name of a CAPTCluster's VPC.
@@ -102,16 +102,16 @@ func fargate(cluster, profile string) string {
 	if plain {
 		return cluster + "-" + profile
 	}
-	// A slash is no part of a Cluster's name, so that two pairs never give one text.
+	// A slash is not part of a Cluster's name, so that two pairs never give one text.
 	return strings.TrimRight(cluster+"-"+safe, "-") + "--" + hash(hashLength, cluster+"/"+profile)
 }
 
-// KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, as Cluster API's contract asks for it.
+// KubeconfigSecret is the name of the kubeconfig Secret of a Cluster, which Cluster API's contract prescribes.
 func KubeconfigSecret(cluster string) string {
 	return cluster + "-kubeconfig" // secret.Name of Cluster API, whose package would bring controller-runtime along.
 }
 
-// LegacyWorkspace is the name that the older CAPT gave to the Workspace of a WorkspaceTemplateApply, in the cluster scope.
+// LegacyWorkspace is the name that CAPT v0.3 gave to the Workspace of a WorkspaceTemplateApply, in the cluster scope.
 func LegacyWorkspace(apply string) string {
 	if base := strings.TrimSuffix(apply, applySuffix); base != "" {
 		return base

@@ -135,7 +135,7 @@ func TestNamesThatAreCutAtADashOrADotStayLegal(t *testing.T) {
 	}
 }
 
-// The older CAPT called a Workspace like its WorkspaceTemplateApply less "-apply". In a namespace this is still the rule,
+// CAPT v0.3 called a Workspace like its WorkspaceTemplateApply less "-apply". In a namespace this is still the rule,
 // so that names can be guessed; the controller and admission find the pair that collides.
 func TestWorkspacesOfXAndXApplyCollideInANamespaceByTheLegacyRule(t *testing.T) {
 	assert.Equal(t,

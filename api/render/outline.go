@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // sameOutline rejects values that change the structure of a module. Characters that are safe in a module can change it only together
@@ -31,7 +31,7 @@ func sameOutline(template, rendered *terraform.WorkspaceParameters, used []strin
 	if rendered.InlineFormat == terraform.FormatJSON {
 		return sameExpressions(template.Module, rendered.Module, used, path)
 	}
-	if len(validation.Parseable(*template, path)) > 0 || len(validation.Parseable(*rendered, path)) > 0 {
+	if len(modules.Parseable(*template, path)) > 0 || len(modules.Parseable(*rendered, path)) > 0 {
 		return nil // Reported by the validation of the module.
 	}
 	before, ok := outlineOf(template.Module, used)

@@ -18,7 +18,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation/templates"
 )
 
 // Names of Crossplane that CAPT writes.
@@ -76,8 +77,8 @@ func Workspace(in Input) (*Rendered, field.ErrorList) {
 		errs = intoNamespace(spec, in.Apply.Namespace, path)
 	}
 	errs = append(errs, fluxSource(spec, in, path)...)
-	errs = append(errs, validation.Module(spec.ForProvider, path.Child("forProvider"))...)
-	errs = append(errs, validation.Parameters(spec.ForProvider, path.Child("forProvider"))...)
+	errs = append(errs, modules.Module(spec.ForProvider, path.Child("forProvider"))...)
+	errs = append(errs, templates.Parameters(spec.ForProvider, path.Child("forProvider"))...)
 	if len(errs) > 0 {
 		return nil, errs
 	}

@@ -95,7 +95,7 @@ func fluxSource(spec *terraform.WorkspaceSpec, in Input, path *field.Path) field
 
 func otherNamespace(ref terraform.Reference, namespace string) *field.Error {
 	return field.Forbidden(ref.Path.Child("namespace"), fmt.Sprintf(
-		"must be %q, the namespace of the WorkspaceTemplateApply; leave it out", namespace))
+		"must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", namespace))
 }
 
 // withoutDelete keeps the cloud resources of a deleted Workspace in the namespaced scope.

@@ -201,7 +201,7 @@ func TestEveryReferenceToAnotherNamespaceIsReported(t *testing.T) {
 		spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: key("other")}}
 	})}}.input())
 	require.Len(t, errs, 3)
-	assert.Contains(t, errs[0].Detail, `must be "default", the namespace of the WorkspaceTemplateApply; leave it out`)
+	assert.Contains(t, errs[0].Detail, `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`)
 }
 
 func TestWhatOnlyTheClusterScopeHasDoesNotReachANamespacedWorkspace(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 )
 
 // workspaceNameVariable is the placeholder for the name of the Workspace, also in CAPT v0.3.
-const workspaceNameVariable = validation.WorkspaceNameVariable
+const workspaceNameVariable = modules.WorkspaceNameVariable
 
 // substituteSpec replaces ${name} in the strings of a template, never in serialized text, so a value cannot add or change fields.
 // Placeholders without a variable stay: they are interpolations of Terraform.
@@ -42,8 +42,8 @@ func substituteSpec(template *terraform.WorkspaceSpec, variables map[string]stri
 		return nil, field.ErrorList{field.InternalError(path, err)}
 	}
 	if len(s.errs) == 0 && spec.ForProvider.Source == terraform.SourceRemote {
-		for _, name := range validation.UnsafeInSource(template.ForProvider.Module, variables) {
-			s.errs = append(s.errs, validation.UnsafeSource(module, name))
+		for _, name := range modules.UnsafeInSource(template.ForProvider.Module, variables) {
+			s.errs = append(s.errs, modules.UnsafeSource(module, name))
 		}
 		return spec, s.errs
 	}
@@ -93,7 +93,7 @@ func (s *substitution) replace(text string, path *field.Path) string {
 		if !ok {
 			return match
 		}
-		if inModule && !validation.SafeInModule(value) {
+		if inModule && !modules.SafeInModule(value) {
 			if !slices.Contains(refused, name) {
 				refused = append(refused, name)
 			}
@@ -105,7 +105,7 @@ func (s *substitution) replace(text string, path *field.Path) string {
 		return value
 	})
 	for _, name := range refused {
-		s.errs = append(s.errs, validation.UnsafeInModule(path, name))
+		s.errs = append(s.errs, modules.UnsafeInModule(path, name))
 	}
 	return out
 }

@@ -19,7 +19,7 @@ const defaultPort = 443
 func ParseEndpoint(text string) (host string, port int32, err error) {
 	parsed, err := url.Parse(withScheme(strings.TrimSpace(text)))
 	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" || !bare(parsed) {
-		return "", 0, errors.New("it is not an https URL of a host, and not host[:port]")
+		return "", 0, errors.New("it is neither an https URL nor host[:port]")
 	}
 	if parsed.Port() == "" {
 		return parsed.Hostname(), defaultPort, nil
@@ -42,7 +42,7 @@ func withScheme(address string) string {
 	return "https://" + address
 }
 
-// bare tells whether a URL names a host and nothing within it.
+// bare reports whether a URL names a host and nothing within it.
 func bare(u *url.URL) bool {
 	return u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

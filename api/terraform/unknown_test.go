@@ -88,7 +88,7 @@ func TestAFieldThatIsKnownNowWinsOverItsRawCopy(t *testing.T) {
 	}
 	text, err := json.Marshal(spec)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"deletionPolicy": "Delete", "forProvider": {"source": "", "module": ""}}`, string(text))
+	assert.JSONEq(t, `{"deletionPolicy": "Delete"}`, string(text))
 }
 
 func TestReadingAgainForgetsTheUnknownFieldsOfBefore(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 
 const exampleVPCConfig = `vpc_id = "vpc-..." and private_subnets = ["subnet-..."]`
 
-// CheckVPCConfig tells what is wrong with the value of key vpc_config in the connection Secret of a VPC: a file of Terraform
+// CheckVPCConfig reports what is wrong with the value of key vpc_config in the connection Secret of a VPC: a file of Terraform
 // variables, in HCL or JSON, whose values are literals. Variables vpc_id and private_subnets may be missing, for a template
 // decides what it reads; if they are there, they hold something of their kind. Errors say where and what to do, and quote
 // nothing of the text, since it comes from a Secret.
@@ -55,7 +55,7 @@ func CheckVPCConfig(text string) error {
 		return err
 	}
 	if len(variables) == 0 {
-		return fmt.Errorf("it sets no variable; write %s", exampleVPCConfig)
+		return fmt.Errorf("it has no variables; write %s", exampleVPCConfig)
 	}
 	return checkVPC(variables)
 }
@@ -68,7 +68,7 @@ type variable struct {
 
 func checkVPC(variables map[string]variable) error {
 	if id, ok := variables[vpcIDVariable]; ok && !filled(id.value) {
-		return fmt.Errorf(`line %d: vpc_id is no string, or an empty one; write the ID of the VPC, as in vpc_id = "vpc-..."`, id.line)
+		return fmt.Errorf(`line %d: vpc_id must be a non-empty string: write the ID of the VPC, as in vpc_id = "vpc-..."`, id.line)
 	}
 	subnets, ok := variables[subnetsVariable]
 	if !ok {
@@ -76,7 +76,7 @@ func checkVPC(variables map[string]variable) error {
 	}
 	const advice = `write the IDs of the private subnets, as in private_subnets = ["subnet-...", "subnet-..."]`
 	if subnets.value.IsNull() || !subnets.value.Type().IsTupleType() {
-		return fmt.Errorf("line %d: private_subnets is no list; %s", subnets.line, advice)
+		return fmt.Errorf("line %d: private_subnets must be a list; %s", subnets.line, advice)
 	}
 	if subnets.value.LengthInt() == 0 {
 		return fmt.Errorf("line %d: private_subnets is empty; %s", subnets.line, advice)
@@ -84,10 +84,10 @@ func checkVPC(variables map[string]variable) error {
 	if !slices.ContainsFunc(subnets.value.AsValueSlice(), func(v cty.Value) bool { return !filled(v) }) {
 		return nil
 	}
-	return fmt.Errorf("line %d: private_subnets has something that is no string, or an empty one; %s", subnets.line, advice)
+	return fmt.Errorf("line %d: private_subnets must be a list of non-empty strings; %s", subnets.line, advice)
 }
 
-// filled tells whether a value is a string with something in it.
+// filled reports whether a value is a string with something in it.
 func filled(value cty.Value) bool {
 	return value.Type() == cty.String && !value.IsNull() && strings.TrimSpace(value.AsString()) != ""
 }
@@ -192,12 +192,12 @@ func jsonVariables(text string) (map[string]variable, error) {
 		}
 		key, _ := name.(string)
 		if _, again := variables[key]; again {
-			return nil, fmt.Errorf("line %d: a variable that is there already; keep one of the two", line)
+			return nil, fmt.Errorf("line %d: the variable is set twice; remove one", line)
 		}
 		variables[key] = variable{jsonValue(raw), line}
 	}
 	if err != nil {
-		return nil, errors.New("it can not be read as JSON; " + advice)
+		return nil, errors.New("it is not valid JSON; " + advice)
 	}
 	return variables, nil
 }

@@ -85,7 +85,7 @@ const (
 type ManagementAction string
 
 const (
-	// ManageAll stands for every action.
+	// ManageAll means every action.
 	ManageAll ManagementAction = "*"
 	// ManageDelete lets Crossplane destroy.
 	ManageDelete ManagementAction = "Delete"
@@ -121,7 +121,7 @@ type WorkspaceSpec struct {
 
 	// forProvider is what Terraform is given.
 	// +required
-	ForProvider WorkspaceParameters `json:"forProvider"`
+	ForProvider WorkspaceParameters `json:"forProvider,omitempty,omitzero"`
 
 	// Unknown holds the fields that this version of CAPT does not know, so that they are not lost on the way.
 	Unknown UnknownFields `json:"-"`
@@ -169,7 +169,7 @@ type SecretReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace of the Secret. Namespaced scope: must be that of the Workspace, or absent.
+	// namespace of the Secret. In scope Namespaced it must be absent or the namespace of the Workspace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
@@ -335,7 +335,7 @@ type KeyReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// namespace of the object. Namespaced scope: must be that of the Workspace, or absent.
+	// namespace of the object. In scope Namespaced it must be absent or the namespace of the Workspace.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
@@ -362,7 +362,7 @@ type WorkspaceObservation struct {
 	Outputs map[string]runtime.RawExtension `json:"outputs,omitempty"`
 }
 
-// Workspace is a provider-terraform Workspace of either scope; TypeMeta tells which.
+// Workspace is a provider-terraform Workspace of either scope; TypeMeta says which.
 type Workspace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

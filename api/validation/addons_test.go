@@ -21,7 +21,7 @@ func TestSettingsOfAddons(t *testing.T) {
 		"YAML":                  {"replicaCount: 2\ntolerations:\n- key: a\n", ""},
 		"an empty object":       {"{}", ""},
 		"JSON that is cut":      {`{"password": "hunter2", `, "is neither JSON nor YAML"},
-		"YAML with a bad line":  {"a: b\npassword: hunter2: x\n", "is neither JSON nor YAML (line 2); it must be a JSON or YAML object"},
+		"YAML with a bad line":  {"a: b\npassword: hunter2: x\n", "is neither JSON nor YAML (line 2)"},
 		"an alias of nothing":   {"a: *hunter2", "is neither JSON nor YAML"},
 		"a list":                {`[1, 2]`, `must be a JSON or YAML object, for example {"replicaCount": 2}`},
 		"a word":                {"hunter2", "must be a JSON or YAML object"},

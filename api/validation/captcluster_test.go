@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -58,17 +59,17 @@ func TestCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.vpc.template.ref", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest)}},
 		"with a name that is longer": {world: []validation.Owner{vpc}, object: []builder.Option{renamed(longest + "n")},
-			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, of which 238 fit"}}},
+			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 239 characters, but other names are derived from it"}}},
 		"with a long name from which nothing is derived": {object: []builder.Option{renamed(longest + "n"), builder.WithExistingVPC("vpc-1")}},
 
 		"with a variable that nothing can name": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("a-b", "c")},
 			refused: []finding{{"spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 		"with a variable that ends a string of the module": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", `hunter2" }`)},
-			refused: []finding{{"spec.vpc.template.variables[owner]", field.ErrorTypeInvalid, "pass it through forProvider.vars or varmap"}}},
+			refused: []finding{{"spec.vpc.template.variables[owner]", field.ErrorTypeInvalid, "the value of variable \"owner\" has characters that could change the module"}}},
 		"with a variable that the template does not use": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("sise", "small")},
-			warnings: []string{"spec.vpc.template.variables[sise]: WorkspaceTemplate default/vpc has no placeholder ${sise}"}},
+			warnings: []string{"spec.vpc.template.variables[sise]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${sise}"}},
 		"with variables that CAPT sets": {world: []validation.Owner{vpc}, object: []builder.Option{vpcVariables("region", "x", "vpc_name", "y", "cluster_name", `z" }`)},
-			warnings: []string{"variables[region]: has no effect, since CAPT sets this variable", "variables[vpc_name]: has no effect", "variables[cluster_name]: has no effect"}},
+			warnings: []string{"variables[region]: has no effect: CAPT sets this variable", "variables[vpc_name]: has no effect", "variables[cluster_name]: has no effect"}},
 		"with one that is pasted and CAPT's": {world: []validation.Owner{pasting()}, object: []builder.Option{vpcVariables("owner", "me", "cluster_name", `z" }`)},
 			warnings: []string{"variables[cluster_name]: has no effect"}},
 	} {
@@ -83,7 +84,7 @@ func renamed(name string) builder.Option {
 func (r row) run(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTCluster("demo", r.object...)
-	got, err := validation.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
+	got, err := owners.CAPTCluster(t.Context(), newWorld(append(r.world, object)...), object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -103,13 +104,13 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 			object: []builder.Option{builder.WithApplyRef("demo-vpc")}},
 		"another's": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("other")))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
-			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster other, and each object has one of its own"}}},
+			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster other: two objects cannot share one"}}},
 		"that of one of the same name before it": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(builder.CAPTCluster("demo", builder.WithUID("before"))))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "belongs to CAPTCluster demo"}}},
 		"one that another refers to": {world: []validation.Owner{vpc, builder.CAPTCluster("other", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
-			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other, and each object has one of its own"}}},
+			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTCluster other: two objects cannot share one"}}},
 		"one that a control plane of the same name refers to": {world: []validation.Owner{vpc, builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))},
 			object:  []builder.Option{builder.WithApplyRef("by-hand")},
 			refused: []finding{{path, field.ErrorTypeForbidden, "in use by CAPTControlPlane demo"}}},
@@ -129,7 +130,7 @@ func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {
 		world := newWorld(complete("vpc"), there, builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)))
-		got, err := validation.CAPTCluster(t.Context(), world, again)
+		got, err := owners.CAPTCluster(t.Context(), world, again)
 		require.NoError(t, err)
 		assert.Len(t, got.Errors, refused, owner.UID)
 	}
@@ -140,7 +141,7 @@ func TestNothingIsConcludedAboutACAPTClusterWhenNobodyCouldLook(t *testing.T) {
 	for _, object := range []*infrav1.CAPTCluster{object, builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))} {
 		world := newWorld(object)
 		world.err = errors.New("no route to host")
-		_, err := validation.CAPTCluster(t.Context(), world, object)
+		_, err := owners.CAPTCluster(t.Context(), world, object)
 		require.ErrorIs(t, err, world.err)
 	}
 }

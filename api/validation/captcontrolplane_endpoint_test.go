@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 )
 
 func TestWhatAStoredEndpointMeans(t *testing.T) {
@@ -25,6 +25,6 @@ func TestWhatAStoredEndpointMeans(t *testing.T) {
 		"a URL of no API server":         {clusterv1.APIEndpoint{Host: "http://a.example.com", Port: 443}, none},
 		"a scheme and nothing behind it": {clusterv1.APIEndpoint{Host: "https://", Port: 443}, none},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, validation.Endpoint(row.stored)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, owners.Endpoint(row.stored)) })
 	}
 }

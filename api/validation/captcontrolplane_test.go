@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -36,7 +37,7 @@ func (r row) controlPlane(t *testing.T) {
 	t.Helper()
 	object := builder.CAPTControlPlane("demo", r.object...)
 	world := newWorld(append([]validation.Owner{complete("eks"), complete("fargate"), object}, r.world...)...)
-	got, err := validation.CAPTControlPlane(t.Context(), world, object)
+	got, err := owners.CAPTControlPlane(t.Context(), world, object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, r.refused...)
 	assertWarned(t, got.Warnings, r.warnings...)
@@ -61,13 +62,13 @@ func TestCAPTControlPlanes(t *testing.T) {
 			refused: []finding{{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, "spec.allowedNamespaces"}}},
 		"with the longest name that fits": {object: []builder.Option{name(longest)}},
 		"with a name that is longer": {object: []builder.Option{name(longest + "n")},
-			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 231 characters, of which 230 fit"}}},
+			refused: []finding{{"metadata.name", field.ErrorTypeInvalid, "has 231 characters, but other names are derived from it"}}},
 		"with a variable that nothing can name": {object: []builder.Option{variables("1a", "hunter2")},
 			refused: []finding{{"spec.variables[1a]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 		"with the variable of a Fargate profile": {object: []builder.Option{variables("profile_name", "hunter2")},
-			refused: []finding{{"spec.variables[profile_name]", field.ErrorTypeForbidden, "names a Fargate profile"}}},
+			refused: []finding{{"spec.variables[profile_name]", field.ErrorTypeForbidden, "is reserved for Fargate profiles"}}},
 		"with a variable that the template does not use": {object: []builder.Option{variables("sise", "hunter2")},
-			warnings: []string{"spec.variables[sise]: WorkspaceTemplate default/eks has no placeholder ${sise}"}},
+			warnings: []string{"spec.variables[sise]: has no effect: WorkspaceTemplate default/eks has no placeholder ${sise}"}},
 		"with variables that CAPT sets": {object: []builder.Option{variables("kubernetes_version", "1.20", "addons", "hunter2", "tags_team", "x"),
 			plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": "blue"}
@@ -93,16 +94,16 @@ func TestVersionsOfControlPlanes(t *testing.T) {
 	for title, row := range map[string]row{
 		"the oldest that EKS offers":      {object: []builder.Option{version("1.30")}},
 		"the newest":                      {object: []builder.Option{version("v1.35.4")}},
-		"one that EKS no longer offers":   {object: []builder.Option{version("1.29")}, warnings: []string{"spec.version: this CAPT knows of EKS versions 1.30 to 1.35; 1.29 is passed on, and EKS may refuse it"}},
-		"one that CAPT does not know yet": {object: []builder.Option{version("v1.36.0")}, warnings: []string{"1.36 is passed on"}},
-		"a Kubernetes to come":            {object: []builder.Option{version("2.31")}, warnings: []string{"2.31 is passed on"}},
-		"a word":                          {object: []builder.Option{version("latest")}, refused: []finding{{path, field.ErrorTypeInvalid, "write for example v1.31.0"}}},
+		"one that EKS no longer offers":   {object: []builder.Option{version("1.29")}, warnings: []string{"spec.version: EKS 1.29 is not among the versions this release was tested with (1.30 to 1.35)"}},
+		"one that CAPT does not know yet": {object: []builder.Option{version("v1.36.0")}, warnings: []string{"EKS 1.36 is not among the versions this release was tested with (1.30 to 1.35)"}},
+		"a Kubernetes to come":            {object: []builder.Option{version("2.31")}, warnings: []string{"EKS 2.31 is not among the versions this release was tested with"}},
+		"a word":                          {object: []builder.Option{version("latest")}, refused: []finding{{path, field.ErrorTypeInvalid, "\"latest\" is not a Kubernetes version"}}},
 		"the one that runs":               {world: given("1.31", applied), object: referring("v1.31.7")},
 		"the next":                        {world: given("1.31", applied), object: referring("1.32")},
-		"the one before":                  {world: given("1.31", applied), object: referring("1.30"), refused: refused("the cluster runs 1.31, and EKS can not downgrade to 1.30")},
-		"two steps":                       {world: given("1.31", applied), object: referring("1.33"), refused: refused("one minor version at a time; go to 1.32 first")},
-		"the next, while one is pending":  {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.33"), refused: refused("wait until 1.32")},
-		"back, while one is pending":      {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("may be applied at this moment")},
+		"the one before":                  {world: given("1.31", applied), object: referring("1.30"), refused: refused("the cluster runs 1.31 and EKS cannot downgrade it to 1.30")},
+		"two steps":                       {world: given("1.31", applied), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
+		"the next, while one is pending":  {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.33"), refused: refused("the cluster runs 1.31 and EKS upgrades one minor version at a time")},
+		"back, while one is pending":      {world: given("1.32", before, builder.NotUpToDate("Provisioning", "")), object: referring("1.31"), refused: refused("the change to 1.32 is pending or in progress")},
 		"back, when it has failed":        {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.31")},
 		"again, when it has failed":       {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.32")},
 		"further back":                    {world: given("1.32", before, builder.NotUpToDate("ApplyFailed", "")), object: referring("1.30"), refused: refused("the cluster runs 1.31")},
@@ -117,7 +118,7 @@ func TestNothingIsConcludedAboutACAPTControlPlaneWhenNobodyCouldLook(t *testing.
 	object := builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"))
 	world := newWorld(object)
 	world.err = errors.New("no route to host")
-	_, err := validation.CAPTControlPlane(t.Context(), world, object)
+	_, err := owners.CAPTControlPlane(t.Context(), world, object)
 	require.ErrorIs(t, err, world.err)
 }
 
@@ -129,7 +130,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 				profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
 					Selectors: []controlplanev1.FargateSelector{{Namespace: strings.ToLower(pairs[i])}}}
 				if pairs[i+1] != "" {
-					profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
+					profile.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
 				}
 				c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, profile)
 			}
@@ -161,12 +162,12 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 		"one for a profile and the control plane": {world: []validation.Owner{ofProfile("a")},
 			object: []builder.Option{builder.WithApplyRef("by-hand"), profiles("a", "by-hand")},
 			refused: []finding{
-				{path, field.ErrorTypeForbidden, "it is that of a Fargate profile"},
+				{path, field.ErrorTypeForbidden, "it belongs to a Fargate profile"},
 				{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name", field.ErrorTypeForbidden, "in use by the control plane itself"},
 			}},
 		"the one that another profile gets": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles("a", "demo-b-fargate-apply", "b", "")},
-			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "demo-b-fargate-apply to this profile, which is in use by Fargate profile a"}},
+			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-b-fargate-apply, which is in use by Fargate profile a"}},
 			warnings: []string{"spec.fargateProfiles[0].workspaceTemplateApplyRef.name: WorkspaceTemplateApply demo-b-fargate-apply does not exist"}},
 		"the one that a profile before gets": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles("b", "", "a", "demo-b-fargate-apply")},
@@ -178,19 +179,19 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 			builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "a"}))}, object: []builder.Option{profiles("a", "")}},
 		"the scheme's, which is no profile's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", ofTemplate("fargate"))},
 			object:   []builder.Option{profiles("a", "")},
-			warnings: []string{"spec.fargateProfiles[0]: nothing is made for this profile: WorkspaceTemplateApply demo-a-fargate-apply is not what this object would make for Fargate profile a: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef"}},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply does not match what this object would create for Fargate profile a: it has no profile_name. If another one is meant, give the profile a workspaceTemplateApplyRef"}},
 		"the scheme's, which is another's": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.WorkspaceTemplateApply("demo-a-fargate-apply", builder.OwnedBy(builder.CAPTControlPlane("other")))},
 			object:   []builder.Option{profiles("a", "")},
-			warnings: []string{"spec.fargateProfiles[0]: nothing is made for this profile: WorkspaceTemplateApply demo-a-fargate-apply belongs to CAPTControlPlane other, and each object has one of its own. Name another one in workspaceTemplateApplyRef"}},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply belongs to CAPTControlPlane other: two objects cannot share one"}},
 		"the scheme's, to which another refers": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo"), builder.CAPTControlPlane("other", profiles("b", "demo-a-fargate-apply"))},
 			object:   []builder.Option{profiles("a", "")},
-			warnings: []string{"spec.fargateProfiles[0]: nothing is made for this profile: WorkspaceTemplateApply demo-a-fargate-apply is in use by CAPTControlPlane other"}},
+			warnings: []string{"spec.fargateProfiles[0]: nothing is created for this profile: WorkspaceTemplateApply demo-a-fargate-apply is in use by CAPTControlPlane other"}},
 		"the scheme's, of a Cluster that nobody knows": {world: []validation.Owner{builder.WorkspaceTemplateApply("demo-a-fargate-apply")}, object: []builder.Option{profiles("a", "")}},
 		"a profile twice, which the schema refuses": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")}, object: []builder.Option{profiles("a", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector"}},
 		"profiles whose names meet": {world: []validation.Owner{builder.Cluster("demo"), builder.CAPTCluster("demo")},
 			object:   []builder.Option{profiles(meet, "", alike, "")},
-			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "choose another name"}},
+			refused:  []finding{{"spec.fargateProfiles[1].name", field.ErrorTypeForbidden, "the WorkspaceTemplateApply of this profile would be demo-spotnightlyjobs--54lb5-fargate-apply, which is in use by Fargate profile spoTnighTlyjObs"}},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile " + meet + " has the same selector"}},
 		"profiles whose names would meet, of a Cluster that nobody knows": {object: []builder.Option{profiles("A", "", "a", "")},
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile A has the same selector"}},
@@ -202,7 +203,7 @@ func TestWorkspaceTemplateAppliesOfControlPlanes(t *testing.T) {
 }
 
 func TestKubeconfigSecretsThatMeet(t *testing.T) {
-	const text = "would both be Secret a-user-kubeconfig; give one of the two Clusters another name"
+	const text = "would have the same Secret a-user-kubeconfig. Rename one of the two Clusters"
 	foreign := builder.Cluster("a", builder.WithUID("x"))
 	foreign.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
 	foreignUser := builder.Cluster("a-user")
@@ -223,7 +224,7 @@ func TestKubeconfigSecretsThatMeet(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane(row.name)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(append(row.others, object, complete("eks"))...), object)
 			require.NoError(t, err)
 			if !row.meets {
 				assertRefused(t, got.Errors)

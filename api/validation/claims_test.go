@@ -15,6 +15,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -27,29 +28,29 @@ func TestAWorkspaceHasOneOwner(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
 	recordedWide := builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest, builder.InClusterScope()))
 	refused := func(text string) []finding { return []finding{{"spec.workspaceName", field.ErrorTypeInvalid, text}} }
-	const less, set = `less "-apply", the same for both; choose another name`, "; leave spec.workspaceName out"
-	const elsewhere = "a WorkspaceTemplateApply of another namespace has this cluster-wide Workspace; choose another name"
+	const less, set = `the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both`, ". Remove spec.workspaceName"
+	const elsewhere = "a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name"
 	notYet := []string{"does not exist yet"}
-	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
-		"its own name":                                 {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
-		"another name":                                 {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
-		"one that is taken":                            {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b has this Workspace" + set)},
-		"one that a scheme takes":                      {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b has this Workspace" + set)},
-		"x-apply beside x":                             {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x has this Workspace: the name of a Workspace is that of its WorkspaceTemplateApply " + less)},
-		"x beside x-apply":                             {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
-		"x beside an x-apply that has no name yet":     {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
-		"x beside an x-apply of another name":          {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
-		"x beside an x-apply that nobody can tell of":  {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
-		"x beside x-apply in the cluster scope":        {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
-		"taken, though the template is not there":      {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
-		"no name and no template":                      {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
-		"the same in another namespace":                {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
-		"cluster-wide in another namespace":            {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
-		"recorded cluster-wide in another namespace":   {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
-		"recorded cluster-wide, and the template gone": {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
-		"namespaced in another namespace":              {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"of a scope nobody can tell":                   {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
-		"the own scope can not be told":                {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
+		"its own name":                                     {world: []validation.Owner{vpc, apply("a", named("w"))}, apply: apply("a", named("w"))},
+		"another name":                                     {world: []validation.Owner{vpc, apply("b", named("v"))}, apply: apply("a", named("w"))},
+		"one that is taken":                                {world: []validation.Owner{vpc, apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"one that a scheme takes":                          {world: []validation.Owner{vpc, apply("b", named("a"))}, apply: apply("a"), errors: refused("WorkspaceTemplateApply b owns this Workspace" + set)},
+		"x-apply beside x":                                 {world: []validation.Owner{vpc, apply("x", named("x"))}, apply: apply("x-apply", named("x")), errors: refused("WorkspaceTemplateApply x owns this Workspace: " + less)},
+		"x beside x-apply":                                 {world: []validation.Owner{vpc, apply("x-apply", named("x"))}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply that has no name yet":         {world: []validation.Owner{vpc, apply("x-apply")}, apply: apply("x"), errors: refused(less)},
+		"x beside an x-apply of another name":              {world: []validation.Owner{vpc, apply("x-apply", named("other"))}, apply: apply("x")},
+		"x beside an x-apply whose Workspace is not known": {world: []validation.Owner{vpc, apply("x-apply", of("", "later"))}, apply: apply("x")},
+		"x beside x-apply in the cluster scope":            {world: []validation.Owner{wide, apply("x-apply", of("shared", "wide"))}, apply: apply("x", of("shared", "wide"), builder.WithVariables(nil)), warnings: []string{"${cluster_name}"}},
+		"taken, though the template is not there":          {world: []validation.Owner{apply("b", named("w"))}, apply: apply("a", named("w")), errors: refused("WorkspaceTemplateApply b"), warnings: notYet},
+		"no name and no template":                          {world: []validation.Owner{apply("x-apply", named("x"))}, apply: apply("x"), warnings: notYet},
+		"the same in another namespace":                    {world: []validation.Owner{vpc, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"))},
+		"cluster-wide in another namespace":                {world: []validation.Owner{wide, apply("b", in("other"), named("w"), of("shared", "wide"))}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide in another namespace":       {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), of("shared", "wide")), errors: refused(elsewhere)},
+		"recorded cluster-wide, and the template gone":     {world: []validation.Owner{apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w"), recordedWide), errors: refused(elsewhere), warnings: notYet},
+		"namespaced in another namespace":                  {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recorded)}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"of a scope it is not known":                       {world: []validation.Owner{wide, apply("b", in("other"), named("w"))}, apply: apply("a", named("w"), of("shared", "wide"))},
+		"the own scope cannot be told":                     {world: []validation.Owner{wide, apply("b", in("other"), named("w"), recordedWide)}, apply: apply("a", named("w")), warnings: notYet},
 	})
 }
 
@@ -60,16 +61,16 @@ func TestTheSameOfSeveralClaimantsIsNamedEveryTime(t *testing.T) {
 		world.applies[nameOf(name)] = builder.WorkspaceTemplateApply(name, builder.WithWorkspaceName("w"))
 	}
 	for range 50 {
-		findings, err := validation.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
+		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w")))
 		require.NoError(t, err)
-		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b has"})
+		assertRefused(t, findings.Errors, finding{"spec.workspaceName", field.ErrorTypeInvalid, "WorkspaceTemplateApply b owns this Workspace"})
 	}
 }
 
 func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
 	other := builder.WorkspaceTemplateApply("secret-project", builder.WithNamespace("secret-team"), builder.WithWorkspaceName("w"), of("shared", "wide"),
 		builder.WaitingForWorkspace("w", builder.Namespace))
-	findings, err := validation.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
+	findings, err := applies.WorkspaceTemplateApply(context.Background(), newWorld(wide, other),
 		builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("w"), of("shared", "wide"), builder.WaitingForWorkspace("w", "secret-team")))
 	require.NoError(t, err)
 	require.Len(t, findings.Errors, 2)
@@ -78,8 +79,8 @@ func TestNothingOfAnotherNamespaceIsTold(t *testing.T) {
 
 func TestANameThatIsNotForANewWorkspaceIsWarnedAbout(t *testing.T) {
 	apply, named, recorded := builder.WorkspaceTemplateApply, builder.WithWorkspaceName, builder.WithRecordedWorkspace(builder.Workspace("w", builder.AtRest))
-	adopted := []string{"no Workspace is created under this name, only one that exists can be adopted"}
-	testApplies(t, validation.ChosenWorkspaceName, map[string]applyRow{
+	adopted := []string{"no Workspace is created with this name: only an existing Workspace can be adopted"}
+	testApplies(t, applies.ChosenWorkspaceName, map[string]applyRow{
 		"no name":                               {world: []validation.Owner{vpc}, apply: apply("a")},
 		"the name of the scheme":                {world: []validation.Owner{vpc}, apply: apply("a-apply", named("a"))},
 		"another name":                          {world: []validation.Owner{vpc}, apply: apply("a", named("w")), warnings: adopted},

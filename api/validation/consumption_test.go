@@ -10,25 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 const (
 	cidrs = "spec.endpointAccess.publicCIDRs"
-	open  = "the API server would be open to more networks than this"
+	open  = "the API server would be reachable from more networks than specified"
 )
 
 // restricted is a control plane whose API server only some networks may reach.
 func restricted(networks ...controlplanev1.CIDR) builder.Option {
 	return plane(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(false), PublicCIDRs: networks}
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled, PublicCIDRs: networks}
 	})
 }
 
@@ -81,11 +83,11 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 		"a Remote module, which may have a default": {[]builder.Option{params(func(p *terraform.WorkspaceParameters) {
 			p.Source, p.Module = terraform.SourceRemote, "git::https://example.com/eks"
 		})}, office, opens, nil},
-		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: ptr.To(false), Private: ptr.To(true)}),
+		"no public endpoint": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled}),
 			[]finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, "${endpoint_public_access}"}}, []string{"spec.endpointAccess.private: has no effect"}},
-		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: ptr.To(true), Private: ptr.To(false)}), nil, nil},
+		"what the API server fills in": {nil, access(controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, Private: controlplanev1.EndpointDisabled}), nil, nil},
 		"nothing":                      {nil, access(controlplanev1.EndpointAccess{}), nil, nil},
-		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect, since WorkspaceTemplate default/eks does not pass ${tags}"}},
+		"tags":                         {nil, tagged, nil, []string{"spec.additionalTags: has no effect: WorkspaceTemplate default/eks does not pass ${tags}"}},
 		"tags together":                {[]builder.Option{builder.Consuming("tags")}, tagged, nil, nil},
 		"tags one by one":              {[]builder.Option{builder.Consuming("tags_team", "tags_cost")}, tagged, nil, nil},
 		"some of the tags":             {[]builder.Option{builder.Consuming("tags_team")}, tagged, nil, []string{"spec.additionalTags: has no effect"}},
@@ -99,7 +101,7 @@ func TestSafety14FieldsThatHaveNoEffect(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.object)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(passing(row.template...), object), object)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 			assertWarned(t, got.Warnings, row.warnings...)
@@ -121,7 +123,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 			pinned := passing(builder.WithLabel(naming.PinnedLabel, "true"))
 			pinned.Name = "eks-pinned"
 			world := newWorld(passing(), second, pinned, apply, old)
-			found, err := validation.CAPTControlPlane(t.Context(), world, old)
+			found, err := owners.CAPTControlPlane(t.Context(), world, old)
 			require.NoError(t, err)
 			assertRefused(t, found.Errors)
 			assertWarned(t, found.Warnings, cidrs+": "+open)
@@ -135,11 +137,13 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 				"unset":                                 {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess = nil }), nil},
 				"another template that ignores it, too": {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-2" }), []finding{{cidrs, field.ErrorTypeInvalid, open}}},
 				"one that reproduces its Workspace":     {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.WorkspaceTemplateRef.Name = "eks-pinned" }), nil},
-				"a closed":                              {plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointAccess.Public = ptr.To(false) }), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
+				"a closed": {plane(func(c *controlplanev1.CAPTControlPlane) {
+					c.Spec.EndpointAccess.Public = controlplanev1.EndpointDisabled
+				}), []finding{{"spec.endpointAccess.public", field.ErrorTypeInvalid, open}}},
 			} {
 				t.Run(change, func(t *testing.T) {
 					after := builder.CAPTControlPlane("demo", append(options, restricted("203.0.113.0/24"), row.option)...)
-					errs, err := validation.CAPTControlPlaneChange(t.Context(), world, old, after)
+					errs, err := consumption.CAPTControlPlaneChange(t.Context(), world, old, after)
 					require.NoError(t, err)
 					assertRefused(t, errs, row.refused...)
 				})
@@ -148,7 +152,7 @@ func TestSafety14ControlPlanesThatRun(t *testing.T) {
 	}
 	t.Run("one that is not built is judged as a whole", func(t *testing.T) {
 		old, after := builder.CAPTControlPlane("demo"), builder.CAPTControlPlane("demo", restricted("203.0.113.0/24"))
-		errs, err := validation.CAPTControlPlaneChange(t.Context(), newWorld(passing(), old), old, after)
+		errs, err := consumption.CAPTControlPlaneChange(t.Context(), newWorld(passing(), old), old, after)
 		require.NoError(t, err)
 		assertRefused(t, errs)
 	})
@@ -159,26 +163,26 @@ func TestSafety14OtherOwners(t *testing.T) {
 	named := builder.With(func(c *infrav1.CAPTCluster) { c.Spec.VPC.Template.Name = "main" })
 	ofVPC := []string{"spec.region: has no effect", "spec.vpc.template.name: has no effect"}
 	t.Run("CAPTCluster", func(t *testing.T) {
-		got, err := validation.CAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named))
+		got, err := owners.CAPTCluster(t.Context(), newWorld(vpc), builder.CAPTCluster("demo", named))
 		require.NoError(t, err)
 		assertRefused(t, got.Errors)
 		assertWarned(t, got.Warnings, ofVPC...)
 	})
 	t.Run("CAPTClusterTemplate", func(t *testing.T) {
-		got, err := validation.CAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named))
+		got, err := owners.CAPTClusterTemplate(t.Context(), newWorld(vpc), captClusterTemplate(named))
 		require.NoError(t, err)
 		assertRefused(t, got.Errors)
 		assertWarned(t, got.Warnings, "spec.template."+ofVPC[0], "spec.template."+ofVPC[1])
 	})
 	t.Run("CAPTControlPlaneTemplate", func(t *testing.T) {
-		got, err := validation.CAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24")))
+		got, err := owners.CAPTControlPlaneTemplate(t.Context(), newWorld(passing()), controlPlaneTemplate(restricted("203.0.113.0/24")))
 		require.NoError(t, err)
 		assertRefused(t, got.Errors)
 		assertWarned(t, got.Warnings, "spec.template."+cidrs+": "+open)
 	})
 	t.Run("Fargate profiles", func(t *testing.T) {
 		object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-		got, err := validation.CAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object)
+		got, err := owners.CAPTControlPlane(t.Context(), newWorld(passing(), builder.WorkspaceTemplate("fargate"), object), object)
 		require.NoError(t, err)
 		assertRefused(t, got.Errors)
 		assertWarned(t, got.Warnings, "spec.fargateProfiles[0].name: has no effect", "spec.fargateProfiles[0].selectors: has no effect")
@@ -189,30 +193,30 @@ func TestSafety14TemplatesThatDropAPlaceholder(t *testing.T) {
 	before, after := passing(builder.Consuming("endpoint_public_access_cidrs")), passing()
 	user := builder.CAPTControlPlane("office", restricted("203.0.113.0/24"))
 	world := newWorld(user, builder.CAPTControlPlane("open"), builder.CAPTControlPlane("elsewhere", restricted("203.0.113.0/24"), builder.WithNamespace("team")))
-	warnings, err := validation.WorkspaceTemplateUpdate(t.Context(), world, before, after)
+	warnings, err := consumption.WorkspaceTemplateUpdate(t.Context(), world, before, after)
 	require.NoError(t, err)
-	assertWarned(t, warnings, "the API servers of 1 CAPTControlPlanes are open to more networks")
+	assertWarned(t, warnings, "after this update, the API servers of 1 CAPTControlPlanes will be reachable from more networks than specified: the template no longer uses the placeholder of a field, for example default/office (spec.endpointAccess.publicCIDRs)")
 	assert.Contains(t, warnings[0], "default/office ("+cidrs+")")
 
-	warnings, err = validation.WorkspaceTemplateUpdate(t.Context(), world, after, after)
+	warnings, err = consumption.WorkspaceTemplateUpdate(t.Context(), world, after, after)
 	require.NoError(t, err)
 	assert.Empty(t, warnings, "what was so before is no news")
 }
 
 func TestSafety13TemplatesThatAreBeingDeleted(t *testing.T) {
-	const text = "is being deleted and only serves the objects that use it already"
+	const text = "is being deleted and cannot be used by new objects"
 	eks := complete("eks", builder.Deleting())
 	object := builder.CAPTControlPlane("demo")
-	got, err := validation.CAPTControlPlane(t.Context(), newWorld(eks, object), object)
+	got, err := owners.CAPTControlPlane(t.Context(), newWorld(eks, object), object)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, finding{"spec.workspaceTemplateRef", field.ErrorTypeForbidden, text})
 
 	apply := builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"))
-	got, err = validation.WorkspaceTemplateApply(t.Context(), newWorld(eks, apply), apply)
+	got, err = applies.WorkspaceTemplateApply(t.Context(), newWorld(eks, apply), apply)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, finding{"spec.templateRef", field.ErrorTypeForbidden, text})
 
-	got, err = validation.CAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo"))
+	got, err = owners.CAPTCluster(t.Context(), newWorld(complete("vpc", builder.Deleting())), builder.CAPTCluster("demo"))
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, finding{"spec.vpc.template.ref", field.ErrorTypeForbidden, text})
 }
@@ -224,19 +228,19 @@ func TestSafety15KeysThatAreGivenTwice(t *testing.T) {
 		params.Vars = append(params.Vars, terraform.Var{Key: "a", Value: "1"}, terraform.Var{Key: "a", Value: "2"})
 		params.Env = []terraform.EnvVar{{Name: "B", Value: "1"}, {Name: "C", Value: "1"}, {Name: "B", Value: "1"}}
 	})
-	got := validation.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
+	got := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", twice))
 	assertRefused(t, got.Errors, finding{path + "vars[2].key", field.ErrorTypeDuplicate, ""}, finding{path + "env[2].name", field.ErrorTypeDuplicate, ""})
 
 	both := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 		params.VarMap = &apiextensionsv1.JSON{Raw: []byte(`{"cluster_name": "x"}`)}
 	})
-	got = validation.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
+	got = templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", both))
 	assertRefused(t, got.Errors)
-	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is in vars as well")
+	assertWarned(t, got.Warnings, path+"varmap[cluster_name]: is also in vars")
 }
 
 func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
-	const text = "has no effect yet"
+	const text = "has no effect in this version"
 	change := func(probe controlplanev1.EndpointProbe, recovery *controlplanev1.RecoveryStrategy) builder.Option {
 		return plane(func(c *controlplanev1.CAPTControlPlane) { c.Spec.EndpointProbe, c.Spec.Recovery = probe, recovery })
 	}
@@ -252,10 +256,10 @@ func TestSafety16FieldsThatAreNotImplemented(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", row.option)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), object), object)
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
-			got, err = validation.CAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
+			got, err = owners.CAPTControlPlaneTemplate(t.Context(), newWorld(complete("eks")), controlPlaneTemplate(row.option))
 			require.NoError(t, err)
 			assertWarned(t, got.Warnings, row.warnings...)
 		})

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -47,31 +48,31 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 		apply.Spec.WorkspaceName = ""
 		return apply
 	}
-	const long = "WorkspaceTemplateApplies would wait for each other, for ever: a → b → c → a; take one of them out of the circle"
+	const long = "WorkspaceTemplateApplies cannot depend on each other: a → b → c → a. Remove one of these dependencies"
 	later := []string{"does not exist yet"}
-	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
 		"waiting for nobody":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
 		"waiting for a chain":           {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
 		"waiting for who is not there":  {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
-		"waiting for oneself":           {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a would wait for itself, for ever; take it out")},
-		"a circle of two":               {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "a → b → a;")},
+		"waiting for oneself":           {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
+		"a circle of two":               {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
 		"a circle of three":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
 		"a circle of others":            {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
 		"another who waits for itself":  {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
-		"the shortest of two is told":   {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "a → d → a;")},
+		"the shortest of two is told":   {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
 		"two ways that meet":            {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
 		"what is stored does not count": {world: []validation.Owner{vpc, waiting("a", "b"), waiting("b", "a")}, apply: waiting("a")},
-		"what is stored has no name":    {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "a → b → a;")},
+		"what is stored has no name":    {world: []validation.Owner{vpc, unnamed(waiting("a")), waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
 		"one of that name elsewhere is another one": {
 			world: []validation.Owner{vpc, waiting("b"), there("other", waiting("b"), "a")}, apply: waiting("a", "b")},
 		"itself by that name elsewhere is another one": {world: []validation.Owner{vpc, there("other", waiting("a"))}, apply: from(waiting("a"), "other", "a")},
 		"through other namespaces, which are not told of": {
 			world: []validation.Owner{vpc, there("other", waiting("b", "c")), there("other", waiting("c"), "d"), waiting("d", "a")},
-			apply: from(waiting("a"), "other", "b"), errors: at(0, "a → (another namespace) → d → a;")},
+			apply: from(waiting("a"), "other", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → (another namespace) → d → a")},
 		"the name that the scheme gives": {world: []validation.Owner{vpc, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
-			apply: builder.WorkspaceTemplateApply("a-apply", builder.WaitingForWorkspace("b", "")), errors: at(0, "a-apply → b → a-apply;")},
+			apply: builder.WorkspaceTemplateApply("a-apply", builder.WaitingForWorkspace("b", "")), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a-apply → b → a-apply")},
 		"the name that the scheme will give": {world: []validation.Owner{builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
-			apply: builder.WorkspaceTemplateApply("a", builder.WaitingForWorkspace("b", "")), errors: at(0, "a → b → a;"), warnings: later},
+			apply: builder.WorkspaceTemplateApply("a", builder.WaitingForWorkspace("b", "")), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a"), warnings: later},
 		"the name in the cluster scope": {world: []validation.Owner{wide, builder.WorkspaceTemplateApply("b", builder.WithWorkspaceName("b"), builder.WaitingForWorkspace("a", ""))},
 			apply: builder.WorkspaceTemplateApply("a", of("shared", "wide"), builder.WaitingForWorkspace("b", ""))},
 	})
@@ -83,7 +84,7 @@ func TestTheSearchForACircleHasAnEnd(t *testing.T) {
 	for i := range 3000 {
 		world.applies[nameOf(fmt.Sprint(i))] = waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000))
 	}
-	findings, err := validation.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
+	findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "0"))
 	require.NoError(t, err)
 	assert.Empty(t, findings.Errors)
 	assert.LessOrEqual(t, world.looks["ClaimantsOf"], 1002)
@@ -93,8 +94,8 @@ func TestTheSearchForACircleHasAnEnd(t *testing.T) {
 func TestTheSameCircleIsToldEveryTime(t *testing.T) {
 	world := newWorld(vpc, waiting("b", "d", "e"), waiting("c", "e", "d"), waiting("d", "a"), waiting("e", "a"))
 	for range 50 {
-		findings, err := validation.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
+		findings, err := applies.WorkspaceTemplateApply(context.Background(), world, waiting("a", "c", "b"))
 		require.NoError(t, err)
-		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "a → c → e → a;"})
+		assertRefused(t, findings.Errors, finding{"spec.waitForWorkspaces[0]", field.ErrorTypeInvalid, "WorkspaceTemplateApplies cannot depend on each other: a → c → e → a"})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -42,13 +43,13 @@ func TestSelectorsOfFargateProfiles(t *testing.T) {
 		"namespaces that begin alike":    {object: []builder.Option{fargate(selecting("team-?-*"))}},
 		"labels":                         {object: []builder.Option{fargate(selecting("a", "app.kubernetes.io/name", "web-1", "empty", ""))}},
 		"labels with wildcards":          {object: []builder.Option{fargate(selecting("a", "k*", "v?*"))}},
-		"a namespace in capitals":        {object: []builder.Option{fargate(selecting("Team"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "no pod can match this")},
-		"a namespace that begins with -": {object: []builder.Option{fargate(selecting("-*"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "* and ? may stand for characters")},
+		"a namespace in capitals":        {object: []builder.Option{fargate(selecting("Team"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "cannot match any pod")},
+		"a namespace that begins with -": {object: []builder.Option{fargate(selecting("-*"))}, refused: invalid("spec.fargateProfiles[0].selectors[0].namespace", "The wildcards * and ? are allowed")},
 		"a key with a space":             {object: []builder.Option{fargate(selecting("a", "a b", "c"))}, refused: invalid(labels+"[a b]", "name part")},
-		"a value with a space":           {object: []builder.Option{fargate(selecting("a", "k", "b c"))}, refused: invalid(labels+"[k]", "no pod can match this")},
-		"a value that is too long":       {object: []builder.Option{fargate(selecting("a", "k", strings.Repeat("v", 64)))}, refused: invalid(labels+"[k]", "no pod can match this")},
-		"the second of them":             {object: []builder.Option{fargate(selecting("a"), selecting("B"))}, refused: invalid("spec.fargateProfiles[0].selectors[1].namespace", "no pod can match this")},
-		"a key with two slashes":         {object: []builder.Option{fargate(selecting("a", "x/y/z", "v"))}, refused: invalid(labels+"[x/y/z]", "no pod can match this")},
+		"a value with a space":           {object: []builder.Option{fargate(selecting("a", "k", "b c"))}, refused: invalid(labels+"[k]", "cannot match any pod")},
+		"a value that is too long":       {object: []builder.Option{fargate(selecting("a", "k", strings.Repeat("v", 64)))}, refused: invalid(labels+"[k]", "cannot match any pod")},
+		"the second of them":             {object: []builder.Option{fargate(selecting("a"), selecting("B"))}, refused: invalid("spec.fargateProfiles[0].selectors[1].namespace", "cannot match any pod")},
+		"a key with two slashes":         {object: []builder.Option{fargate(selecting("a", "x/y/z", "v"))}, refused: invalid(labels+"[x/y/z]", "cannot match any pod")},
 	} {
 		t.Run(title, func(t *testing.T) { row.controlPlane(t) })
 	}
@@ -98,23 +99,23 @@ func TestFargateProfilesThatMayNotWork(t *testing.T) {
 		}
 		return profiles
 	}
-	const nameless = "no label can have this value"
+	const nameless = "is not a valid label value, so pods cannot select the profile by name"
 	for title, row := range map[string]row{
 		"as many as EKS allows": {object: with(ten()...)},
 		"one more": {object: with(append(ten(), selecting(profile("z"), controlplanev1.FargateSelector{Namespace: "z"}))...),
-			warnings: []string{"spec.fargateProfiles: EKS allows 10 Fargate profiles a cluster, unless AWS has raised the quota"}},
+			warnings: []string{"spec.fargateProfiles: the default quota of EKS is 10 Fargate profiles per cluster"}},
 		"a name in capitals":            {object: with(profile("Batch_1-a"))},
 		"a name that begins with -":     {object: with(profile("-a")), warnings: []string{"spec.fargateProfiles[0].name: " + nameless}},
 		"a name that ends with _":       {object: with(profile("a_")), warnings: []string{nameless}},
 		"a name that labels just allow": {object: with(profile(strings.Repeat("n", 63)))},
 		"a name that labels do not":     {object: with(profile(strings.Repeat("n", 64))), warnings: []string{nameless}},
 		"the same selector twice": {object: with(selecting(profile("a"), profile("a").Selectors[0], profile("b").Selectors[1], profile("a").Selectors[0])),
-			warnings: []string{"spec.fargateProfiles[0].selectors[2]: the profile has this selector already; remove it"}},
+			warnings: []string{"spec.fargateProfiles[0].selectors[2]: duplicates another selector of the profile. Remove it"}},
 		"the same selector, without labels": {object: with(selecting(profile("a"), controlplanev1.FargateSelector{Namespace: "a"}, controlplanev1.FargateSelector{Namespace: "a", Labels: map[string]string{}})),
-			warnings: []string{"spec.fargateProfiles[0].selectors[1]: the profile has this selector already"}},
+			warnings: []string{"spec.fargateProfiles[0].selectors[1]: duplicates another selector of the profile"}},
 		"selectors of one namespace": {object: with(selecting(profile("a"), profile("a").Selectors[0], controlplanev1.FargateSelector{Namespace: "a"}))},
 		"two profiles of the same selector": {object: with(profile("a"), profile("b")),
-			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector, and EKS chooses"}},
+			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a has the same selector. EKS chooses"}},
 		"three": {object: with(profile("a"), profile("b"), profile("a1")),
 			warnings: []string{"spec.fargateProfiles[1].selectors[0]: Fargate profile a ", "spec.fargateProfiles[2].selectors[0]: Fargate profile a ", "spec.fargateProfiles[2].selectors[1]: Fargate profile a "}},
 	} {
@@ -131,7 +132,7 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 		})
 	}
 	var all []string
-	for _, name := range validation.FargateVariables() {
+	for _, name := range owners.FargateVariables() {
 		all = append(all, name, "${"+name+"}")
 	}
 	files := builder.WithParameters(func(params *terraform.WorkspaceParameters) {
@@ -146,19 +147,19 @@ func TestVariablesOfFargateTemplates(t *testing.T) {
 		"none of them":              {[]builder.Option{builder.WithModule("")}, nil},
 		"a Secret that CAPT names":  {[]builder.Option{files}, nil},
 		"the name of the Workspace": {[]builder.Option{vars("name", "${WORKSPACE_NAME}")}, nil},
-		"what a control plane has":  {[]builder.Option{vars("version", "${kubernetes_version}")}, []string{path + "WorkspaceTemplate default/fargate has a placeholder ${kubernetes_version}, which stays as it is: templates of Fargate profiles are given cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret only"}},
+		"what a control plane has":  {[]builder.Option{vars("version", "${kubernetes_version}")}, []string{path + "placeholder ${kubernetes_version} of WorkspaceTemplate default/fargate has no value and is not replaced: templates of Fargate profiles only get cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret"}},
 		"a tag by itself":           {[]builder.Option{vars("team", "${tags_team}")}, []string{"placeholder ${tags_team}"}},
 		"a mistake":                 {[]builder.Option{vars("a", "${cluster_nam}", "b", "${regoin}")}, []string{"placeholder ${cluster_nam}", "placeholder ${regoin}"}},
 		"Terraform's own":           {[]builder.Option{builder.WithModule("output \"a\" { value = \"${each}\" }\n")}, nil},
 		"a name within the module":  {[]builder.Option{builder.WithModule("output \"a\" { value = \"${profile_name} in ${region}\" }\n")}, nil},
-		"a list within the module":  {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"selectors\" has characters that could change the module; declare a Terraform variable"}},
+		"a list within the module":  {[]builder.Option{builder.WithModule("locals { s = jsondecode(\"${selectors}\") }\n")}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"selectors\" has characters that could change the module. Declare a Terraform variable"}},
 		"an object in the address": {[]builder.Option{builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 			params.Source, params.Module, params.Vars = terraform.SourceRemote, "git::https://example.com/${tags}", nil
 		})}, []string{path + "in WorkspaceTemplate default/fargate the value of variable \"tags\""}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", fargate(selecting("a")))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(complete("eks"), complete("fargate", row.template...), object), object)
 			require.NoError(t, err)
 			assertRefused(t, got.Errors)
 			assertWarned(t, got.Warnings, row.warnings...)

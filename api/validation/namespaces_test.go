@@ -39,15 +39,15 @@ func TestReferencesToNamespaces(t *testing.T) {
 	}
 	const ref, module = templateSpec + "forProvider.varFiles[0].secretKeyRef.namespace", templateSpec + "forProvider.module"
 	refused := func(path, text string) []finding { return []finding{{path, field.ErrorTypeForbidden, text}} }
-	nobody := "the template allows no user in namespace other, and a reference can be to the namespace of the user only"
+	nobody := "refers to namespace other, which the template does not allow; a reference is limited to the namespace of the user"
 	only := func(path, namespace string) []string {
-		return []string{path + ": works only for users in namespace " + namespace + "; leave it out"}
+		return []string{path + ": only works for users in namespace " + namespace + ". Remove the namespace"}
 	}
-	to := &infrav1.AllowedNamespaces{Names: []string{"team"}}
-	all := &infrav1.AllowedNamespaces{Names: []string{"*"}}
+	to := infrav1.AllowedNamespaces{Names: []string{"team"}}
+	all := infrav1.AllowedNamespaces{Names: []string{"*"}}
 
 	rows := map[string]templateRow{}
-	row := func(name string, scope terraform.Scope, allowed *infrav1.AllowedNamespaces, change func(*terraform.WorkspaceSpec), errors []finding, warnings []string) {
+	row := func(name string, scope terraform.Scope, allowed infrav1.AllowedNamespaces, change func(*terraform.WorkspaceSpec), errors []finding, warnings []string) {
 		rows[string(scope)+": "+name] = templateRow{with(func(spec *infrav1.WorkspaceTemplateSpec) {
 			spec.WorkspaceScope, spec.AllowedNamespaces = scope, allowed
 			change(&spec.Template.Spec)
@@ -56,20 +56,20 @@ func TestReferencesToNamespaces(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		row("none", scope, all, secret("", "a"), nil, nil)
 		row("that of the user", scope, all, secret("${namespace}", "a"), nil, nil)
-		row("the own one, of a template for it alone", scope, nil, secret("shared", "a"), nil, nil)
-		row("another one, where nobody can be", scope, nil, secret("other", "a"), refused(ref, nobody), nil)
+		row("the own one, of a template for it alone", scope, infrav1.AllowedNamespaces{}, secret("shared", "a"), nil, nil)
+		row("another one, where nobody can be", scope, infrav1.AllowedNamespaces{}, secret("other", "a"), refused(ref, nobody), nil)
 		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, nobody), nil)
 		row("another one, which is allowed", scope, to, secret("team", "a"), nil, only(ref, "team"))
 		row("another one, when everybody is allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
 		row("another one, which labels may allow", scope, blue, secret("other", "a"), nil, only(ref, "other"))
-		row("another one for a Secret that a user can replace", scope, nil, connection("other"), nil, []string{
-			templateSpec + "writeConnectionSecretToRef.namespace: works only for users in namespace other, and for those who name a Secret of their own"})
-		row("another one in the environment", scope, nil, env("other"), append(
+		row("another one for a Secret that a user can replace", scope, infrav1.AllowedNamespaces{}, connection("other"), nil, []string{
+			templateSpec + "writeConnectionSecretToRef.namespace: only works for users in namespace other and for users with their own Secret reference"})
+		row("another one in the environment", scope, infrav1.AllowedNamespaces{}, env("other"), append(
 			refused(templateSpec+"forProvider.env[0].configMapKeyRef.namespace", nobody),
 			refused(templateSpec+"forProvider.env[1].secretKeyRef.namespace", nobody)...), nil)
 		row("the own one for a Flux source", scope, all, flux("GitRepository::shared/modules"), nil, nil)
 		row("the own one for a Flux source with a variable", scope, all, flux("GitRepository::shared/${name}"), nil, only(module, "shared"))
-		row("another one for a Flux source", scope, nil, flux("GitRepository::other/modules"), refused(module, nobody+", or to that of the template"), nil)
+		row("another one for a Flux source", scope, infrav1.AllowedNamespaces{}, flux("GitRepository::other/modules"), refused(module, nobody+", or to that of the template"), nil)
 		row("a variable for a Flux source", scope, all, flux("GitRepository::${namespace}/modules"), nil, nil)
 	}
 	row("the own one, of a template for others", terraform.ScopeNamespaced, to, secret("shared", "a"), nil, only(ref, "shared"))

@@ -18,6 +18,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -70,30 +71,30 @@ func (d deafTo) CAPTControlPlane(ctx context.Context, key types.NamespacedName) 
 func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	network := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
 	controlPlane := builder.CAPTControlPlane("demo", builder.WithApplyRef("demo-eks-controlplane-apply"), fargate(selecting("a")))
-	controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
+	controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "demo-fp-fargate-apply"}
 	world := newWorld(network, controlPlane, builder.Cluster("demo"))
 
-	_, err := validation.CAPTCluster(t.Context(), world, network)
+	_, err := owners.CAPTCluster(t.Context(), world, network)
 	require.NoError(t, err)
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf", "CAPTControlPlane"} {
-		_, err := validation.CAPTCluster(t.Context(), deafTo{world, question}, network)
+		_, err := owners.CAPTCluster(t.Context(), deafTo{world, question}, network)
 		require.ErrorIs(t, err, errDeaf, question)
 	}
-	_, err = validation.CAPTControlPlane(t.Context(), world, controlPlane)
+	_, err = owners.CAPTControlPlane(t.Context(), world, controlPlane)
 	require.NoError(t, err)
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf", "Cluster", "CAPTCluster"} {
-		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, controlPlane)
+		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, controlPlane)
 		require.ErrorIs(t, err, errDeaf, question)
 	}
 	only := controlPlane.DeepCopy()
-	only.Spec.WorkspaceTemplateApplyRef = nil
+	only.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo"} {
-		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
+		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile", question)
 	}
-	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = nil
+	only.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	for _, question := range []string{"WorkspaceTemplateApply", "ReferrersTo", "ClusterOf"} {
-		_, err := validation.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
+		_, err := owners.CAPTControlPlane(t.Context(), deafTo{world, question}, only)
 		require.ErrorIs(t, err, errDeaf, "%s about a Fargate profile that refers to none", question)
 	}
 }
@@ -137,7 +138,7 @@ func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 			if row.cluster {
 				world.clusters[nameOf("demo")] = builder.Cluster("demo")
 			}
-			got, err := validation.CAPTCluster(t.Context(), world, owner)
+			got, err := owners.CAPTCluster(t.Context(), world, owner)
 			require.NoError(t, err)
 			assert.NotContains(t, fmt.Sprint(got.Errors), "hunter2", "values may be secrets")
 			if row.says == "" {
@@ -156,7 +157,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	owned := builder.OwnedBy(builder.CAPTControlPlane("demo"))
 	profile := func(c *controlplanev1.CAPTControlPlane) {
 		fargate(selecting("a"))(c)
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	}
 	recordedProfile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "by-hand"}}
@@ -187,14 +188,14 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 		"that of another profile, its own":          {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile)}, profilePath, "it has another profile_name"},
 		"that of another profile, recorded":         {[]builder.Option{owned, of("", "fargate"), profileOf("demo", "web")}, []builder.Option{builder.With(profile), recordedProfile}, profilePath, "it has another profile_name"},
 		"that of the control plane, for a profile":  {[]builder.Option{owned, of("", "eks")}, []builder.Option{builder.With(profile)}, profilePath, "it has no profile_name"},
-		"that of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it is that of a Fargate profile"},
+		"that of a profile, for the control plane":  {[]builder.Option{owned, of("", "eks"), profileOf("demo", "fp")}, []builder.Option{refers}, path, "it belongs to a Fargate profile"},
 		"that of a profile, of the template before": {[]builder.Option{owned, profileOf("demo", "fp")}, []builder.Option{builder.With(profile)}, profilePath, ""},
 		"that of a profile, before its Cluster":     {[]builder.Option{of("", "fargate"), profileOf("other", "fp")}, []builder.Option{builder.With(profile), renamed}, profilePath, ""},
 		"that of a profile, by the label":           {[]builder.Option{of("", "fargate"), profileOf("demo", "fp")}, []builder.Option{builder.With(profile), builder.WithLabel(clusterv1.ClusterNameLabel, "prod")}, profilePath, "it has another cluster_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", row.owner...)
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("by-hand", row.apply...)), owner)
 			require.NoError(t, err)
 			if row.says == "" {
@@ -206,12 +207,12 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 	}
 }
 
-// A reference can not be taken back, and with it nothing would be written to the profile any more.
+// A reference cannot be reverted, and with it nothing would be written to the profile any more.
 func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			fargate(selecting("a"))(c)
-			c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: name}
+			c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: name}
 		})
 	}
 	variables := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": "fp"})
@@ -221,14 +222,14 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 		refs string
 		says string
 	}{
-		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile has WorkspaceTemplateApply demo-fp-fargate-apply already"},
+		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile already has WorkspaceTemplateApply demo-fp-fargate-apply"},
 		"its own name":                      {[]builder.Option{owned, variables}, "demo-fp-fargate-apply", ""},
 		"instead of what somebody else has": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
 		"instead of what is something else": {[]builder.Option{owned}, "another", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := builder.CAPTControlPlane("demo", refersTo(row.refs))
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(owner, builder.Cluster("demo"), builder.CAPTCluster("demo"),
 				complete("eks"), complete("fargate"), builder.WorkspaceTemplateApply("demo-fp-fargate-apply", row.made...)), owner)
 			require.NoError(t, err)
 			if row.says == "" {

@@ -12,14 +12,14 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// PermitsNamespace tells whether a template may be used from a namespace: its own, one that spec.allowedNamespaces names,
+// PermitsNamespace reports whether a template may be used from a namespace: its own, one that spec.allowedNamespaces names,
 // or one whose labels its selector matches. namespaceLabels is asked only when the labels matter; its error is returned.
 func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, namespaceLabels func() (labels.Set, error)) (bool, error) {
 	allowed := template.Spec.AllowedNamespaces
 	switch {
 	case template.Namespace == namespace:
 		return true, nil
-	case allowed == nil:
+	case !allowed.IsDefined():
 		return false, nil
 	case slices.Contains(allowed.Names, namespace), slices.Contains(allowed.Names, "*"):
 		return true, nil
@@ -28,7 +28,7 @@ func PermitsNamespace(template *infrav1.WorkspaceTemplate, namespace string, nam
 	}
 	selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
 	if err != nil {
-		return false, nil //nolint:nilerr // A selector that can not be parsed permits nobody; the template's own status tells.
+		return false, nil //nolint:nilerr // A selector that cannot be parsed permits nobody; the template's own status tells.
 	}
 	set, err := namespaceLabels()
 	if err != nil || set == nil {

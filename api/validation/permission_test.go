@@ -17,32 +17,32 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func shared(allowed *infrav1.AllowedNamespaces) *infrav1.WorkspaceTemplate {
+func shared(allowed infrav1.AllowedNamespaces) *infrav1.WorkspaceTemplate {
 	return builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.AllowedNamespaces = allowed
 	}))
 }
 
-var blue = &infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}}
+var blue = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}}
 
 func TestWhoMayUseATemplate(t *testing.T) {
 	for name, row := range map[string]struct {
-		allowed   *infrav1.AllowedNamespaces
+		allowed   infrav1.AllowedNamespaces
 		namespace string
 		labels    labels.Set // Nil when the namespace does not exist.
 		want      bool
 	}{
-		"its own namespace":                 {nil, "shared", nil, true},
-		"its own, though others are named":  {&infrav1.AllowedNamespaces{Names: []string{"other"}}, "shared", nil, true},
-		"nobody else, when nothing is said": {nil, "team", labels.Set{}, false},
-		"one that is named":                 {&infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
-		"a name is no pattern":              {&infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
-		"everybody":                         {&infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
+		"its own namespace":                 {infrav1.AllowedNamespaces{}, "shared", nil, true},
+		"its own, though others are named":  {infrav1.AllowedNamespaces{Names: []string{"other"}}, "shared", nil, true},
+		"nobody else, when nothing is said": {infrav1.AllowedNamespaces{}, "team", labels.Set{}, false},
+		"one that is named":                 {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
+		"a name is no pattern":              {infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
+		"everybody":                         {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
 		"one whose labels match":            {blue, "team", labels.Set{"team": "blue"}, true},
 		"one whose labels do not":           {blue, "team", labels.Set{"team": "red"}, false},
 		"one that is gone":                  {blue, "team", nil, false},
-		"a name or a label":                 {&infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
-		"nobody, when the selector can not be read": {&infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+		"a name or a label":                 {infrav1.AllowedNamespaces{Names: []string{"team"}, Selector: blue.Selector}, "team", labels.Set{}, true},
+		"nobody, when the selector cannot be read": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
 		}}, "team", labels.Set{"team": "blue"}, false},
 	} {
@@ -66,7 +66,7 @@ func TestLabelsAreReadOnlyWhenTheyMatter(t *testing.T) {
 		t.Error("the labels do not matter here")
 		return nil, nil
 	}
-	for _, allowed := range []*infrav1.AllowedNamespaces{nil, {Names: []string{"team"}}, {Names: []string{"other"}}} {
+	for _, allowed := range []infrav1.AllowedNamespaces{{}, {Names: []string{"team"}}, {Names: []string{"other"}}} {
 		_, err := validation.PermitsNamespace(shared(allowed), "team", never)
 		require.NoError(t, err)
 	}

@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
@@ -21,35 +23,35 @@ import (
 func TemplateReference(ctx context.Context, world World, ref infrav1.WorkspaceTemplateReference, namespace string, path *field.Path) (*infrav1.WorkspaceTemplate, Findings, error) {
 	var findings Findings
 	key := ref.Key(namespace)
-	template, permitted, err := permittedTemplate(ctx, world, key, namespace)
+	template, permitted, err := PermittedTemplate(ctx, world, key, namespace)
 	switch {
 	case err != nil:
 		return nil, findings, err
 	case permitted:
 		if !template.DeletionTimestamp.IsZero() {
-			findings.Refuse(forbidden(path, "%s", TemplateLeaves(key)))
+			findings.Refuse(Forbidden(path, "%s", TemplateLeaves(key)))
 		}
 		return template, findings, nil
 	case key.Namespace == namespace:
-		findings.Warn(path, "WorkspaceTemplate %s does not exist yet; nothing is created until it does", key.Name)
+		findings.Warn(path, "WorkspaceTemplate %s does not exist yet. Nothing is created until it exists", key.Name)
 		return nil, findings, nil
 	}
-	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s: ask its owner to name the namespace in spec.allowedNamespaces"
+	const elsewhere = "WorkspaceTemplate %s does not exist, or does not allow namespace %s. Ask its owner to add the namespace to spec.allowedNamespaces"
 	if template == nil {
 		findings.Warn(path, elsewhere, key, namespace)
 	} else {
-		findings.Refuse(forbidden(path, elsewhere, key, namespace))
+		findings.Refuse(Forbidden(path, elsewhere, key, namespace))
 	}
 	return nil, findings, nil
 }
 
 // TemplateLeaves says why a template that is being deleted is not taken into use. Its users keep it.
 func TemplateLeaves(key types.NamespacedName) string {
-	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and only serves the objects that use it already; refer to another template, or wait until it is gone and recreate it", key)
+	return fmt.Sprintf("WorkspaceTemplate %s is being deleted and cannot be used by new objects. Refer to another template, or recreate it after the deletion", key)
 }
 
-// permittedTemplate returns a template, and whether it may be used from a namespace.
-func permittedTemplate(ctx context.Context, world World, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, bool, error) {
+// PermittedTemplate returns a template, and whether it may be used from a namespace.
+func PermittedTemplate(ctx context.Context, world World, key types.NamespacedName, namespace string) (*infrav1.WorkspaceTemplate, bool, error) {
 	template, err := world.WorkspaceTemplate(ctx, key)
 	if err != nil || template == nil {
 		return nil, false, err
@@ -58,4 +60,18 @@ func permittedTemplate(ctx context.Context, world World, key types.NamespacedNam
 		return world.NamespaceLabels(ctx, namespace)
 	})
 	return template, permitted, err
+}
+
+// ApplyInUse is the WorkspaceTemplateApply that a control plane refers to; nil when there is none.
+func ApplyInUse(ctx context.Context, world World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.WorkspaceTemplateApply, error) {
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
+	if !ref.IsDefined() {
+		return nil, nil
+	}
+	return world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+}
+
+// KeyOf is the namespace and name of an object.
+func KeyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -13,6 +13,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -38,14 +39,14 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 			if row.cluster != nil {
 				world = newWorld(network, controlPlane, complete("vpc"), complete("eks"), row.cluster)
 			}
-			ofNetwork, err := validation.CAPTCluster(t.Context(), world, network)
+			ofNetwork, err := owners.CAPTCluster(t.Context(), world, network)
 			require.NoError(t, err)
-			ofControlPlane, err := validation.CAPTControlPlane(t.Context(), world, controlPlane)
+			ofControlPlane, err := owners.CAPTControlPlane(t.Context(), world, controlPlane)
 			require.NoError(t, err)
 			var want []finding
 			if row.conflict {
 				want = []finding{{"spec.region", field.ErrorTypeInvalid,
-					"CAPTControlPlane demo is for region us-gov-west-1, but CAPTCluster demo of the same Cluster is in ap-northeast-1; remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew"}}
+					"CAPTControlPlane demo is in region us-gov-west-1, but CAPTCluster demo of the same Cluster is in region ap-northeast-1"}}
 			}
 			assertRefused(t, ofNetwork.Errors, want...)
 			assertRefused(t, ofControlPlane.Errors, want...)
@@ -55,10 +56,10 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 
 func TestARegionThatIsNotThereYetIsNoConflict(t *testing.T) {
 	world := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
-	ofNetwork, err := validation.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
+	ofNetwork, err := owners.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
 	require.NoError(t, err)
 	assertRefused(t, ofNetwork.Errors)
-	ofControlPlane, err := validation.CAPTControlPlane(t.Context(), world, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1")))
+	ofControlPlane, err := owners.CAPTControlPlane(t.Context(), world, builder.CAPTControlPlane("demo", builder.WithRegion("us-gov-west-1")))
 	require.NoError(t, err)
 	assertRefused(t, ofControlPlane.Errors)
 }
@@ -74,10 +75,10 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	}{
 		"nothing was handed over":           {"", "", there, ""},
 		"the same":                          {here, "", here, ""},
-		"another":                           {here, "", there, "for region ap-northeast-1, and a cluster can not move to another region, which us-east-1 is; set spec.region of the CAPTControlPlane to ap-northeast-1"},
+		"another":                           {here, "", there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
 		"that of its network":               {here, here, "", ""},
-		"another than that of its network":  {here, here, there, "set spec.region of the CAPTControlPlane to ap-northeast-1"},
-		"removed, and the network is there": {here, there, "", "make the CAPTCluster anew in ap-northeast-1"},
+		"another than that of its network":  {here, here, there, "the control plane exists in region ap-northeast-1 and cannot move to us-east-1"},
+		"removed, and the network is there": {here, there, "", "Recreate the CAPTCluster in ap-northeast-1"},
 		"removed, and there is no network":  {here, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestAClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 			if row.network != "" {
 				objects = append(objects, builder.CAPTCluster("demo", builder.WithRegion(row.network)))
 			}
-			got, err := validation.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
+			got, err := owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
 			require.NoError(t, err)
 			if row.refused == "" {
 				assertRefused(t, got.Errors)
@@ -105,11 +106,11 @@ func TestTheWaysOutOfTwoRegions(t *testing.T) {
 		objects := []validation.Owner{builder.Cluster("demo"), complete("vpc"), complete("eks"), controlPlane}
 		if network != nil {
 			objects = append(objects, network)
-			ofNetwork, err := validation.CAPTCluster(t.Context(), newWorld(objects...), network)
+			ofNetwork, err := owners.CAPTCluster(t.Context(), newWorld(objects...), network)
 			require.NoError(t, err)
 			assertRefused(t, ofNetwork.Errors, want...)
 		}
-		ofControlPlane, err := validation.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
+		ofControlPlane, err := owners.CAPTControlPlane(t.Context(), newWorld(objects...), controlPlane)
 		require.NoError(t, err)
 		assertRefused(t, ofControlPlane.Errors, want...)
 	}
@@ -119,7 +120,7 @@ func TestTheWaysOutOfTwoRegions(t *testing.T) {
 	network := func(region string) *infrav1.CAPTCluster {
 		return builder.CAPTCluster("demo", builder.WithRegion(region))
 	}
-	const wayOut = "remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew"
+	const wayOut = "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster"
 
 	check(t, plane("us-east-1"), network("eu-west-1"), finding{"spec.region", field.ErrorTypeInvalid, wayOut})
 	check(t, plane(""), network("eu-west-1"))
@@ -132,11 +133,11 @@ func TestTheWaysOutOfTwoRegions(t *testing.T) {
 func TestAConflictOffersOnlyWhatIsPossible(t *testing.T) {
 	controlPlane, network := builder.CAPTControlPlane("demo", builder.WithRegion("us-east-1")), builder.CAPTCluster("demo")
 	for handed, text := range map[string]string{
-		"":             "; remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew",
-		"us-east-1":    "; make the CAPTCluster anew, since the control plane was handed to Terraform already",
-		builder.Region: "; remove spec.region of the CAPTControlPlane",
+		"":             ". Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster",
+		"us-east-1":    ". Recreate the CAPTCluster in the region of the control plane, which exists already",
+		builder.Region: ". Remove spec.region of the CAPTControlPlane",
 	} {
 		apply := builder.WorkspaceTemplateApply("x", builder.WithVariables(map[string]string{"region": handed}))
-		require.ErrorContains(t, validation.RegionConflict(controlPlane, network, apply), "is in ap-northeast-1"+text)
+		require.ErrorContains(t, owners.RegionConflict(controlPlane, network, apply), "is in region ap-northeast-1"+text)
 	}
 }

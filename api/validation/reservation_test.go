@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -34,9 +35,9 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 		})
 	}
 	refused := func(text string) []finding { return []finding{{"metadata.name", field.ErrorTypeForbidden, text}} }
-	const template = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one refers to another WorkspaceTemplate; choose another name, or give it the template and the variables of the CAPTCluster"
-	const cluster = "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one has another cluster_name"
-	testApplies(t, validation.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	const template = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate"
+	const cluster = "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one has another cluster_name"
+	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"another name":                               {world: []validation.Owner{owner}, apply: apply("other", of("", "small"))},
 		"nobody of that name":                        {apply: apply(name, of("", "small"))},
 		"the owner in another namespace":             {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithNamespace("other"))}, apply: apply(name, of("", "small"))},
@@ -70,7 +71,7 @@ func TestNamesAreKeptForOwners(t *testing.T) {
 		"an owner that has another one":               {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(name, of("", "small"))},
 		"an owner that makes none":                    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1"))}, apply: apply(name, of("", "small"))},
 		"that of a control plane":                     {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName, of("", "eks"))},
-		"that of a control plane, of another content": {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo gives this name")},
+		"that of a control plane, of another content": {world: []validation.Owner{controlPlane}, apply: apply(controlPlaneName), errors: refused("CAPTControlPlane demo uses this name for its own WorkspaceTemplateApply, but this one refers to another WorkspaceTemplate")},
 		"that of a control plane, of its cluster":     {world: []validation.Owner{controlPlane, builder.Cluster("demo")}, apply: apply(controlPlaneName, of("", "eks"), identity("test")), errors: refused("has another cluster_name")},
 		"a control plane that has another one":        {world: []validation.Owner{builder.CAPTControlPlane("demo", builder.WithApplyRef("made-by-hand"))}, apply: apply(controlPlaneName)},
 	})
@@ -87,7 +88,7 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		return builder.CAPTControlPlane("demo", append([]builder.Option{builder.With(profiles)}, options...)...)
 	}
 	refers := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	})
 	recorded := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.FargateProfiles = []controlplanev1.FargateProfileStatus{{Name: "fp", WorkspaceTemplateApplyName: "demo-fp-fargate-apply"}}
@@ -102,10 +103,10 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	world := []validation.Owner{controlPlane(), builder.Cluster("demo")}
 	refused := func(profile, text string) []finding {
-		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo gives this name to the WorkspaceTemplateApply of its Fargate profile " + profile + ", and this one " + text +
-			"; choose another name, or give it the template and the variables of the profile"}}
+		return []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile " + profile + ", but this one " + text +
+			". Use another name, or set the template and the variables of the profile"}}
 	}
-	testApplies(t, validation.WorkspaceTemplateApplyCreation, map[string]applyRow{
+	testApplies(t, ownership.WorkspaceTemplateApplyCreation, map[string]applyRow{
 		"as it would be made":              {world: world, apply: made(plain, "fargate", "demo", "fp")},
 		"another template":                 {world: world, apply: made(plain, "small", "demo", "fp"), errors: refused("fp", "refers to another WorkspaceTemplate")},
 		"another cluster":                  {world: world, apply: made(plain, "fargate", "other", "fp"), errors: refused("fp", "has another cluster_name")},
@@ -130,17 +131,17 @@ func TestNamesAreKeptForFargateProfiles(t *testing.T) {
 		"the one that it has, no Cluster":  {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "fargate", "demo", "web"), errors: refused("fp", "has another profile_name")},
 		"the one that it has, elsewhere":   {world: []validation.Owner{controlPlane(refers)}, apply: made("by-hand", "small", "demo", "fp", builder.WithNamespace("other"))},
 		"a VPC that somebody refers to":    {world: []validation.Owner{builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))}, apply: made("by-hand", "small", "demo", "")},
-		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo gives this name to its own WorkspaceTemplateApply, and this one is that of a Fargate profile"}}},
+		"a VPC, of a profile":              {world: []validation.Owner{builder.CAPTCluster("demo")}, apply: made("demo-vpc", "vpc", "demo", "fp"), errors: []finding{{"metadata.name", field.ErrorTypeForbidden, "CAPTCluster demo uses this name for its own WorkspaceTemplateApply, but this one belongs to a Fargate profile"}}},
 	})
 }
 
-// What nobody could look up may be what the name is kept for.
+// What the lookup failed up may be what the name is kept for.
 func TestNoNameOfAFargateProfileIsFreeWhenNobodyCouldLook(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", fargate(selecting("a")))
 	world := newWorld(controlPlane, builder.Cluster("demo"))
 	apply := builder.WorkspaceTemplateApply("demo-fp-fargate-apply")
 	for _, question := range []string{"ReferrersTo", "Cluster", "CAPTControlPlane", "ClusterOf"} {
-		_, err := validation.WorkspaceTemplateApplyCreation(t.Context(), deafTo{world, question}, apply)
+		_, err := ownership.WorkspaceTemplateApplyCreation(t.Context(), deafTo{world, question}, apply)
 		require.ErrorIs(t, err, errDeaf, question)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -61,15 +61,15 @@ func TestSafety05RetainIsRefusedOnTopOfWhatIsDestroyed(t *testing.T) {
 			for _, other := range row.others {
 				others = append(others, *other)
 			}
-			conflict := validation.RetainConflict(row.apply, others)
+			conflict := applies.RetainConflict(row.apply, others)
 			if row.names == "" {
 				assert.Empty(t, conflict)
 				return
 			}
-			assert.Contains(t, conflict, "the deletion of WorkspaceTemplateApply "+row.names+" destroys what it stands on")
+			assert.Contains(t, conflict, "the deletion of WorkspaceTemplateApply "+row.names+" destroys resources that it depends on")
 		})
 	}
-	conflict := validation.RetainConflict(applied("eks", retain, on("vpc", "roles")), []infrav1.WorkspaceTemplateApply{*vpc, *roles})
+	conflict := applies.RetainConflict(applied("eks", retain, on("vpc", "roles")), []infrav1.WorkspaceTemplateApply{*vpc, *roles})
 	assert.Contains(t, conflict, "Set spec.deletionPolicy of WorkspaceTemplateApply roles and spec.vpc.template.deletionPolicy of CAPTCluster demo to Retain, "+
 		"or spec.deletionPolicy of WorkspaceTemplateApply eks to Delete")
 	assert.Contains(t, conflict, "annotation "+naming.AllowReleaseFromAnnotation+" to roles,vpc")

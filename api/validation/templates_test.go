@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -43,7 +44,7 @@ func TestTemplatesOfCAPTClusters(t *testing.T) {
 			refused: []finding{{"spec.template.spec.vpc.template.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"}}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := validation.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...))
+			got, err := owners.CAPTClusterTemplate(t.Context(), newWorld(row.world...), captClusterTemplate(row.object...))
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 			assertWarned(t, got.Warnings, row.warnings...)
@@ -59,13 +60,13 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 	for title, row := range map[string]row{
 		"good": {object: []builder.Option{fargate(selecting("a"))}},
 		"with what may be wrong for some": {object: []builder.Option{fargate(selecting("a"), selecting("a"))},
-			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: the profile has this selector already"}},
+			warnings: []string{"spec.template.spec.fargateProfiles[0].selectors[1]: duplicates another selector of the profile"}},
 		"with a profile of a template that may come where the Clusters are": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "later"
 		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate later does not exist yet"}},
 		"with a profile of a template that does not fit": {object: []builder.Option{fargate(selecting("a")), plane(func(c *controlplanev1.CAPTControlPlane) {
 			c.Spec.FargateProfiles[0].WorkspaceTemplateRef.Name = "eks-only"
-		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: WorkspaceTemplate default/eks-only has a placeholder ${kubernetes_version}"}},
+		})}, warnings: []string{"spec.template.spec.fargateProfiles[0].workspaceTemplateRef: placeholder ${kubernetes_version} of WorkspaceTemplate default/eks-only has no value and is not replaced: templates of Fargate profiles only get cluster_name, profile_name, region, selectors, tags, vpc_connection_secret, eks_connection_secret"}},
 		"with everything that is wrong for all Clusters": {object: []builder.Option{vpcVariables("a-b", "c", "profile_name", "d"), fargate(selecting("A")),
 			plane(func(c *controlplanev1.CAPTControlPlane) {
 				c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"k": "a;b"}
@@ -73,14 +74,14 @@ func TestTemplatesOfCAPTControlPlanes(t *testing.T) {
 			})},
 			refused: []finding{
 				{"spec.template.spec.variables[a-b]", field.ErrorTypeInvalid, "letters, digits and underscores"},
-				{"spec.template.spec.variables[profile_name]", field.ErrorTypeForbidden, "names a Fargate profile"},
+				{"spec.template.spec.variables[profile_name]", field.ErrorTypeForbidden, "is reserved for Fargate profiles"},
 				{"spec.template.spec.additionalTags[k]", field.ErrorTypeInvalid, "letters, digits, spaces"},
 				{"spec.template.spec.addons[0].configurationValues", field.ErrorTypeInvalid, "JSON or YAML object"},
-				{"spec.template.spec.fargateProfiles[0].selectors[0].namespace", field.ErrorTypeInvalid, "no pod can match"},
+				{"spec.template.spec.fargateProfiles[0].selectors[0].namespace", field.ErrorTypeInvalid, "cannot match any pod"},
 			}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, err := validation.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...))
+			got, err := owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate(row.object...))
 			require.NoError(t, err)
 			assertRefused(t, got.Errors, row.refused...)
 			assertWarned(t, got.Warnings, row.warnings...)
@@ -95,31 +96,31 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	world := newWorld(complete("eks"))
 	want := []finding{{"spec.template.metadata.labels", field.ErrorTypeInvalid, "name part"}, {"spec.template.metadata.annotations", field.ErrorTypeInvalid, ""}}
 
-	got, err := validation.CAPTClusterTemplate(t.Context(), world, networks)
+	got, err := owners.CAPTClusterTemplate(t.Context(), world, networks)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, want...)
-	got, err = validation.CAPTControlPlaneTemplate(t.Context(), world, planes)
+	got, err = owners.CAPTControlPlaneTemplate(t.Context(), world, planes)
 	require.NoError(t, err)
 	assertRefused(t, got.Errors, want...)
 }
 
 func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
-	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "Make a new template, and let the ClusterClass refer to that one"}
+	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	world := newWorld()
 
 	relabelled := captClusterTemplate()
 	relabelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := validation.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
+	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = validation.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
+	errs, err = owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 
-	errs, err = validation.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
+	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate())
 	require.NoError(t, err)
 	assertRefused(t, errs)
-	errs, err = validation.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
+	errs, err = owners.CAPTControlPlaneTemplateChange(t.Context(), world, controlPlaneTemplate(), controlPlaneTemplate(vpcVariables("a", "b")))
 	require.NoError(t, err)
 	assertRefused(t, errs, want)
 }
@@ -127,9 +128,9 @@ func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
 func TestNothingIsConcludedAboutTemplatesWhenNobodyCouldLook(t *testing.T) {
 	world := newWorld()
 	world.err = errors.New("no route to host")
-	_, err := validation.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())
+	_, err := owners.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())
 	require.ErrorIs(t, err, world.err)
-	_, err = validation.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate())
+	_, err = owners.CAPTControlPlaneTemplate(t.Context(), world, controlPlaneTemplate())
 	require.ErrorIs(t, err, world.err)
 	assert.Equal(t, 2, world.looks["WorkspaceTemplate"])
 }

@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -27,7 +27,7 @@ func TestNamesOfVariables(t *testing.T) {
 		"": false, "1a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "a\n": false, "tags_a/b": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Variables(map[string]string{name: "correcthorse"}, variablesPath)
+			errs := modules.Variables(map[string]string{name: "correcthorse"}, variablesPath)
 			if legal {
 				assert.Empty(t, errs)
 				return
@@ -40,8 +40,8 @@ func TestNamesOfVariables(t *testing.T) {
 
 func TestOnlyCAPTNamesVariablesAfterTags(t *testing.T) {
 	variables := map[string]string{"tags_kubernetes.io/cluster/x": "owned", "b-c": "", "a-b": ""}
-	assert.Len(t, validation.Variables(variables, variablesPath), 3)
-	errs := validation.AppliedVariables(variables, variablesPath)
+	assert.Len(t, modules.Variables(variables, variablesPath), 3)
+	errs := modules.AppliedVariables(variables, variablesPath)
 	require.Len(t, errs, 2)
 	assert.Equal(t, []string{"spec.variables[a-b]", "spec.variables[b-c]"}, []string{errs[0].Field, errs[1].Field}, "sorted")
 	assert.Len(t, variables, 3, "the map of the caller stays as it is")
@@ -72,12 +72,12 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 		"anything, when the template has no use it": {builder.WithModule(""), `correcthorse"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := validation.VariablesOfTemplate(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
+			findings := modules.VariablesOfTemplate(builder.WorkspaceTemplate("vpc", row.option), map[string]string{"owner": row.value}, variablesPath)
 			if !row.refused {
 				assert.Empty(t, findings)
 				return
 			}
-			assertRefused(t, findings.Errors, finding{"spec.variables[owner]", field.ErrorTypeInvalid, "pass it through forProvider.vars or varmap"})
+			assertRefused(t, findings.Errors, finding{"spec.variables[owner]", field.ErrorTypeInvalid, "the value of variable \"owner\" has characters that could change the module"})
 			assert.NotContains(t, findings.Errors.ToAggregate().Error(), "correct")
 		})
 	}
@@ -86,13 +86,13 @@ func TestValuesThatBecomePartOfAModule(t *testing.T) {
 func TestTheNameOfTheWorkspaceIsNotTheUsersToGive(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithModule(`locals { a = "${WORKSPACE_NAME}" }`))
 	given := map[string]string{"WORKSPACE_NAME": `"`}
-	assert.Empty(t, validation.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
-	assertWarned(t, validation.UnusedVariables(template, given, variablesPath),
-		"spec.variables[WORKSPACE_NAME]: has no effect, since ${WORKSPACE_NAME} is always the name of the Workspace")
+	assert.Empty(t, modules.VariablesOfTemplate(template, given, variablesPath), "what has no effect does no harm")
+	assertWarned(t, modules.UnusedVariables(template, given, variablesPath),
+		"spec.variables[WORKSPACE_NAME]: has no effect: CAPT always sets ${WORKSPACE_NAME} to the name of the Workspace")
 }
 
 func TestVariablesThatLookMisspelt(t *testing.T) {
-	const missing = "spec.variables: WorkspaceTemplate default/vpc has a placeholder ${b}, which stays as it is without a value; give the variable"
+	const missing = "spec.variables: placeholder ${b} of WorkspaceTemplate default/vpc has no value and is not replaced"
 	with := func(change func(*terraform.WorkspaceSpec)) builder.Option {
 		return builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			*spec = terraform.WorkspaceSpec{ForProvider: terraform.WorkspaceParameters{Source: terraform.SourceInline}}
@@ -107,7 +107,7 @@ func TestVariablesThatLookMisspelt(t *testing.T) {
 	}{
 		"all is used": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name"}, nil, nil},
 		"one is not": {builder.With(func(_ *infrav1.WorkspaceTemplate) {}), []string{"cluster_name", "cluster_nam"}, nil, []string{
-			"spec.variables[cluster_nam]: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}; correct the spelling, or remove the variable"}},
+			"spec.variables[cluster_nam]: has no effect: WorkspaceTemplate default/vpc has no placeholder ${cluster_nam}"}},
 		"used in the module":    {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), []string{"b"}, nil, nil},
 		"missing in the module": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Module = "${b}" }), nil, nil, nil},
 		"missing in an address": {with(func(s *terraform.WorkspaceSpec) { s.ForProvider.Source, s.ForProvider.Module = "Remote", "x/${b}" }), nil, nil, []string{missing}},
@@ -134,7 +134,7 @@ func TestVariablesThatLookMisspelt(t *testing.T) {
 			for _, variable := range row.given {
 				given[variable] = "correcthorse"
 			}
-			warnings := validation.UnusedVariables(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
+			warnings := modules.UnusedVariables(builder.WorkspaceTemplate("vpc", row.option), given, variablesPath, row.further...)
 			assertWarned(t, warnings, row.want...)
 			assert.NotContains(t, strings.Join(warnings, "\n"), "correcthorse")
 		})

@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -77,7 +78,7 @@ func TestModulesThatWouldExhaustTheParserAreRefused(t *testing.T) {
 		"JSON strings that go on":        {inlineJSON("[\"\u0600\", \"" + strings.Repeat("[", megabyte) + "\"]"), "line 1: HCL takes the character U+0600 together"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Module(row.params, field.NewPath("forProvider"))
+			errs := modules.Module(row.params, field.NewPath("forProvider"))
 			require.Len(t, errs, 1)
 			assert.Equal(t, "forProvider.module", errs[0].Field)
 			assert.Contains(t, errs[0].Detail, row.want)
@@ -91,14 +92,14 @@ func TestNobodyParsesWhatIsRefused(t *testing.T) {
 	for _, params := range []terraform.WorkspaceParameters{inline(upTo("a = ", "[")), inlineJSON(upTo("", "["))} {
 		object := builder.WorkspaceTemplate("vpc", ofParameters(params))
 		object.Spec.PublishOutputs = []string{"a"}
-		findings := validation.WorkspaceTemplate(object)
+		findings := templates.WorkspaceTemplate(object)
 		require.Len(t, findings.Errors, 1)
 		assert.Empty(t, findings.Warnings)
-		assert.Equal(t, findings.Errors, validation.Module(params, path))
-		assert.Equal(t, findings.Errors, validation.Parseable(params, path))
+		assert.Equal(t, findings.Errors, modules.Module(params, path))
+		assert.Equal(t, findings.Errors, modules.Parseable(params, path))
 	}
-	assert.Empty(t, validation.Parseable(inline("a ="), path), "it can be parsed, and the parser tells what is wrong")
-	assert.Empty(t, validation.Parseable(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
+	assert.Empty(t, modules.Parseable(inline("a ="), path), "it can be parsed, and the parser reports what is wrong")
+	assert.Empty(t, modules.Parseable(terraform.WorkspaceParameters{Source: terraform.SourceRemote, Module: upTo("", "[")}, path))
 }
 
 func TestLargeModulesAreParsed(t *testing.T) {
@@ -141,7 +142,7 @@ func TestALongExpressionIsNotEvaluated(t *testing.T) {
 		*p = inline(upTo("output \"a\" {\n  value = 1\n  sensitive = a", "+a") + "\n}\n")
 	}))
 	object.Spec.PublishOutputs = []string{"a"}
-	assert.Empty(t, validation.WorkspaceTemplate(object).Errors)
+	assert.Empty(t, templates.WorkspaceTemplate(object).Errors)
 }
 
 // Where HCL reads on after the end of a string, brackets could hide: no such character may be overlooked.
@@ -153,7 +154,7 @@ func TestStringsOfJSONEndWhereHCLEndsThem(t *testing.T) {
 		params := inlineJSON(fmt.Sprintf(`{"a": "%c"}`, r))
 		_, diags := hclparse.NewParser().ParseJSON([]byte(params.Module), "")
 		if diags.HasErrors() {
-			require.NotEmpty(t, validation.Parseable(params, nil), "%U", r)
+			require.NotEmpty(t, modules.Parseable(params, nil), "%U", r)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -32,7 +32,7 @@ func testTemplates(t *testing.T, rows map[string]templateRow) {
 	t.Helper()
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			findings := validation.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
+			findings := templates.WorkspaceTemplate(builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"), row.option))
 			assertRefused(t, findings.Errors, row.errors...)
 			assertWarned(t, findings.Warnings, row.warnings...)
 		})
@@ -68,7 +68,7 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 func TestFieldsOfATemplate(t *testing.T) {
 	allow := func(names ...string) builder.Option {
 		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
-			spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+			spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
 		})
 	}
 	file := func(file terraform.VarFile) builder.Option {
@@ -82,7 +82,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 	}
 	key := &terraform.KeyReference{Name: "network", Key: "vpc"}
 	noName := func(i string) finding {
-		return finding{"spec.allowedNamespaces.names[" + i + "]", field.ErrorTypeInvalid, "no namespace can have this name"}
+		return finding{"spec.allowedNamespaces.names[" + i + "]", field.ErrorTypeInvalid, "is not a valid namespace name"}
 	}
 	testTemplates(t, map[string]templateRow{
 		"allowed namespaces":      {option: allow("team", "*")},
@@ -90,9 +90,9 @@ func TestFieldsOfATemplate(t *testing.T) {
 		"an upper-case namespace": {option: allow("Team"), errors: []finding{noName("0")}},
 		"an empty namespace":      {option: allow(""), errors: []finding{noName("0")}},
 		"a selector":              {option: with(func(s *infrav1.WorkspaceTemplateSpec) { s.AllowedNamespaces = blue })},
-		"a selector that can not be read": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
-			s.AllowedNamespaces = &infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}
-		}), errors: []finding{{"spec.allowedNamespaces.selector", field.ErrorTypeInvalid, `"Resembles" is not a valid label selector operator; correct it`}}},
+		"a selector that cannot be read": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
+			s.AllowedNamespaces = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}}}}
+		}), errors: []finding{{"spec.allowedNamespaces.selector", field.ErrorTypeInvalid, `is not a valid label selector: "Resembles" is not a valid label selector operator`}}},
 
 		"a file from a Secret":    {option: file(terraform.VarFile{Source: "SecretKey", SecretKeyRef: key})},
 		"a file from a ConfigMap": {option: file(terraform.VarFile{Source: "ConfigMapKey", ConfigMapKeyRef: key})},
@@ -110,14 +110,14 @@ func TestFieldsOfATemplate(t *testing.T) {
 		"a kind in the cluster scope, which has none": {option: kind(terraform.ScopeCluster, "Secret")},
 
 		"an entrypoint of an inline module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "vpc" }),
-			warnings: []string{templateSpec + "forProvider.entrypoint: an inline module is a single file"}},
+			warnings: []string{templateSpec + "forProvider.entrypoint: has no effect: an inline module is a single file"}},
 		"an entrypoint that is none": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
 		"an entrypoint of a remote module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) {
 			*p = terraform.WorkspaceParameters{Source: "Remote", Module: "x", Entrypoint: "vpc"}
 		})},
 		"an external secret store": {option: builder.WithWorkspaceSpec(func(s *terraform.WorkspaceSpec) {
 			s.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
-		}), warnings: []string{templateSpec + "publishConnectionDetailsTo: has no effect in the scope Namespaced"}},
+		}), warnings: []string{templateSpec + "publishConnectionDetailsTo: has no effect in scope Namespaced"}},
 		"an external secret store in the cluster scope": {option: with(func(s *infrav1.WorkspaceTemplateSpec) {
 			s.WorkspaceScope = terraform.ScopeCluster
 			s.Template.Spec.PublishConnectionDetailsTo = &terraform.PublishConnectionDetailsTo{Name: "x"}
@@ -128,16 +128,16 @@ func TestFieldsOfATemplate(t *testing.T) {
 func TestUnknownFieldsAreNamed(t *testing.T) {
 	template := builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) { *spec = terraform.WorkspaceSpec{} }))
 	require.NoError(t, json.Unmarshal([]byte(`{"forProvider": {"source": "Inline", "module": "", "modul": "correcthorse", "b": 1}, "writeTo": {}}`), &template.Spec.Template.Spec))
-	findings := validation.WorkspaceTemplate(template)
+	findings := templates.WorkspaceTemplate(template)
 	assert.Empty(t, findings.Errors)
-	assertWarned(t, findings.Warnings, templateSpec+"writeTo: CAPT does not know this field",
-		templateSpec+"forProvider.modul: CAPT does not know this field", templateSpec+"forProvider.b: CAPT does not know this field")
+	assertWarned(t, findings.Warnings, templateSpec+"writeTo: unknown field, passed to the Workspace unchecked",
+		templateSpec+"forProvider.modul: unknown field, passed to the Workspace unchecked", templateSpec+"forProvider.b: unknown field, passed to the Workspace unchecked")
 	assert.Contains(t, findings.Warnings[1], "forProvider.b", "in the same order every time")
 }
 
 func TestVariablesThatAModuleDeclares(t *testing.T) {
 	const module = "variable \"a\" {\n  type = string\n}\nvariable \"b\" {\n  default = null\n}\n"
-	const noValue = templateSpec + `forProvider.module: variable "a" has no default, and nothing gives it a value`
+	const noValue = templateSpec + `forProvider.module: variable "a" has neither a value nor a default`
 	given := func(module string, change func(*terraform.WorkspaceParameters)) builder.Option {
 		return builder.WithParameters(func(params *terraform.WorkspaceParameters) {
 			*params = terraform.WorkspaceParameters{Source: terraform.SourceInline, Module: module}
@@ -161,7 +161,7 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 		"a default is enough": {option: given(module, vars("a"))},
 		"one is not given":    {option: given(module, nil), warnings: []string{noValue}},
 		"one is not declared": {option: given(module, vars("a", "c")), warnings: []string{
-			templateSpec + `forProvider.vars[1].key: the module declares no variable "c"; declare it, or correct the spelling`}},
+			templateSpec + `forProvider.vars[1].key: the module declares no variable "c". Declare the variable, or correct the spelling`}},
 		"one of varmap is not declared": {option: given(module, varmap), warnings: []string{
 			templateSpec + `forProvider.varmap[c]: the module declares no variable "c"`}},
 		"one that a variable names": {option: given(module, vars("${name}"))},
@@ -173,12 +173,12 @@ func TestVariablesThatAModuleDeclares(t *testing.T) {
 		})},
 		"another argument does not": {option: given(module, func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-parallelism=1"} }), warnings: []string{noValue}},
 		"the environment gives it, which is refused": {option: given(module, func(p *terraform.WorkspaceParameters) { p.Env = []terraform.EnvVar{{Name: "TF_VAR_a"}} }),
-			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "belong to the provider"}}},
-		"a name that a variable is part of":       {option: given("variable \"${prefix}_a\" {}\n", vars("x_a"))},
-		"a default that a variable gives":         {option: given("variable \"a\" {\n  default = ${a}\n}\n", nil)},
-		"JSON":                                    {option: given(`{"variable": {"a": {}, "b": {"default": 1}}}`, asJSON(vars("b", "c"))), warnings: []string{noValue, "vars[1].key: "}},
-		"JSON in lists":                           {option: given(`{"variable": [{"a": [{"type": "string"}]}]}`, asJSON(vars("a")))},
-		"a module that can not be read is enough": {option: given("variable \"a\" {", vars("c")), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "line 1, column 14"}}},
+			errors: []finding{{templateSpec + "forProvider.env[0].name", field.ErrorTypeForbidden, "TF_*, LD_* and PATH are reserved for the provider"}}},
+		"a name that a variable is part of":      {option: given("variable \"${prefix}_a\" {}\n", vars("x_a"))},
+		"a default that a variable gives":        {option: given("variable \"a\" {\n  default = ${a}\n}\n", nil)},
+		"JSON":                                   {option: given(`{"variable": {"a": {}, "b": {"default": 1}}}`, asJSON(vars("b", "c"))), warnings: []string{noValue, "vars[1].key: "}},
+		"JSON in lists":                          {option: given(`{"variable": [{"a": [{"type": "string"}]}]}`, asJSON(vars("a")))},
+		"a module that cannot be read is enough": {option: given("variable \"a\" {", vars("c")), errors: []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "line 1, column 14"}}},
 		"a module from elsewhere": {option: given("x", func(p *terraform.WorkspaceParameters) {
 			p.Source = terraform.SourceRemote
 			vars("c")(p)
@@ -203,7 +203,7 @@ func TestOutputsForEverybodyToSee(t *testing.T) {
 		})
 	}
 	sensitive := func(value string) string { return "output \"a\" {\n  value = 1\n  sensitive = " + value + "\n}\n" }
-	refused := []finding{{"spec.publishOutputs[0]", field.ErrorTypeForbidden, `output "a" is declared sensitive, and no sensitive output appears in status`}}
+	refused := []finding{{"spec.publishOutputs[0]", field.ErrorTypeForbidden, `output "a" is sensitive and cannot be published in status`}}
 	testTemplates(t, map[string]templateRow{
 		"one that is declared":                 {option: publish("output \"a\" { value = 1 }\n", "a")},
 		"one that is not":                      {option: publish("", "a"), warnings: []string{`spec.publishOutputs[0]: the module declares no output "a"`}},

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -26,7 +27,7 @@ func TestGarbageHasAShortAnswer(t *testing.T) {
 		"every line":      {inline(strings.Repeat("a = 1\n", 112)), "and 101 more errors. Correct"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, errs := range []field.ErrorList{template(row.params), validation.Module(row.params, field.NewPath("forProvider"))} {
+			for _, errs := range []field.ErrorList{template(row.params), modules.Module(row.params, field.NewPath("forProvider"))} {
 				require.Len(t, errs, 11)
 				assert.Contains(t, errs[9].Detail, "line ")
 				assert.Contains(t, errs[10].Detail, row.more)
@@ -42,13 +43,13 @@ func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
 	json := hcl
 	json.InlineFormat = terraform.FormatJSON
 	for range 2 {
-		assert.Empty(t, validation.Module(hcl, field.NewPath("forProvider")))
-		assert.NotEmpty(t, validation.Module(json, field.NewPath("forProvider")))
+		assert.Empty(t, modules.Module(hcl, field.NewPath("forProvider")))
+		assert.NotEmpty(t, modules.Module(json, field.NewPath("forProvider")))
 	}
 }
 
 func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
-	const judged = "can only be judged with the values of the variables"
+	const judged = "it is checked again with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
 	refused := func(where string) []finding {
 		return []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, where}}
@@ -66,11 +67,11 @@ func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
 	testTemplates(t, rows)
 	for name, row := range rows {
 		object := builder.WorkspaceTemplate("vpc", row.option)
-		for _, warning := range validation.WorkspaceTemplate(object).Warnings {
+		for _, warning := range templates.WorkspaceTemplate(object).Warnings {
 			assert.Contains(t, warning, judged, name)
 		}
 		// When all values are known, nothing is left that could make it right.
-		assert.NotEmpty(t, validation.Module(object.Spec.Template.Spec.ForProvider, nil), name)
+		assert.NotEmpty(t, modules.Module(object.Spec.Template.Spec.ForProvider, nil), name)
 	}
 	testTemplates(t, map[string]templateRow{
 		"many lines": {option: from("Inline", strings.Repeat("${a}\n", 30)), warnings: append(slices.Repeat([]string{module + "line "}, 10), module+"and 20 more lines like these")},
@@ -82,7 +83,7 @@ func ofParameters(params terraform.WorkspaceParameters) builder.Option {
 }
 
 func TestTheEntrypointIsNotQuoted(t *testing.T) {
-	errs := validation.Parameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
+	errs := templates.Parameters(terraform.WorkspaceParameters{Entrypoint: "../correcthorse"}, field.NewPath("forProvider"))
 	require.Len(t, errs, 1)
 	assert.NotContains(t, errs.ToAggregate().Error(), "correcthorse")
 }

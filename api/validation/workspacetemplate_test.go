@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -26,21 +27,21 @@ func inlineJSON(module string) terraform.WorkspaceParameters {
 
 func template(params terraform.WorkspaceParameters) field.ErrorList {
 	object := builder.WorkspaceTemplate("vpc", builder.WithParameters(func(p *terraform.WorkspaceParameters) { *p = params }))
-	return validation.WorkspaceTemplate(object).Errors
+	return templates.WorkspaceTemplate(object).Errors
 }
 
 func TestModulesThatParse(t *testing.T) {
 	for name, params := range map[string]terraform.WorkspaceParameters{
-		"HCL":                                inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
-		"empty":                              inline(""),
-		"JSON":                               inlineJSON(`{"output": {"a": {"value": "${1 + 1}"}}}`),
-		"Terraform's own interpolation":      inline(`output "a" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }`),
-		"placeholder inside of quotes":       inline(`output "a" { value = "${cluster_name}" }`),
-		"placeholder outside of quotes":      inline("locals {\n  count = ${count}\n}\n"),
-		"placeholder as a name":              inline(`resource "terraform_data" "${name}" {}`),
-		"placeholder within JSON":            inlineJSON(`{"locals": {"a": "${a}"}}`),
-		"remote, which can not be checked":   {Source: terraform.SourceRemote, Module: "}{"},
-		"from Flux, which can not be either": {Source: terraform.SourceFlux, Module: "GitRepository::default/modules"},
+		"HCL":                               inline("variable \"a\" {\n  type = string\n}\noutput \"b\" { value = \"${var.a}-b\" }\n"),
+		"empty":                             inline(""),
+		"JSON":                              inlineJSON(`{"output": {"a": {"value": "${1 + 1}"}}}`),
+		"Terraform's own interpolation":     inline(`output "a" { value = "vpc-${substr(terraform_data.vpc.id, 0, 8)}" }`),
+		"placeholder inside of quotes":      inline(`output "a" { value = "${cluster_name}" }`),
+		"placeholder outside of quotes":     inline("locals {\n  count = ${count}\n}\n"),
+		"placeholder as a name":             inline(`resource "terraform_data" "${name}" {}`),
+		"placeholder within JSON":           inlineJSON(`{"locals": {"a": "${a}"}}`),
+		"remote, which cannot be checked":   {Source: terraform.SourceRemote, Module: "}{"},
+		"from Flux, which cannot be either": {Source: terraform.SourceFlux, Module: "GitRepository::default/modules"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Empty(t, template(params)) })
 	}
@@ -84,7 +85,7 @@ func TestAnErrorNeverQuotesTheModule(t *testing.T) {
 		"JSON string not closed": inlineJSON(`{"a": "` + secret),
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Module(params, field.NewPath("forProvider"))
+			errs := modules.Module(params, field.NewPath("forProvider"))
 			require.NotEmpty(t, errs)
 			assert.NotContains(t, errs.ToAggregate().Error(), secret)
 		})
@@ -126,7 +127,7 @@ func TestParameters(t *testing.T) {
 		"entrypoint out of it by a detour":     {terraform.WorkspaceParameters{Entrypoint: "modules/../../other"}, "forProvider.entrypoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validation.Parameters(row.params, field.NewPath("forProvider"))
+			errs := templates.Parameters(row.params, field.NewPath("forProvider"))
 			if row.field == "" {
 				assert.Empty(t, errs)
 				return

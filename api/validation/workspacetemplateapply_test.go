@@ -17,6 +17,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/ownership"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -46,7 +48,7 @@ var (
 	vpc = builder.WorkspaceTemplate("vpc")
 	// wide is a template of cluster-wide Workspaces that every namespace may use.
 	wide = builder.WorkspaceTemplate("wide", builder.WithNamespace("shared"), builder.WithScope(terraform.ScopeCluster), with(func(spec *infrav1.WorkspaceTemplateSpec) {
-		spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"*"}}
+		spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"*"}}
 	}))
 )
 
@@ -64,12 +66,12 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 			apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "a"}, {Name: "b", Namespace: namespace}}
 		})
 	}
-	const own = `must be "default", the namespace of the WorkspaceTemplateApply; leave it out`
+	const own = `must be "default", the namespace of the WorkspaceTemplateApply. Remove the field`
 	inModule := builder.WorkspaceTemplate("vpc", builder.WithModule(`output "a" { value = "${cluster_name}" }`))
-	testApplies(t, validation.WorkspaceTemplateApply, map[string]applyRow{
+	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
 		"a good one":               {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc")},
 		"one without its template": {apply: builder.WorkspaceTemplateApply("demo-vpc"), warnings: []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet"}},
-		"one of a template it may not use": {world: []validation.Owner{shared(nil)}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
+		"one of a template it may not use": {world: []validation.Owner{shared(infrav1.AllowedNamespaces{})}, apply: builder.WorkspaceTemplateApply("demo-vpc", of("shared", "vpc")),
 			errors: []finding{{"spec.templateRef", field.ErrorTypeForbidden, "WorkspaceTemplate shared/vpc does not exist, or does not allow namespace default"}}},
 		"outputs into a Secret":            {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", ""))},
 		"outputs into a Secret of its own": {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithConnectionSecret("s", "default"))},
@@ -82,8 +84,8 @@ func TestWorkspaceTemplateApplies(t *testing.T) {
 		"waiting for one of another":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", waitingIn("other")), errors: []finding{{"spec.waitForSecrets[1].namespace", field.ErrorTypeForbidden, own}}},
 		"a legal name of the Workspace":      {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("b.c-1"))},
 		"no legal name of the Workspace":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithWorkspaceName("B_C")), errors: []finding{{"spec.workspaceName", field.ErrorTypeInvalid, "RFC 1123"}}},
-		"a variable that can not be one":     {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "use letters"}}, warnings: []string{"${a-b}"}},
-		"a value that would change a module": {world: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "pass it through"}}},
+		"a variable that cannot be one":      {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "demo", "a-b": ""})), errors: []finding{{"spec.variables[a-b]", field.ErrorTypeInvalid, "use letters"}}, warnings: []string{"${a-b}"}},
+		"a value that would change a module": {world: []validation.Owner{inModule}, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": `"`})), errors: []finding{{"spec.variables[cluster_name]", field.ErrorTypeInvalid, "the value of variable \"cluster_name\" has characters that could change the module"}}},
 		"a variable that is missing":         {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil)), warnings: []string{"placeholder ${cluster_name}"}},
 		"CAPT gives what it always gives":    {world: world, apply: builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("demo")), builder.WithVariables(map[string]string{"region": "x"}))},
 	})
@@ -93,7 +95,7 @@ func TestARuleThatCouldNotLookSaysNothing(t *testing.T) {
 	world := newWorld(vpc)
 	world.err = errors.New("no route to host")
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForWorkspace("a", ""))
-	for name, rule := range map[string]applyRule{"as it is": validation.WorkspaceTemplateApply, "when it is made": validation.WorkspaceTemplateApplyCreation} {
+	for name, rule := range map[string]applyRule{"as it is": applies.WorkspaceTemplateApply, "when it is made": ownership.WorkspaceTemplateApplyCreation} {
 		t.Run(name, func(t *testing.T) {
 			world.captClusters[nameOf("demo")] = builder.CAPTCluster("demo")
 			_, err := rule(context.Background(), world, apply)
@@ -115,8 +117,8 @@ func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
 		"the same template in other words": {[]builder.Option{inClusterScope}, of("default", "vpc"), nil},
 		"another one of the same scope":    {[]builder.Option{recorded}, of("", "small"), nil},
 		"another scope": {[]builder.Option{recorded}, of("shared", "wide"), []finding{{"spec.templateRef", field.ErrorTypeForbidden,
-			"Workspace demo-vpc is in scope Namespaced, and WorkspaceTemplate shared/wide makes Workspaces in scope Cluster; a Workspace can not move between scopes: refer to a template of scope Namespaced"}}},
-		"another scope, the other way":       {[]builder.Option{inClusterScope}, of("", "small"), []finding{{"spec.templateRef", field.ErrorTypeForbidden, "refer to a template of scope Cluster"}}},
+			"Workspace demo-vpc has scope Namespaced, but WorkspaceTemplate shared/wide has scope Cluster, and a Workspace cannot move to another scope"}}},
+		"another scope, the other way":       {[]builder.Option{inClusterScope}, of("", "small"), []finding{{"spec.templateRef", field.ErrorTypeForbidden, "Workspace demo-vpc has scope Cluster, but WorkspaceTemplate default/small has scope Namespaced, and a Workspace cannot move to another scope"}}},
 		"another scope, before there is any": {nil, of("shared", "wide"), nil},
 		"a template that is not there yet":   {[]builder.Option{recorded}, of("", "later"), nil},
 		"a template that is not allowed":     {[]builder.Option{recorded}, of("shared", "vpc"), nil},
@@ -124,7 +126,7 @@ func TestAWorkspaceCanNotMoveToAnotherScope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.old...)
 			apply := builder.WorkspaceTemplateApply("demo-vpc", row.to)
-			errs, err := validation.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(nil)), old, apply)
+			errs, err := applies.WorkspaceTemplateApplyChange(context.Background(), newWorld(vpc, small, wide, shared(infrav1.AllowedNamespaces{})), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 		})
@@ -137,7 +139,7 @@ func TestTheIdentityOfWhatRunsStays(t *testing.T) {
 	forbidden := func(variables ...string) (findings []finding) {
 		for _, variable := range variables {
 			findings = append(findings, finding{"spec.variables[" + variable + "]", field.ErrorTypeForbidden,
-				"identity of what Workspace demo-vpc made, and Terraform would destroy that and make another one in its place. Put it back; whoever wants another cluster or VPC makes a new WorkspaceTemplateApply"})
+				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace demo-vpc and create others"})
 		}
 		return findings
 	}
@@ -165,14 +167,14 @@ func TestTheIdentityOfWhatRunsStays(t *testing.T) {
 		"one that was not there":          {recorded, map[string]string{"size": "small"}, all, nil},
 		"one that was empty":              {recorded, but("vpc_id", ""), all, nil},
 		"recorded by name":                {named, all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
-		"made by the older CAPT":          {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
+		"made by CAPT v0.3":               {builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer), all, but("cluster_name", "hunter2"), forbidden("cluster_name")},
 		"corrected, before there is any":  {builder.WithWorkspaceName("demo-vpc"), all, but("cluster_name", "prod"), nil},
 		"taken away, before there is any": {builder.WithWorkspaceName("demo-vpc"), all, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := builder.WorkspaceTemplateApply("demo-vpc", row.status, builder.WithVariables(row.old))
 			apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(row.to))
-			errs, err := validation.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
+			errs, err := applies.WorkspaceTemplateApplyChange(t.Context(), newWorld(vpc), old, apply)
 			require.NoError(t, err)
 			assertRefused(t, errs, row.errors...)
 			assert.NotContains(t, fmt.Sprint(errs), "hunter2", "values may be secrets")
@@ -189,9 +191,9 @@ func TestTheNameOfAWorkspace(t *testing.T) {
 		"spec says":               {builder.WorkspaceTemplateApply("a-apply", builder.WithWorkspaceName("b")), nil, "b"},
 		"the scheme":              {builder.WorkspaceTemplateApply("a-apply"), vpc, "a"},
 		"the scheme of the scope": {builder.WorkspaceTemplateApply("a-apply"), wide, "default-a-6uo2r"},
-		"nobody can tell":         {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
+		"it is not known":         {builder.WorkspaceTemplateApply("a-apply"), nil, ""},
 		"no name yet":             {builder.WorkspaceTemplateApply(""), vpc, ""},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, validation.WorkspaceName(row.apply, row.template)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, applies.WorkspaceName(row.apply, row.template)) })
 	}
 }

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package validation holds what the rules for CAPT's objects share: what they find, what they read, and references between objects.
+// The rules are in packages by subject, pure, and called by webhooks, controllers and captctl: package owners for CAPTCluster and
+// CAPTControlPlane, package templates for WorkspaceTemplate, package applies for WorkspaceTemplateApply.
 package validation
 
 import (
@@ -19,7 +22,7 @@ import (
 )
 
 // World is what a rule may look at besides the object it is about. Webhooks answer from the manager's cache, captctl from
-// what it was given. A nil object means that there is none; an error means that nobody could look, and that nothing may be
+// what it was given. A nil object means that there is none; an error means that the lookup failed, and that nothing may be
 // concluded.
 type World interface {
 	// WorkspaceTemplate of a name.
@@ -38,7 +41,7 @@ type World interface {
 	ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]Owner, error)
 	// ControlPlanesOfTemplate lists the CAPTControlPlanes of all namespaces whose spec.workspaceTemplateRef means a template.
 	ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error)
-	// Orphaned tells whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
+	// Orphaned reports whether a namespace holds a WorkspaceTemplateApply that is adoption.Ownerless.
 	Orphaned(ctx context.Context, namespace string) (bool, error)
 	// Leftover reports whether a cluster-wide Workspace of a name exists that has no claim: CAPT v0.3 may have created it.
 	Leftover(ctx context.Context, workspaceName string) (bool, error)
@@ -76,4 +79,17 @@ func (f *Findings) Warn(path *field.Path, format string, args ...any) {
 func (f *Findings) Add(other Findings) {
 	f.Errors = append(f.Errors, other.Errors...)
 	f.Warnings = append(f.Warnings, other.Warnings...)
+}
+
+// WarnOf adds errors as warnings.
+func (f *Findings) WarnOf(errs field.ErrorList) {
+	for _, e := range errs {
+		f.Warnings = append(f.Warnings, e.Field+": "+e.Detail)
+	}
+}
+
+// OnlyWarn turns all errors into warnings.
+func (f *Findings) OnlyWarn() {
+	f.WarnOf(f.Errors)
+	f.Errors = nil
 }

@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -75,7 +76,7 @@ func newWorld(objects ...validation.Owner) *fakeWorld {
 
 // complete makes a WorkspaceTemplate that uses all variables that CAPT gives to a VPC, a control plane or a Fargate profile.
 func complete(name string, options ...builder.Option) *infrav1.WorkspaceTemplate {
-	given := map[string][]string{"vpc": validation.VPCVariables(), "eks": validation.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
+	given := map[string][]string{"vpc": owners.VPCVariables(), "eks": owners.ControlPlaneVariables(nil), "fargate": {"profile_name", "selectors"}}[name]
 	given = slices.DeleteFunc(given, func(variable string) bool { return variable == "cluster_name" }) // The builder has that one.
 	return builder.WorkspaceTemplate(name, append(options, builder.Consuming(given...))...)
 }
@@ -149,17 +150,17 @@ func (w *fakeWorld) Leftover(context.Context, string) (bool, error) { return fal
 func (w *fakeWorld) ReferrersTo(_ context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
 	var owners []validation.Owner
 	for key, captCluster := range w.captClusters {
-		if ref := captCluster.Spec.WorkspaceTemplateApplyRef; key.Namespace == apply.Namespace && ref != nil && ref.Name == apply.Name {
+		if ref := captCluster.Spec.WorkspaceTemplateApplyRef; key.Namespace == apply.Namespace && ref.Name == apply.Name {
 			owners = append(owners, captCluster)
 		}
 	}
 	for key, controlPlane := range w.controlPlanes {
-		refs := []*infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
+		refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 		for i := range controlPlane.Spec.FargateProfiles {
 			refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
 		}
-		if key.Namespace == apply.Namespace && slices.ContainsFunc(refs, func(ref *infrav1.WorkspaceTemplateApplyReference) bool {
-			return ref != nil && ref.Name == apply.Name
+		if key.Namespace == apply.Namespace && slices.ContainsFunc(refs, func(ref infrav1.WorkspaceTemplateApplyReference) bool {
+			return ref.Name == apply.Name
 		}) {
 			owners = append(owners, controlPlane)
 		}

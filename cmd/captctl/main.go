@@ -39,12 +39,12 @@ func main() {
 	os.Exit(int(report(ctx, streams, err)))
 }
 
-// report says what went wrong, and returns the exit code. That something is pending is no error.
+// report says what went wrong, and returns the exit code. That something is pending, or to be decided, is no error.
 func report(ctx context.Context, streams genericiooptions.IOStreams, err error) migrate.Outcome {
 	outcome := migrate.OutcomeOf(err)
 	switch {
 	case err == nil:
-	case outcome == migrate.Pending:
+	case outcome == migrate.Pending, outcome == migrate.NeedsDecision:
 		fmt.Fprintln(streams.ErrOut, cli.Line(err))
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(streams.ErrOut, "Error: interrupted:", cli.Line(err))

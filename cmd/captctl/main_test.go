@@ -27,7 +27,7 @@ func TestAnErrorIsOneLineAndHasAnExitCode(t *testing.T) {
 		"an error":    {t.Context(), errors.New("no"), migrate.Failed, "Error: no\n"},
 		"several":     {t.Context(), errors.Join(errors.New("a:\n\t* b"), errors.New("c")), migrate.Failed, "Error: a: * b; c\n"},
 		"pending":     {t.Context(), migrate.Pending.Errorf("there are changes"), migrate.Pending, "there are changes\n"},
-		"ambiguous":   {t.Context(), migrate.NeedsDecision.Errorf("decide"), migrate.NeedsDecision, "Error: decide\n"},
+		"ambiguous":   {t.Context(), migrate.NeedsDecision.Errorf("decide"), migrate.NeedsDecision, "decide\n"},
 		"interrupted": {interrupted, migrate.Partly.Errorf("resume it: %w", context.Canceled), migrate.Partly, "Error: interrupted: resume it: context canceled\n"},
 	} {
 		streams, _, out, errOut := genericiooptions.NewTestIOStreams()

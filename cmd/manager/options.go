@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/controllers/storedversions"
@@ -109,7 +109,7 @@ func (o *options) validate() error {
 	if err := o.validateTokens(); err != nil {
 		return err
 	}
-	if err := validation.StatePrefix(o.statePrefix); err != nil {
+	if err := owners.StatePrefix(o.statePrefix); err != nil {
 		return fmt.Errorf("--state-prefix: %w", err)
 	}
 	if _, err := storedversions.ParsePhases(o.skipPhases); err != nil {

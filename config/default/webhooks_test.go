@@ -51,7 +51,7 @@ func webhooks(t *testing.T, i installation, configuration, verb string) map[stri
 	return byKind
 }
 
-// kindOf is the one kind that a webhook is for: never status, never somebody else's.
+// kindOf is the one kind that a webhook is for: never status, never another owner's.
 func kindOf(t *testing.T, i installation, webhook admissionv1.ValidatingWebhook) string {
 	t.Helper()
 	require.Len(t, webhook.Rules, 1)

@@ -23,8 +23,8 @@ import (
 	controlplanev1beta1 "github.com/capt-provider/capt/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/api/validation/schema"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/config/crd"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
@@ -135,10 +135,10 @@ func requireSays(t *testing.T, object client.Object, want map[string]any) {
 }
 
 func TestTemplatesInTheManualAreGivenEveryVariable(t *testing.T) {
-	templates := ofKind[*infrav1.WorkspaceTemplate](manual(t))
-	require.NotEmpty(t, templates)
-	for _, template := range templates {
-		require.Empty(t, validation.WorkspaceTemplate(template))
+	found := ofKind[*infrav1.WorkspaceTemplate](manual(t))
+	require.NotEmpty(t, found)
+	for _, template := range found {
+		require.Empty(t, templates.WorkspaceTemplate(template))
 		requireRendered(t, template, fargateVariables, nil)
 		declared, required := variablesOf(t, template.Spec.Template.Spec.ForProvider.Module)
 		var passed []string

@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/templates"
 	providerv1 "github.com/capt-provider/capt/test/provider/api/namespaced/v1beta1"
 )
 
@@ -147,7 +147,7 @@ func TestSampleTemplatesAreValid(t *testing.T) {
 	for _, samples := range load(t) {
 		for _, template := range ofKind[*infrav1.WorkspaceTemplate](samples) {
 			t.Run(template.Name, func(t *testing.T) {
-				require.Empty(t, validation.WorkspaceTemplate(template))
+				require.Empty(t, templates.WorkspaceTemplate(template))
 			})
 		}
 	}

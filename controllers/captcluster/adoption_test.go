@@ -28,13 +28,13 @@ func legacyControlPlane() *controlplanev1.CAPTControlPlane {
 	return controlPlane
 }
 
-// An existing VPC has nothing to adopt, so that the control plane tells whether the cluster was adopted.
+// An existing VPC has nothing to adopt, so that the control plane shows whether the cluster was adopted.
 func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T) {
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) {
 		c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "CAPTControlPlane", Name: "demo"}
 		c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "https://eks.example.com", Port: 443}
 	}))
-	captCluster := adopted()
+	captCluster := ofV03()
 	owned(captCluster)
 	builder.WithExistingVPC("vpc-1")(captCluster)
 	apply := builder.WorkspaceTemplateApply("demo-eks", builder.OwnedBy(legacyControlPlane()), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
@@ -63,11 +63,15 @@ func TestACAPTClusterWithAnExistingVPCIsAdoptedWithItsControlPlane(t *testing.T)
 	assert.Empty(t, w.adoptedInNamespace(context.Background(), legacyControlPlane()))
 }
 
-func TestOnlyTheAdoptionOfAControlPlaneWakesItsCAPTCluster(t *testing.T) {
+func TestOnlyTheAdoptionOfAControlPlaneCausesAReconcile(t *testing.T) {
 	legacy, adopted := legacyControlPlane(), legacyControlPlane()
 	engine.Set(legacy, engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, ""))
-	engine.Set(adopted, engine.False(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionNotRequiredReason, ""))
+	adopted.Status.ObservedGeneration = 1
+	rolledBack := adopted.DeepCopy()
+	engine.Set(rolledBack, engine.True(controlplanev1.AdoptionRequiredCondition, controlplanev1.AdoptionRequiredReason, ""))
 	p := onAdoption()
+	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: legacyControlPlane(), ObjectNew: adopted}), "before its first reconcile")
+	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: rolledBack, ObjectNew: adopted}))
 	assert.True(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: adopted}))
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: legacy, ObjectNew: legacy}))
 	assert.False(t, p.Update(event.UpdateEvent{ObjectOld: adopted, ObjectNew: adopted}))
@@ -77,7 +81,7 @@ func TestOnlyTheAdoptionOfAControlPlaneWakesItsCAPTCluster(t *testing.T) {
 
 // The VPC was built once. To create what CAPT v0.3 recorded a second time would build another one.
 func TestWhatV03RecordedIsNotCreatedAgain(t *testing.T) {
-	captCluster := adopted()
+	captCluster := ofV03()
 	owned(captCluster)
 	builder.WithApplyRef("demo-vpc")(captCluster)
 	captCluster.Status.WorkspaceTemplateApply = &infrav1.WorkspaceTemplateApplySummary{Name: "demo-vpc"}

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package captcluster gives a Cluster its VPC: an existing one, or one made with Terraform.
+// Package captcluster provides the VPC of a Cluster: an existing one, or one that Terraform creates.
 package captcluster
 
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,11 +34,12 @@ type Reconciler struct {
 
 // Reconcile one CAPTCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Reconcile(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Steps[*infrav1.CAPTCluster, Facts]{
-		Observe:  r.observe,
-		Act:      r.act,
-		Status:   status,
-		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.FieldsConsumedCondition},
-		Warnings: warning,
+	return engine.Run(ctx, r.Engine, req, &infrav1.CAPTCluster{}, engine.Phases[*infrav1.CAPTCluster, Facts, Plan]{
+		Observe:         r.observe,
+		Plan:            plan,
+		Act:             engine.InOrder(r.reconcileVPC, r.awaitTemplate),
+		Status:          status,
+		EventConditions: []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.FieldsConsumedCondition},
+		IsWarning:       func(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) },
 	})
 }

@@ -20,13 +20,13 @@ import (
 )
 
 // A wrong name: Terraform would destroy what runs there, and make a VPC in the same state.
-func TestAWrongNameRewritesNothing(t *testing.T) {
+func TestAWrongReferenceRewritesNothing(t *testing.T) {
 	ofEKS := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "eks" })
 	for name, option := range map[string]builder.Option{
-		"an EKS cluster":              ofEKS,
-		"the VPC of another cluster":  builder.WithVariables(map[string]string{"cluster_name": "prod"}),
-		"another VPC":                 builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "prod"}),
-		"one that nobody can tell of": builder.WithVariables(nil),
+		"an EKS cluster":             ofEKS,
+		"the VPC of another cluster": builder.WithVariables(map[string]string{"cluster_name": "prod"}),
+		"another VPC":                builder.WithVariables(map[string]string{"cluster_name": "demo", "vpc_name": "prod"}),
+		"one of unknown content":     builder.WithVariables(nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			unrelated := builder.WorkspaceTemplateApply("unrelated", option)
@@ -41,7 +41,7 @@ func TestAWrongNameRewritesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
+func TestAReferencedApplyIsUsedIfItMatches(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplateApply("by-hand"), builder.CAPTCluster("demo", owned, builder.WithApplyRef("by-hand")))
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply("by-hand").OwnerReferences[0].UID)

@@ -17,8 +17,8 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// adopted is a CAPTCluster whose VPC the older CAPT had made, when this one sees it for the first time.
-func adopted() *infrav1.CAPTCluster {
+// adopted is a CAPTCluster whose VPC CAPT v0.3 created, before its first reconcile.
+func ofV03() *infrav1.CAPTCluster {
 	captCluster := builder.CAPTCluster("demo")
 	captCluster.Status.VPC.ID, captCluster.Status.Initialization.Provisioned = "vpc-1", ptr.To(true)
 	captCluster.Status.Conditions = []metav1.Condition{legacyVPC(metav1.ConditionTrue, "VPCCreated")}
@@ -32,17 +32,17 @@ func legacyVPC(status metav1.ConditionStatus, reason string) metav1.Condition {
 
 // What CAPT v0.3 reported is what is so until the adoption. Only conditions are written, and those about adoption and pause alone, but
 // for Ready, which v0.3 wrote as a field.
-func TestBeforeAdoptionTheStatusStays(t *testing.T) {
+func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	unadopted := owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}
 	with := func(apply owner.Facts) *Facts { return &Facts{Cluster: builder.Cluster("demo"), Apply: apply} }
-	notReady := adopted()
+	notReady := ofV03()
 	notReady.Status.Initialization.Provisioned = ptr.To(false)
 	notReady.Status.Conditions = []metav1.Condition{legacyVPC(metav1.ConditionFalse, "VPCCreating")}
-	existing := adopted()
+	existing := ofV03()
 	builder.WithExistingVPC("vpc-1")(existing)
-	rolledBack := adopted()
+	rolledBack := ofV03()
 	rolledBack.Status.ObservedGeneration = 1
-	status(rolledBack, made(map[string]string{"vpc_id": "vpc-1"}))
+	report(rolledBack, made(map[string]string{"vpc_id": "vpc-1"}))
 	ready := map[string]string{"VPCReady": "True VPCCreated", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired"}
 	for name, row := range map[string]struct {
 		captCluster *infrav1.CAPTCluster
@@ -50,28 +50,28 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 		want        map[string]string
 		message     string
 	}{
-		"what it refers to is not adopted": {adopted(), with(unadopted), ready, "captctl migrate"},
-		"several may be its own":           {adopted(), with(owner.Facts{Candidates: []adoption.Candidate{{Name: "a"}, {Name: "b"}}, AwaitsAdoption: true}), ready, "nothing is created"},
-		"nothing may be its own":           {adopted(), with(owner.Facts{Lost: "status.vpc.id", AwaitsAdoption: true}), ready, "status.vpc.id"},
-		"what it refers to is another's":   {adopted(), with(owner.Facts{Claimed: "it is b's", AwaitsAdoption: true}), ready, "it is b's"},
-		"what it refers to does not exist": {adopted(), with(owner.Facts{Missing: "demo-vpc", AwaitsAdoption: true}), ready, "does not exist"},
-		"there is no Cluster":              {adopted(), &Facts{Apply: unadopted}, ready, ""},
-		"it is paused": {adopted(), &Facts{Cluster: builder.Cluster("demo"), Paused: "annotation", Apply: unadopted}, map[string]string{
+		"what it refers to is not adopted": {ofV03(), with(unadopted), ready, "captctl migrate"},
+		"several may be its own":           {ofV03(), with(owner.Facts{Candidates: []adoption.Candidate{{Name: "a"}, {Name: "b"}}, AwaitsAdoption: true}), ready, "nothing is created"},
+		"nothing may be its own":           {ofV03(), with(owner.Facts{BuiltField: "status.vpc.id", AwaitsAdoption: true}), ready, "status.vpc.id"},
+		"what it refers to is another's":   {ofV03(), with(owner.Facts{Conflict: "it is b's", AwaitsAdoption: true}), ready, "it is b's"},
+		"what it refers to does not exist": {ofV03(), with(owner.Facts{Missing: "demo-vpc", AwaitsAdoption: true}), ready, "does not exist"},
+		"there is no Cluster":              {ofV03(), &Facts{Apply: unadopted}, ready, ""},
+		"it is paused": {ofV03(), &Facts{Cluster: builder.Cluster("demo"), Paused: "annotation", Apply: unadopted}, map[string]string{
 			"VPCReady": "True VPCCreated", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired", "Paused": "True Paused"}, ""},
 		"it was not ready": {notReady, with(unadopted), map[string]string{
 			"VPCReady": "False VPCCreating", "Ready": "False VPCCreating", "AdoptionRequired": "True AdoptionRequired"}, ""},
-		"its VPC is not CAPT's": {existing, with(owner.Facts{Partner: "CAPTControlPlane demo", AwaitsAdoption: true}), ready, "CAPTControlPlane demo of the same Cluster"},
+		"its VPC is not CAPT's": {existing, with(owner.Facts{AdoptedWith: "CAPTControlPlane demo", AwaitsAdoption: true}), ready, "CAPTControlPlane demo of the same Cluster"},
 		"it was rolled back": {rolledBack, with(unadopted), map[string]string{
-			"VPCReady": "True VPCReady", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired", "Paused": "False NotPaused", "Deleting": "False NotDeleting"}, ""},
+			"VPCReady": "True VPCReady", "Ready": "True Ready", "AdoptionRequired": "True AdoptionRequired"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := row.captCluster.DeepCopy()
-			status(row.captCluster, row.facts)
+			report(row.captCluster, row.facts)
 			assert.Equal(t, row.want, builder.Story(row.captCluster.Status.Conditions))
 			assert.Contains(t, meta.FindStatusCondition(row.captCluster.Status.Conditions, "AdoptionRequired").Message, row.message)
-			assert.Equal(t, Observe, decide(row.captCluster, row.facts))
+			assert.Equal(t, owner.Wait, step(row.captCluster, row.facts))
 			once := row.captCluster.DeepCopy()
-			status(row.captCluster, row.facts)
+			report(row.captCluster, row.facts)
 			assert.Equal(t, once, row.captCluster, "at rest nothing is written")
 			before.Status.Conditions, once.Status.Conditions = nil, nil
 			assert.Equal(t, before, once)
@@ -80,38 +80,38 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 }
 
 // A CAPTCluster that has no status has none to lose, and says why it is not built.
-func TestWithoutAStatusNothingIsKept(t *testing.T) {
+func TestAnEmptyStatusIsNotKept(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo")
 	facts := &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}, Unadopted: "demo-vpc", AwaitsAdoption: true}}
 	for range 2 {
-		status(captCluster, facts)
+		report(captCluster, facts)
 		assert.Equal(t, "False AdoptionRequired", builder.Story(captCluster.Status.Conditions)["Ready"])
 	}
 	facts.Cluster = nil
-	status(captCluster, facts)
+	report(captCluster, facts)
 	assert.Equal(t, "False WaitingForOwner", builder.Story(captCluster.Status.Conditions)["Ready"])
 	facts.Cluster, facts.Apply.Unadopted = builder.Cluster("demo"), "another"
-	status(captCluster, facts)
+	report(captCluster, facts)
 	assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Ready").Message, "another")
 }
 
-func TestTheVPCOfAnAdoptedCAPTClusterIsThereUntilSomebodyKnowsBetter(t *testing.T) {
-	captCluster := adopted()
+func TestAnAdoptedCAPTClusterStaysReadyUntilItIsObserved(t *testing.T) {
+	captCluster := ofV03()
 	before := captCluster.Status.DeepCopy()
-	status(captCluster, withApply())
+	report(captCluster, withApply())
 	assert.Equal(t, *before, captCluster.Status, "nothing to write")
 
-	status(captCluster, made(map[string]string{"vpc_id": "vpc-1"}))
+	report(captCluster, made(map[string]string{"vpc_id": "vpc-1"}))
 	assert.Equal(t, "True Ready", builder.Story(captCluster.Status.Conditions)["Ready"])
 
-	captCluster = adopted()
-	status(captCluster, withApply(builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")))
+	captCluster = ofV03()
+	report(captCluster, withApply(builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")))
 	assert.Equal(t, "False ApplyFailed", builder.Story(captCluster.Status.Conditions)["Ready"])
 }
 
-func TestAnAdoptedCAPTClusterThatIsPausedSaysSo(t *testing.T) {
-	captCluster, facts := adopted(), withApply()
+func TestAnAdoptedCAPTClusterReportsThatItIsPaused(t *testing.T) {
+	captCluster, facts := ofV03(), withApply()
 	facts.Paused = "annotation"
-	status(captCluster, facts)
+	report(captCluster, facts)
 	assert.Equal(t, map[string]string{"VPCReady": "True VPCCreated", "Paused": "True Paused"}, builder.Story(captCluster.Status.Conditions))
 }

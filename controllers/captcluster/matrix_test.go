@@ -40,17 +40,17 @@ func rows() (all []row) {
 	}
 	living := []row{
 		{"no WorkspaceTemplateApply", nil, with(owner.Facts{})},
-		{"a person must decide", nil, with(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand"}}})},
-		{"reference is somebody else's", nil, with(owner.Facts{Claimed: "it belongs to CAPTCluster other"})},
+		{"the user must decide", nil, with(owner.Facts{Candidates: []adoption.Candidate{{Name: "by-hand"}}})},
+		{"reference belongs to another owner", nil, with(owner.Facts{Conflict: "it belongs to CAPTCluster other"})},
 		{"refused by the API server", nil, with(owner.Facts{Refused: assert.AnError})},
 		{"not seen by its controller", nil, func() *Facts { return withApply() }},
-		{"Terraform at work", nil, shows(infrav1.ProvisioningReason)},
+		{"Terraform running", nil, shows(infrav1.ProvisioningReason)},
 		{"template missing", nil, shows(infrav1.TemplateNotFoundReason)},
 		{"provider down", nil, shows(infrav1.WorkspaceUnclaimedReason)},
 		{"apply fails", nil, shows(infrav1.ApplyFailedReason)},
 		{"create interrupted", nil, shows(infrav1.CreateInterruptedReason)},
-		{"Workspace destroyed by somebody", nil, shows(infrav1.WorkspaceDeletingReason)},
-		{"being deleted by somebody", nil, func() *Facts { return withApply(builder.UpToDate(outputs), builder.Deleting()) }},
+		{"Workspace destroyed by another client", nil, shows(infrav1.WorkspaceDeletingReason)},
+		{"being deleted by another client", nil, func() *Facts { return withApply(builder.UpToDate(outputs), builder.Deleting()) }},
 		{"made", nil, func() *Facts { return made(outputs) }},
 		{"made, without zones", nil, func() *Facts { return made(map[string]string{"vpc_id": "vpc-1"}) }},
 		{"made, its id is not known", nil, func() *Facts { return made(nil) }},
@@ -71,13 +71,13 @@ func rows() (all []row) {
 	}})
 }
 
-// told is what a row of the golden table says about a CAPTCluster.
-func (r row) told(before bool) (infrav1.CAPTClusterStatus, string) {
+// rowText is the status column of the golden table for a CAPTCluster.
+func (r row) rowText(before bool) (infrav1.CAPTClusterStatus, string) {
 	captCluster := builder.CAPTCluster("demo", r.options...)
 	if before {
 		captCluster.Status.Initialization.Provisioned, captCluster.Status.VPC.ID = ptr.To(true), "vpc-1"
 	}
-	status(captCluster, r.facts())
+	report(captCluster, r.facts())
 	got := captCluster.Status
 	story := builder.Story(got.Conditions)
 	text := []string{"Ready " + story["Ready"], "VPCReady " + story["VPCReady"]}
@@ -99,12 +99,12 @@ func (r row) told(before bool) (infrav1.CAPTClusterStatus, string) {
 }
 
 // TestGoldenTable: rows are facts, columns are status, of a CAPTCluster that was never Ready and of one that was.
-// UPDATE_GOLDEN=1 writes it anew; read the difference.
+// UPDATE_GOLDEN=1 rewrites it; review the difference.
 func TestGoldenTable(t *testing.T) {
 	var table strings.Builder
 	for _, r := range rows() {
-		_, fresh := r.told(false)
-		after, before := r.told(true)
+		_, fresh := r.rowText(false)
+		after, before := r.rowText(true)
 		assert.True(t, *after.Initialization.Provisioned, "never revoked: %s", r.name)
 		fmt.Fprintf(&table, "%s\n  new:    %s\n  before: %s\n", r.name, fresh, before)
 	}

@@ -15,23 +15,23 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
-// Facts are everything a decision about a CAPTCluster rests on.
+// Facts are what a reconcile observed.
 type Facts struct {
-	// Cluster is nil until Cluster API made it the owner.
+	// Cluster is nil until Cluster API has set the owner reference.
 	Cluster *clusterv1.Cluster
-	// Paused says why the object is paused; empty when it is not.
+	// Paused is why the object is paused; empty when it is not.
 	Paused string
 	// Apply is the WorkspaceTemplateApply of the VPC.
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the VPC.
 	Template owner.TemplateFacts
-	// ControlPlanes are those of the Cluster that still exist; looked up only while the CAPTCluster is being deleted.
+	// ControlPlanes are those of the Cluster that still exist; read only while the CAPTCluster is being deleted.
 	ControlPlanes []string
 }
 
@@ -46,19 +46,34 @@ func (r *Reconciler) observe(ctx context.Context, captCluster *infrav1.CAPTClust
 			return nil, err
 		}
 	}
-	observe := r.observePartner
-	if captCluster.Spec.VPC.Template != nil {
-		observe = r.observeApply
+	observe := r.observeControlPlane
+	if captCluster.Spec.VPC.Template.IsDefined() {
+		observe = r.observeVPC
 	}
 	if err := observe(ctx, captCluster, f); err != nil {
 		return nil, err
 	}
-	return f, f.Apply.ObserveDeletion(ctx, r.Client, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
+	return f, r.applies(f).ObserveDeletion(ctx, &f.Apply, captCluster, captCluster.Spec.WorkspaceTemplateApplyRef)
 }
 
-// observePartner finds out what a CAPTCluster with an existing VPC is adopted with: it has no WorkspaceTemplateApply, so that the
-// control plane of the Cluster tells whether the cluster was adopted.
-func (r *Reconciler) observePartner(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
+// applies reads WorkspaceTemplateApplies. A missing one is confirmed only when it may be created.
+func (r *Reconciler) applies(f *Facts) owner.Reader {
+	return owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Cluster != nil && f.Paused == ""}
+}
+
+// observeVPC reads the WorkspaceTemplateApply and the template of the VPC.
+func (r *Reconciler) observeVPC(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
+	template, spec := captCluster.Spec.VPC.Template, &captCluster.Spec
+	want := adoption.OfCAPTCluster(captCluster, f.clusterName(captCluster))
+	f.Apply, err = r.applies(f).Observe(ctx, captCluster, spec.WorkspaceTemplateApplyRef, want)
+	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
+		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, consumption.VPCFields(&spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
+	return err
+}
+
+// observeControlPlane reads the control plane with which a CAPTCluster with an existing VPC is adopted. Such a CAPTCluster has no
+// WorkspaceTemplateApply that could show whether the cluster was adopted.
+func (r *Reconciler) observeControlPlane(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) error {
 	if f.Cluster == nil || f.Cluster.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" || !captCluster.DeletionTimestamp.IsZero() ||
 		!adoption.LegacyStatus(captCluster.Status.ObservedGeneration, captCluster.Status.Conditions) {
 		return nil
@@ -71,44 +86,25 @@ func (r *Reconciler) observePartner(ctx context.Context, captCluster *infrav1.CA
 	if controlPlane == nil {
 		return nil
 	}
-	of, err := owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.OfControlPlane(controlPlane, f.Cluster.Name))
-	if of.AwaitsAdoption {
-		f.Apply.Partner, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
+	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached}
+	apply, err := reader.Observe(ctx, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, adoption.OfControlPlane(controlPlane, f.Cluster.Name))
+	if apply.AwaitsAdoption {
+		f.Apply.AdoptedWith, f.Apply.AwaitsAdoption = "CAPTControlPlane "+key.Name, true
 	}
 	return err
 }
 
-// observeApply looks for the WorkspaceTemplateApply of the VPC, and says what it should be.
-func (r *Reconciler) observeApply(ctx context.Context, captCluster *infrav1.CAPTCluster, f *Facts) (err error) {
-	clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]
+// clusterName is the name of the Cluster, from the label once the Cluster is gone.
+func (f *Facts) clusterName(captCluster *infrav1.CAPTCluster) string {
 	if f.Cluster != nil {
-		clusterName = f.Cluster.Name
+		return f.Cluster.Name
 	}
-	template, ref := captCluster.Spec.VPC.Template, captCluster.Spec.WorkspaceTemplateApplyRef
-	want := adoption.OfCAPTCluster(captCluster, clusterName)
-	f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, captCluster, ref, want)
-	f.Template = owner.ObserveTemplate(ctx, workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace},
-		template.Ref.Key(captCluster.Namespace), captCluster.Namespace, validation.VPCFields(&captCluster.Spec.CAPTClusterTemplateResourceSpec, field.NewPath("spec")))
-	if err == nil && decide(captCluster, f) == Provision {
-		err = f.Apply.Confirm(ctx, r.Uncached, captCluster, ref, want)
-	}
-	if err != nil || clusterName == "" || f.Apply.Undecided() || f.Apply.Claimed != "" || f.blocked(captCluster) != nil {
-		return err
-	}
-	name := want.SchemeName
-	if ref != nil {
-		name = ref.Name
-	}
-	return f.Apply.Desire(r.Client, owner.Want{
-		Owner: captCluster, ClusterName: clusterName, Name: name, Template: template.Ref,
-		Intent:         adoption.VPCIntent(captCluster, clusterName),
-		DeletionPolicy: template.DeletionPolicy,
-	})
+	return captCluster.Labels[clusterv1.ClusterNameLabel]
 }
 
-// controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist: by the reference of the Cluster, and
-// by label, for the case that the Cluster is gone already. Control planes of other providers are left to Cluster API, which
-// deletes the infrastructure last. A namespace may hold a thousand others: the API server is not asked for all of them.
+// controlPlanes returns the names of the Cluster's CAPTControlPlanes that still exist: by the reference of the Cluster, and by label for
+// a Cluster that is gone. Control planes of other providers are left to Cluster API, which deletes the infrastructure last. The label
+// keeps the list short: a namespace may hold a thousand others.
 func (r *Reconciler) controlPlanes(ctx context.Context, captCluster *infrav1.CAPTCluster, cluster *clusterv1.Cluster) (names []string, err error) {
 	if clusterName := captCluster.Labels[clusterv1.ClusterNameLabel]; clusterName != "" {
 		var list controlplanev1.CAPTControlPlaneList

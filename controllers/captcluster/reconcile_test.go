@@ -47,7 +47,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c,
+		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}, Uncached: c,
 	}
 	return w
 }
@@ -77,7 +77,7 @@ func TestTheReferenceIsWrittenBeforeTheApply(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	w.refuse = errors.New("killed")
 	require.Error(t, w.reconcile())
-	assert.Equal(t, &infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Equal(t, infrav1.WorkspaceTemplateApplyReference{Name: "demo-vpc"}, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, []string{infrav1.CAPTClusterFinalizer}, w.get().Finalizers)
 	assert.Nil(t, w.apply("demo-vpc"))
 
@@ -99,21 +99,21 @@ func TestAtRestNothingIsWritten(t *testing.T) {
 	assert.Equal(t, applies, w.applies)
 }
 
-func TestNoSecondVPCIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
+func TestNoVPCIsCreatedNextToACandidate(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned),
 		builder.WorkspaceTemplateApply("made-by-hand", builder.OwnedBy(builder.CAPTCluster("demo"))))
 	require.NoError(t, w.reconcile())
 	assert.Zero(t, w.applies)
-	assert.Nil(t, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Zero(t, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 }
 
-// It was made once, by something that nobody knows any more.
-func TestNoSecondVPCIsMadeForOneThatIsLost(t *testing.T) {
+// Status records it, and nothing matches.
+func TestNoVPCIsCreatedIfStatusRecordsOne(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned, builder.With(func(c *infrav1.CAPTCluster) { c.Status.VPC.ID = "vpc-1" })))
 	require.NoError(t, w.reconcile())
 	assert.Zero(t, w.applies)
-	assert.Nil(t, w.get().Spec.WorkspaceTemplateApplyRef)
+	assert.Zero(t, w.get().Spec.WorkspaceTemplateApplyRef)
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["VPCReady"])
 }
@@ -149,13 +149,13 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 		controlPlane client.Object
 		stays        bool
 	}{
-		"the Cluster refers to it":                {other, controlPlane(), true},
-		"its label names the Cluster":             {builder.Cluster("demo"), controlPlane(label), true},
-		"the Cluster is gone, the label is there": {nil, controlPlane(label), true},
-		"it is another Cluster's":                 {builder.Cluster("demo"), controlPlane(builder.WithLabel(clusterv1.ClusterNameLabel, "x")), false},
-		"it is in another namespace":              {other, controlPlane(label, builder.WithNamespace("x")), false},
-		"the control plane is another provider's": {foreign, controlPlane(), false},
-		"there is none":                           {other, nil, false},
+		"the Cluster refers to it":                   {other, controlPlane(), true},
+		"its label names the Cluster":                {builder.Cluster("demo"), controlPlane(label), true},
+		"the Cluster is deleted, the label is there": {nil, controlPlane(label), true},
+		"it is another Cluster's":                    {builder.Cluster("demo"), controlPlane(builder.WithLabel(clusterv1.ClusterNameLabel, "x")), false},
+		"it is in another namespace":                 {other, controlPlane(label, builder.WithNamespace("x")), false},
+		"the control plane is another provider's":    {foreign, controlPlane(), false},
+		"there is none":                              {other, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{
@@ -174,13 +174,13 @@ func TestDefect04TheVPCStaysUntilTheControlPlaneIsGone(t *testing.T) {
 	}
 }
 
-func TestACAPTClusterGoesWhenItsVPCIsGone(t *testing.T) {
+func TestACAPTClusterIsReleasedAfterItsVPC(t *testing.T) {
 	w := newWorld(t, builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc"), builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
 	require.NoError(t, w.reconcile())
 	assert.True(t, engine.Absent(w.Client.Get(context.Background(), client.ObjectKeyFromObject(builder.CAPTCluster("demo")), &infrav1.CAPTCluster{})))
 }
 
-func TestAPausedClusterIsNotActedUpon(t *testing.T) {
+func TestNothingIsWrittenWhilePaused(t *testing.T) {
 	cluster := builder.Cluster("demo")
 	cluster.Spec.Paused = ptr.To(true)
 	w := newWorld(t, cluster, builder.CAPTCluster("demo", owned))
@@ -201,8 +201,8 @@ func TestTheClusterIsNeverWritten(t *testing.T) {
 	assert.Equal(t, before.ResourceVersion, after.ResourceVersion)
 }
 
-// Defaulting sets the reference when nothing of the name exists; then somebody makes one for another purpose.
-func TestWhatAppearedUnderTheDefaultedNameIsNeitherWrittenNorDeleted(t *testing.T) {
+// Defaulting sets the reference when nothing of the name exists; then another client creates one for another purpose.
+func TestAnUnrelatedApplyOfTheDefaultNameIsNotUsed(t *testing.T) {
 	label := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
 	strange := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{"cluster_name": "another"}))
 	w := newWorld(t, builder.Cluster("demo"), strange,
@@ -217,7 +217,7 @@ func TestWhatAppearedUnderTheDefaultedNameIsNeitherWrittenNorDeleted(t *testing.
 	assert.Nil(t, w.apply("demo-vpc").DeletionTimestamp)
 }
 
-func TestWhatAPersonMadeForItUnderTheDefaultedNameIsTaken(t *testing.T) {
+func TestAMatchingApplyOfTheDefaultNameIsUsed(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.WorkspaceTemplateApply("demo-vpc"),
 		builder.CAPTCluster("demo", owned, builder.WithApplyRef("demo-vpc")))
 	require.NoError(t, w.reconcile())
@@ -225,7 +225,7 @@ func TestWhatAPersonMadeForItUnderTheDefaultedNameIsTaken(t *testing.T) {
 	assert.Equal(t, builder.UID("CAPTCluster", "demo"), w.apply("demo-vpc").OwnerReferences[0].UID)
 }
 
-func TestWhatLostItsOwnerReferenceIsTakenBack(t *testing.T) {
+func TestALostOwnerReferenceIsRestored(t *testing.T) {
 	w := newWorld(t, builder.Cluster("demo"), builder.CAPTCluster("demo", owned))
 	require.NoError(t, w.reconcile())
 	require.NoError(t, w.reconcile())
@@ -257,6 +257,6 @@ func TestSafety18AClusterThatReachesTheCacheLateIsNotWaitedFor(t *testing.T) {
 	require.NoError(t, server.Delete(context.Background(), builder.Cluster("demo")))
 	result, err := w.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}})
 	require.NoError(t, err)
-	assert.Zero(t, result, "one that is really gone is not looked for again and again")
+	assert.Zero(t, result, "a deleted one is not read repeatedly")
 	assert.Equal(t, "False WaitingForOwner", builder.Story(w.get().Status.Conditions)["Ready"])
 }

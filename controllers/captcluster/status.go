@@ -15,17 +15,19 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// status computes the status from the facts.
-func status(captCluster *infrav1.CAPTCluster, f *Facts) {
+// waitingForOwner is the message of an object without a Cluster.
+const waitingForOwner = "no Cluster refers to this object; create one whose spec.infrastructureRef names it"
+
+// status computes the status from facts and plan.
+func status(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) {
 	s, adoption := &captCluster.Status, f.Apply.AdoptionCondition(infrav1.AdoptionRequiredCondition)
 	if captCluster.DeletionTimestamp.IsZero() &&
-		(engine.IsMigrating(captCluster) || f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, naming.CAPTClusterFieldManager)) {
+		(engine.IsMigrating(captCluster) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)) {
 		engine.KeepStatus(captCluster, f.Paused, adoption)
 		reportLegacyReadiness(captCluster, f)
 		return
@@ -34,16 +36,16 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 	if f.Cluster != nil && f.Cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		s.Endpoint = f.Cluster.Spec.ControlPlaneEndpoint.String()
 	}
+	engine.SetOnce(captCluster, engine.PausedCondition(f.Paused))
 	if !captCluster.DeletionTimestamp.IsZero() {
 		deleting := deletingCondition(f)
-		engine.Set(captCluster, engine.PausedCondition(f.Paused), deleting,
-			engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
+		engine.Set(captCluster, deleting, engine.False(infrav1.ReadyCondition, infrav1.DeletingReason, deleting.Message))
 		return
 	}
-	if summary := f.Apply.Summary(naming.CAPTClusterFieldManager); summary != nil {
+	if summary := p.Apply.Summary(); summary != nil {
 		s.WorkspaceTemplateApply = summary
 	}
-	vpc := vpcReady(captCluster, f)
+	vpc := vpcReady(captCluster, f, p)
 	if vpc.Status == metav1.ConditionTrue {
 		s.VPC.ID = vpcID(captCluster, f)
 		if domains := failureDomains(f); len(domains) > 0 {
@@ -51,18 +53,13 @@ func status(captCluster *infrav1.CAPTCluster, f *Facts) {
 		}
 		s.Initialization.Provisioned = ptr.To(true)
 	}
-	engine.Set(captCluster,
-		engine.PausedCondition(f.Paused),
-		vpc,
-		adoption,
-		engine.False(infrav1.DeletingCondition, infrav1.NotDeletingReason, ""),
-		ready(vpc),
-	)
-	owner.Report(captCluster, &f.Template)
+	engine.Set(captCluster, vpc, ready(vpc, f))
+	engine.SetOnce(captCluster, adoption)
+	owner.ReportTemplates(captCluster, &f.Template)
 }
 
-// reportLegacyReadiness says in the condition Ready what CAPT v0.3 said in status.ready alone: kubectl get and Cluster API read the
-// condition.
+// reportLegacyReadiness reports in the condition Ready what CAPT v0.3 reported in status.ready alone: kubectl get and Cluster API read
+// the condition.
 func reportLegacyReadiness(captCluster *infrav1.CAPTCluster, f *Facts) {
 	vpc := conditions.Get(captCluster, infrav1.VPCReadyCondition)
 	if !f.Apply.AwaitsAdoption || vpc == nil || conditions.Has(captCluster, infrav1.ReadyCondition) {
@@ -76,31 +73,27 @@ func reportLegacyReadiness(captCluster *infrav1.CAPTCluster, f *Facts) {
 	engine.Set(captCluster, ready)
 }
 
-func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts) engine.Condition {
+func vpcReady(captCluster *infrav1.CAPTCluster, f *Facts, p Plan) engine.Condition {
 	switch {
 	case f.Cluster == nil:
-		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason,
-			"no Cluster refers to this object yet; create one whose spec.infrastructureRef names it")
-	case captCluster.Spec.VPC.Template == nil:
+		return engine.False(infrav1.VPCReadyCondition, infrav1.WaitingForOwnerReason, waitingForOwner)
+	case !captCluster.Spec.VPC.Template.IsDefined():
 		return engine.True(infrav1.VPCReadyCondition, infrav1.ExistingVPCReason, "")
-	case f.Apply.Undecided():
-		adoption := f.Apply.AdoptionCondition(infrav1.VPCReadyCondition)
-		return engine.False(infrav1.VPCReadyCondition, adoption.Reason, adoption.Message)
-	case f.Apply.Claimed == "" && f.blocked(captCluster) != nil:
-		return *f.blocked(captCluster)
-	case f.Paused != "" && f.Apply.Apply == nil && f.Apply.Claimed == "":
-		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, "nothing is made while the object is paused: "+f.Paused)
+	case p.Blocked != nil:
+		return *p.Blocked
+	case f.Paused != "" && f.Apply.Apply == nil:
+		return engine.False(infrav1.VPCReadyCondition, clusterv1.PausedReason, owner.PausedMessage("created", f.Paused))
 	}
-	condition := f.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason, naming.CAPTClusterFieldManager)
+	condition := p.Apply.Condition(infrav1.VPCReadyCondition, infrav1.VPCReadyReason)
 	if condition.Status == metav1.ConditionTrue && vpcID(captCluster, f) == "" {
 		return engine.False(infrav1.VPCReadyCondition, infrav1.VPCIDMissingReason, fmt.Sprintf(
-			"Terraform applied the template, but it has no output %q that is a string; add it to the module", terraform.OutputVPCID))
+			"Terraform has applied WorkspaceTemplate %s, but its module has no output %q of type string. Add the output to the module", f.Template.Key, terraform.OutputVPCID))
 	}
 	return condition
 }
 
 func vpcID(captCluster *infrav1.CAPTCluster, f *Facts) string {
-	if captCluster.Spec.VPC.Template == nil {
+	if !captCluster.Spec.VPC.Template.IsDefined() {
 		return captCluster.Spec.VPC.ExistingID
 	}
 	if f.Apply.Apply == nil {
@@ -123,29 +116,26 @@ func failureDomains(f *Facts) []clusterv1.FailureDomain {
 	for _, zone := range zones {
 		zone = strings.TrimSpace(zone)
 		listed := slices.ContainsFunc(domains, func(domain clusterv1.FailureDomain) bool { return domain.Name == zone })
-		if zone != "" && !listed { // Modules often list a zone once a subnet; in status names are unique.
+		if zone != "" && !listed { // Modules often list a zone once per subnet; in status names are unique.
 			domains = append(domains, clusterv1.FailureDomain{Name: zone, ControlPlane: ptr.To(true)})
 		}
 	}
 	return domains
 }
 
-func ready(vpc engine.Condition) engine.Condition {
+func ready(vpc engine.Condition, f *Facts) engine.Condition {
+	condition := engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
 	if vpc.Status != metav1.ConditionTrue {
-		return engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
+		condition = engine.False(infrav1.ReadyCondition, vpc.Reason, vpc.Message)
 	}
-	return engine.True(infrav1.ReadyCondition, infrav1.ReadyReason, "")
+	return owner.WithPause(condition, f.Paused)
 }
 
-// deletingCondition says what is waited for.
+// deletingCondition reports what the deletion waits for.
 func deletingCondition(f *Facts) engine.Condition {
-	switch {
-	case len(f.ControlPlanes) > 0:
+	if len(f.ControlPlanes) > 0 && f.Paused == "" {
 		return engine.True(infrav1.DeletingCondition, infrav1.WaitingForControlPlaneDeletionReason,
-			fmt.Sprintf("the VPC stays until CAPTControlPlane %s is gone", strings.Join(f.ControlPlanes, ", ")))
+			fmt.Sprintf("waiting for CAPTControlPlane %s to be deleted, which uses the VPC", strings.Join(f.ControlPlanes, ", ")))
 	}
 	return f.Apply.DeletingCondition(infrav1.DeletingCondition, f.Paused)
 }
-
-// warning tells which transitions need a person.
-func warning(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -25,31 +25,44 @@ func withApply(options ...builder.Option) *Facts {
 	return &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}}
 }
 
+// planned is the plan for facts, as if the WorkspaceTemplateApply had been written.
+func planned(captCluster *infrav1.CAPTCluster, f *Facts) Plan {
+	p, err := plan(captCluster, f)
+	if err != nil {
+		panic(err)
+	}
+	p.Apply.Desired = nil
+	return p
+}
+
+func report(captCluster *infrav1.CAPTCluster, f *Facts) {
+	status(captCluster, f, planned(captCluster, f))
+}
+
+func step(captCluster *infrav1.CAPTCluster, f *Facts) owner.Step {
+	return planned(captCluster, f).Apply.Step
+}
+
 func made(outputs map[string]string) *Facts { return withApply(builder.UpToDate(outputs)) }
 
-func TestDecide(t *testing.T) {
+func TestSteps(t *testing.T) {
 	living, deleted := builder.CAPTCluster("demo"), builder.CAPTCluster("demo", builder.Deleting())
 	cluster := builder.Cluster("demo")
 	for name, row := range map[string]struct {
 		captCluster *infrav1.CAPTCluster
 		facts       *Facts
-		want        Action
+		want        owner.Step
 	}{
-		"no Cluster yet":                      {living, &Facts{}, Observe},
-		"with a Cluster":                      {living, &Facts{Cluster: cluster}, Provision},
-		"paused":                              {living, &Facts{Cluster: cluster, Paused: "annotation"}, Observe},
-		"an existing VPC":                     {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, Hold},
-		"a person must decide (defect 5)":     {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, Observe},
-		"the VPC is there":                    {living, made(nil), Provision},
-		"deleted, nothing there":              {deleted, &Facts{Cluster: cluster}, Release},
-		"deleted, the VPC is there":           {deleted, made(nil), Destroy},
-		"deleted, the Cluster is gone":        {deleted, &Facts{Apply: made(nil).Apply}, Destroy},
-		"deleted, the VPC is being destroyed": {deleted, withApply(builder.Deleting()), Observe},
+		"no Cluster yet":                  {living, &Facts{}, owner.Wait},
+		"with a Cluster":                  {living, &Facts{Cluster: cluster}, owner.Provision},
+		"an existing VPC":                 {builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-1")), &Facts{Cluster: cluster}, owner.Hold},
+		"the user must decide (defect 5)": {living, &Facts{Cluster: cluster, Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, owner.Wait},
+		"deleted, the VPC is there":       {deleted, made(nil), owner.Destroy},
+		"deleted, the Cluster is deleted": {deleted, &Facts{Apply: made(nil).Apply}, owner.Destroy},
 		"deleted, a control plane is there (defect 4)": {
-			deleted, &Facts{Cluster: cluster, Apply: made(nil).Apply, ControlPlanes: []string{"other-name"}}, Observe},
-		"deleted and paused": {deleted, &Facts{Cluster: cluster, Apply: made(nil).Apply, Paused: "annotation"}, Observe},
+			deleted, &Facts{Cluster: cluster, Apply: made(nil).Apply, ControlPlanes: []string{"other-name"}}, owner.Wait},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, decide(row.captCluster, row.facts)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, step(row.captCluster, row.facts)) })
 	}
 }
 
@@ -71,19 +84,18 @@ func TestConditions(t *testing.T) {
 		"made, but its id is not known": {nil, made(nil), map[string]string{"Ready": "False VPCIDMissing", "VPCReady": "False VPCIDMissing"}, false},
 		"existing":                      {[]builder.Option{existing}, &Facts{Cluster: builder.Cluster("demo")}, map[string]string{"VPCReady": "True ExistingVPC"}, true},
 		"existing, no Cluster yet":      {[]builder.Option{existing}, &Facts{}, map[string]string{"Ready": "False WaitingForOwner", "VPCReady": "False WaitingForOwner"}, false},
-		"a person must decide": {nil, &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, map[string]string{
+		"the user must decide": {nil, &Facts{Cluster: builder.Cluster("demo"), Apply: owner.Facts{Candidates: []adoption.Candidate{{Name: "demo-vpc"}}}}, map[string]string{
 			"Ready": "False AdoptionRequired", "VPCReady": "False AdoptionRequired", "AdoptionRequired": "True AdoptionRequired"}, false},
 		"paused": {nil, &Facts{Cluster: builder.Cluster("demo"), Paused: "annotation", Apply: made(map[string]string{"vpc_id": "vpc-1"}).Apply},
 			map[string]string{"Paused": "True Paused"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{
-				"Ready": "True Ready", "VPCReady": "True VPCReady", "Paused": "False NotPaused", "Deleting": "False NotDeleting",
-				"AdoptionRequired": "False AdoptionNotRequired",
+				"Ready": "True Ready", "VPCReady": "True VPCReady",
 			}
 			maps.Copy(want, row.want)
 			captCluster := builder.CAPTCluster("demo", row.options...)
-			status(captCluster, row.facts)
+			report(captCluster, row.facts)
 			assert.Equal(t, want, builder.Story(captCluster.Status.Conditions))
 			assert.Equal(t, row.provisioned, ptr.Deref(captCluster.Status.Initialization.Provisioned, false))
 		})
@@ -96,19 +108,19 @@ func TestConditionsWhileItIsDeleted(t *testing.T) {
 		want, message string
 	}{
 		"a control plane is there": {&Facts{Apply: made(nil).Apply, ControlPlanes: []string{"a", "b"}},
-			"True WaitingForControlPlaneDeletion", "the VPC stays until CAPTControlPlane a, b is gone"},
+			"True WaitingForControlPlaneDeletion", "waiting for CAPTControlPlane a, b to be deleted"},
 		"the VPC is being destroyed": {withApply(builder.Deleting()), "True WaitingForWorkspaceTemplateApplyDeletion", "WorkspaceTemplateApply demo-vpc"},
 		"nothing is left":            {&Facts{}, "True Deleting", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			captCluster := builder.CAPTCluster("demo", builder.Deleting())
 			captCluster.Status.VPC.ID = "vpc-1"
-			status(captCluster, row.facts)
+			report(captCluster, row.facts)
 			story := builder.Story(captCluster.Status.Conditions)
 			assert.Equal(t, row.want, story["Deleting"])
 			assert.Equal(t, "False Deleting", story["Ready"])
 			assert.Contains(t, meta.FindStatusCondition(captCluster.Status.Conditions, "Deleting").Message, row.message)
-			assert.Equal(t, "vpc-1", captCluster.Status.VPC.ID, "what is being deleted is still told")
+			assert.Equal(t, "vpc-1", captCluster.Status.VPC.ID, "what is being deleted is still reported")
 		})
 	}
 }
@@ -117,7 +129,7 @@ func TestFieldsOfStatus(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", builder.WithGeneration(5))
 	f := made(map[string]string{"vpc_id": "vpc-1", "availability_zones": `["a","b"]`})
 	f.Cluster = builder.Cluster("demo", builder.WithEndpoint("eks.example.com", 443))
-	status(captCluster, f)
+	report(captCluster, f)
 	s := captCluster.Status
 	assert.Equal(t, "vpc-1", s.VPC.ID)
 	assert.Equal(t, "eks.example.com:443", s.Endpoint)
@@ -128,15 +140,15 @@ func TestFieldsOfStatus(t *testing.T) {
 
 func TestAnExistingVPCIsItsOwnID(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo", builder.WithExistingVPC("vpc-0"))
-	status(captCluster, &Facts{Cluster: builder.Cluster("demo")})
+	report(captCluster, &Facts{Cluster: builder.Cluster("demo")})
 	assert.Equal(t, "vpc-0", captCluster.Status.VPC.ID)
 	assert.Nil(t, captCluster.Status.WorkspaceTemplateApply)
 }
 
 func TestProvisionedIsNeverRevokedAndTheIDIsKept(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo")
-	status(captCluster, made(map[string]string{"vpc_id": "vpc-1", "availability_zones": "a"}))
-	status(captCluster, withApply(builder.NotUpToDate(infrav1.PlanFailedReason, "")))
+	report(captCluster, made(map[string]string{"vpc_id": "vpc-1", "availability_zones": "a"}))
+	report(captCluster, withApply(builder.NotUpToDate(infrav1.PlanFailedReason, "")))
 	require.NotNil(t, captCluster.Status.Initialization.Provisioned)
 	assert.True(t, *captCluster.Status.Initialization.Provisioned)
 	assert.Equal(t, "vpc-1", captCluster.Status.VPC.ID)
@@ -168,12 +180,12 @@ func TestFailureDomains(t *testing.T) {
 
 func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {
 	captCluster := builder.CAPTCluster("demo")
-	status(captCluster, made(map[string]string{"vpc_id": "vpc-1"}))
+	report(captCluster, made(map[string]string{"vpc_id": "vpc-1"}))
 	for i := range captCluster.Status.Conditions {
 		captCluster.Status.Conditions[i].LastTransitionTime = metav1.NewTime(builder.Created)
 	}
 	before := captCluster.Status.DeepCopy()
-	status(captCluster, made(map[string]string{"vpc_id": "vpc-1"}))
+	report(captCluster, made(map[string]string{"vpc_id": "vpc-1"}))
 	assert.Equal(t, *before, captCluster.Status)
 }
 
@@ -203,5 +215,5 @@ func TestVariables(t *testing.T) {
 // Admission warns of variables that have no effect, and so must know them all.
 func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
 	got := adoption.VPCIntent(builder.CAPTCluster("demo"), "demo").Variables
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.VPCVariables())
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.VPCVariables())
 }

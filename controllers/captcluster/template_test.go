@@ -20,7 +20,7 @@ func TestSafety14FieldsOfAVPCThatHaveNoEffectAreReported(t *testing.T) {
 	assert.Equal(t, 1, w.applies)
 	found := meta.FindStatusCondition(w.get().Status.Conditions, infrav1.FieldsConsumedCondition)
 	require.NotNil(t, found)
-	assert.Contains(t, found.Message, "spec.region: has no effect, since WorkspaceTemplate default/vpc does not pass ${region} to its module")
+	assert.Contains(t, found.Message, "spec.region: has no effect: WorkspaceTemplate default/vpc does not pass ${region} to its module")
 
 	require.NoError(t, w.Client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
 	require.NoError(t, w.Client.Create(t.Context(), builder.WorkspaceTemplate("vpc", builder.Consuming("region"))))

@@ -30,8 +30,8 @@ func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
 		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand"))).Build()
 	r := &Reconciler{Engine: engine.Engine{Client: c}}
 	demo := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
-	assert.Equal(t, []ctrl.Request{demo}, r.referringTo(context.Background(), builder.WorkspaceTemplateApply("by-hand")))
-	assert.Empty(t, r.referringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
+	assert.Equal(t, []ctrl.Request{demo}, r.requests().ReferringTo(context.Background(), builder.WorkspaceTemplateApply("by-hand")))
+	assert.Empty(t, r.requests().ReferringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
 }
 
 // The API server and the cache list in any order; another order would be another message.

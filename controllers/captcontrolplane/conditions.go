@@ -15,52 +15,53 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// parts are the conditions that the summaries derive from.
-type parts struct {
+// conditionSet has the conditions that the summaries derive from.
+type conditionSet struct {
 	dependencies, workspace, endpoint, kubeconfig, fargate engine.Condition
-	// profiles is what is told of the Fargate profiles.
+	// profiles is the report of the Fargate profiles.
 	profiles fargate.Report
-	// working is true while Terraform is at work and nothing is wrong.
+	// working is true while Terraform runs and nothing is wrong.
 	working bool
-	// failed is true when a timeout has passed, or something is wrong that does not heal by itself.
+	// failed is true when a timeout has passed, or something is wrong that the user must repair.
 	failed bool
-	// idle is true while nothing was begun, because the object is paused.
-	idle bool
+	// notStarted is true while nothing was created because the object is paused.
+	notStarted bool
 }
 
-func conditions(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) parts {
-	c := parts{
+func conditionsOf(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) conditionSet {
+	c := conditionSet{
 		dependencies: engine.True(controlplanev1.DependenciesReadyCondition, controlplanev1.DependenciesReadyReason, ""),
-		workspace:    f.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason, manager),
-		endpoint:     endpointAvailable(controlPlane, f),
-		kubeconfig:   kubeconfigReady(f),
+		workspace:    p.Apply.Condition(controlplanev1.WorkspaceReadyCondition, controlplanev1.WorkspaceReadyReason),
+		endpoint:     endpointAvailable(controlPlane, f, p),
+		kubeconfig:   kubeconfigReady(f, p),
 		fargate:      engine.True(controlplanev1.FargateProfileReadyCondition, controlplanev1.FargateProfileReadyReason, ""),
-		profiles:     f.Fargate.Report(),
-		idle:         f.Paused != "" && f.Apply.Apply == nil,
+		profiles:     p.Fargate.Report(),
+		notStarted:   f.Paused != "" && f.Apply.Apply == nil,
 	}
 	if len(c.profiles.Conditions) > 0 {
 		c.fargate = c.profiles.Conditions[0]
 	}
-	if blocked := blocked(controlPlane, f); blocked != nil {
-		c.dependencies = *blocked
+	if p.Blocked != nil {
+		c.dependencies = *p.Blocked
 	}
-	if c.idle && f.Apply.Claimed == "" {
-		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, "nothing is made while the object is paused: "+f.Paused)
+	if c.notStarted && f.Apply.Conflict == "" {
+		c.workspace = engine.False(controlplanev1.WorkspaceReadyCondition, clusterv1.PausedReason, owner.PausedMessage("created", f.Paused))
 	}
-	c.failed = infrav1.Stands(c.worst().Reason)
+	c.failed = infrav1.Stands(c.unmet().Reason)
 	c.expire(controlPlane, f)
 	c.working = !c.failed && c.inProgress(f)
 	return c
 }
 
-// inProgress tells whether Terraform is at work on what is not met yet.
-func (c *parts) inProgress(f *Facts) bool {
-	switch c.first() {
+// inProgress reports whether Terraform runs for what is waited for.
+func (c *conditionSet) inProgress(f *Facts) bool {
+	switch c.firstUnmet() {
 	case &c.workspace:
 		return f.Apply.Working()
 	case &c.fargate:
@@ -69,9 +70,8 @@ func (c *parts) inProgress(f *Facts) bool {
 	return false
 }
 
-// first is the first condition that is not met, from the one that must be met first to the last: what a person must look at.
-// It is nil when all are.
-func (c *parts) first() *engine.Condition {
+// firstUnmet is the first condition that is not True, in the order in which they become True; nil when all are.
+func (c *conditionSet) firstUnmet() *engine.Condition {
 	for _, condition := range []*engine.Condition{&c.dependencies, &c.workspace, &c.endpoint, &c.kubeconfig, &c.fargate} {
 		if condition.Status != metav1.ConditionTrue {
 			return condition
@@ -80,40 +80,41 @@ func (c *parts) first() *engine.Condition {
 	return nil
 }
 
-func (c *parts) all() bool { return c.first() == nil }
+// unmet is the first condition that is not True; zero when all are.
+func (c *conditionSet) unmet() engine.Condition { return ptr.Deref(c.firstUnmet(), engine.Condition{}) }
 
-// worst is the first condition that is not met, or none.
-func (c *parts) worst() engine.Condition { return ptr.Deref(c.first(), engine.Condition{}) }
-
-func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) engine.Condition {
-	conditionType := controlplanev1.EndpointAvailableCondition
-	written := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
-	known := written.IsValid()
-	if !f.Apply.Ready(manager) {
-		if known {
-			return engine.True(conditionType, controlplanev1.EndpointKnownReason, "")
-		}
-		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the endpoint is known when Terraform has made the control plane")
+func endpointAvailable(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) engine.Condition {
+	no := func(reason, format string, args ...any) engine.Condition {
+		return engine.False(controlplanev1.EndpointAvailableCondition, reason, fmt.Sprintf(format, args...))
 	}
-	endpoint, err := f.endpoint()
+	yes := func(message string) engine.Condition {
+		return engine.True(controlplanev1.EndpointAvailableCondition, controlplanev1.EndpointKnownReason, message)
+	}
+	written := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint)
+	known := written.IsValid()
+	switch {
+	case !p.Apply.Ready() && known:
+		return yes("")
+	case !p.Apply.Ready():
+		return no(controlplanev1.WaitingForWorkspaceReason, "waiting for Terraform to create the control plane")
+	}
+	endpoint, err := f.outputs().Endpoint()
 	switch {
 	case err != nil:
-		return engine.False(conditionType, controlplanev1.EndpointInvalidReason, fmt.Sprintf("output %q: %v", terraform.OutputClusterEndpoint, err))
+		return no(controlplanev1.EndpointInvalidReason, "output %q is invalid: %v. Correct it in the module", terraform.OutputClusterEndpoint, err)
 	case endpoint.IsZero():
-		return engine.False(conditionType, controlplanev1.EndpointMissingReason, fmt.Sprintf(
-			"Terraform applied the template, but it has no output %q; add it to the module", terraform.OutputClusterEndpoint))
+		return no(controlplanev1.EndpointMissingReason, "Terraform has applied WorkspaceTemplate %s, but its module has no output %q. Add the output to the module",
+			controlPlane.Spec.WorkspaceTemplateRef.Name, terraform.OutputClusterEndpoint)
 	case known && endpoint != written:
-		return engine.False(conditionType, controlplanev1.EndpointChangedReason, fmt.Sprintf(
-			"Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s; if the cluster was replaced on purpose, set spec.controlPlaneEndpoint anew",
-			endpoint.String(), written.String()))
+		return no(controlplanev1.EndpointChangedReason, "Terraform reports the endpoint %s, but spec.controlPlaneEndpoint is %s. If the cluster was replaced on purpose, set spec.controlPlaneEndpoint to the new one",
+			endpoint.String(), written.String())
 	case !known:
-		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the endpoint is about to be written")
+		return no(controlplanev1.WaitingForWorkspaceReason, "waiting for spec.controlPlaneEndpoint to be written")
 	}
-	return engine.True(conditionType, controlplanev1.EndpointKnownReason, f.otherEndpoint(written))
+	return yes(f.otherEndpoint(written))
 }
 
-// otherEndpoint tells that the Cluster has another endpoint: Cluster API takes it over once, and keeps that of a control plane
-// that was deleted and made anew.
+// otherEndpoint reports that the Cluster has another endpoint: Cluster API copies it once, and keeps that of a deleted control plane.
 func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
 	if f.Cluster == nil || !f.Cluster.Spec.ControlPlaneEndpoint.IsValid() || f.Cluster.Spec.ControlPlaneEndpoint == written {
 		return ""
@@ -126,27 +127,27 @@ func (f *Facts) otherEndpoint(written clusterv1.APIEndpoint) string {
 		f.Cluster.Name, f.Cluster.Spec.ControlPlaneEndpoint.String(), written.String())
 }
 
-func kubeconfigReady(f *Facts) engine.Condition {
-	conditionType := controlplanev1.KubeconfigReadyCondition
+func kubeconfigReady(f *Facts, p *Plan) engine.Condition {
+	no := func(reason, message string) engine.Condition {
+		return engine.False(controlplanev1.KubeconfigReadyCondition, reason, message)
+	}
 	switch {
-	case f.Cluster == nil, !f.Apply.Ready(manager) && f.Kubeconfig.Problem == "":
-		return engine.False(conditionType, controlplanev1.WaitingForWorkspaceReason, "the kubeconfig is made when Terraform has made the control plane")
+	case f.Cluster == nil, !p.Apply.Ready() && f.Kubeconfig.Problem == "":
+		return no(controlplanev1.WaitingForWorkspaceReason, "waiting for Terraform to apply the control plane")
 	case f.Kubeconfig.Problem != "":
-		return engine.False(conditionType, f.Kubeconfig.Reason, f.Kubeconfig.Problem)
+		return no(f.Kubeconfig.Reason, f.Kubeconfig.Problem)
 	case !f.Kubeconfig.Written:
-		return engine.False(conditionType, controlplanev1.KubeconfigMissingReason, fmt.Sprintf("Secret %s is about to be written", naming.KubeconfigSecret(f.Cluster.Name)))
+		return no(controlplanev1.KubeconfigMissingReason, fmt.Sprintf("waiting for Secret %s to be written", naming.KubeconfigSecret(f.Cluster.Name)))
 	}
-	if f.Kubeconfig.Note != "" {
-		return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, f.Kubeconfig.Note)
+	note := f.Kubeconfig.Note
+	if note == "" && f.UserKubeconfig.Problem != "" {
+		note = "there is no kubeconfig for users: " + f.UserKubeconfig.Problem
 	}
-	if f.UserKubeconfig.Problem != "" {
-		return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "there is no kubeconfig for people: "+f.UserKubeconfig.Problem)
-	}
-	return engine.True(conditionType, controlplanev1.KubeconfigReadyReason, "")
+	return engine.True(controlplanev1.KubeconfigReadyCondition, controlplanev1.KubeconfigReadyReason, note)
 }
 
-// warning tells which transitions need a person.
-func warning(condition metav1.Condition) bool {
+// isWarning reports which transitions need the user.
+func isWarning(condition metav1.Condition) bool {
 	switch condition.Reason {
 	case controlplanev1.RegionConflictReason, controlplanev1.InvalidVersionReason,
 		controlplanev1.EndpointMissingReason, controlplanev1.EndpointInvalidReason, controlplanev1.EndpointChangedReason,

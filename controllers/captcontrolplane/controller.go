@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package captcontrolplane gives a Cluster its EKS control plane, made with Terraform: the WorkspaceTemplateApply, the
-// endpoint, the kubeconfig, and the truth about all of them.
+// Package captcontrolplane provides the EKS control plane of a Cluster, which Terraform creates: the WorkspaceTemplateApply, the
+// endpoint, the kubeconfigs and the Fargate profiles.
 package captcontrolplane
 
 import (
@@ -24,9 +24,7 @@ type Reconciler struct {
 	engine.Engine
 	// Uncached reads Secrets, which are never cached with their values, and what must not be missed during deletion.
 	Uncached client.Reader
-	// Stopwatch has the clock; it is the real one but in tests.
-	engine.Stopwatch
-	// Tokens makes tokens for the kubeconfigs of clusters; nil when this manager makes none.
+	// Tokens creates tokens for the kubeconfigs of clusters; nil when this manager creates none.
 	Tokens kubeconfig.Tokens
 	// Namespace is the only one that the cache holds; empty means all.
 	Namespace string
@@ -39,21 +37,29 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// The owner reference of a kubeconfig Secret that lost it is set again only by who may delete the Secret.
+// The API server lets only those set an owner reference again who may delete the Secret.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
 
 // Reconcile one CAPTControlPlane.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Reconcile(ctx, r.Engine, req, &controlplanev1.CAPTControlPlane{}, engine.Steps[*controlplanev1.CAPTControlPlane, Facts]{
-		Observe:  r.observe,
-		Act:      r.act,
-		Status:   status,
-		Told:     []string{controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition},
-		Warnings: warning,
-		Notes:    fargate.Notes,
-		Gone: func(key client.ObjectKey) {
-			r.Forget(key, vpcStep, controlPlaneStep, secretStep)
-			metrics.FargateProfiles.Forget(key)
+	return engine.Run(ctx, r.Engine, req, &controlplanev1.CAPTControlPlane{}, engine.Phases[*controlplanev1.CAPTControlPlane, Facts, *Plan]{
+		Observe: r.observe,
+		Plan:    plan,
+		// A token is renewed, and profiles are reconciled, whatever else fails.
+		Act: engine.InOrder(
+			engine.Independent(
+				r.reconcileControlPlane,
+				engine.InOrder(r.reconcileKubeconfig, r.publishEndpoint),
+				r.reconcileFargateProfiles,
+			),
+			r.awaitTimeouts,
+		),
+		Status: status,
+		EventConditions: []string{
+			controlplanev1.InitializedCondition, controlplanev1.ReadyCondition, controlplanev1.DegradedCondition, controlplanev1.DeletingCondition, infrav1.FieldsConsumedCondition,
 		},
+		IsWarning: isWarning,
+		Events:    fargate.Events,
+		OnDeleted: metrics.FargateProfiles.Forget,
 	})
 }

@@ -10,12 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -34,7 +32,7 @@ func TestAdmissionKnowsTheVariablesThatAreSet(t *testing.T) {
 	tags := map[string]controlplanev1.TagValue{"team": "blue"}
 	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = tags }))
 	got := variablesOf(t, s)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), validation.ControlPlaneVariables(tags))
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), owners.ControlPlaneVariables(tags))
 }
 
 // Whatever the spec says reaches the template; so does the VPC, which is fault 14.
@@ -42,7 +40,7 @@ func TestDefect16VariablesOfEverythingInTheSpec(t *testing.T) {
 	s := newScene(t, builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.Version = "1.32.1"
 		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{
-			Public: ptr.To(false), Private: ptr.To(true), PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24", "2001:db8::/32"},
+			Public: controlplanev1.EndpointDisabled, Private: controlplanev1.EndpointEnabled, PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24", "2001:db8::/32"},
 		}
 		c.Spec.Addons = []controlplanev1.Addon{
 			{Name: "coredns"}, {Name: "vpc-cni", Version: "v1.19.0-eksbuild.1", ConfigurationValues: `{"env": {"A": "<b>"}}`},
@@ -97,26 +95,24 @@ func TestTheControlPlaneWaitsForTheSecretOfAnExistingVPC(t *testing.T) {
 	s := newScene(t)
 	assert.Nil(t, s.vpcSecret())
 	assert.Nil(t, newScene(t).with(foreignInfrastructure).vpcSecret())
-	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: &infrav1.LocalSecretReference{Name: "network"}}
+	s.Infrastructure.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "network"}}
 	assert.Equal(t, []infrav1.SecretDependency{{Name: "network", Namespace: "default", Keys: []string{"vpc_config"}}}, s.vpcSecret())
-	require.NoError(t, s.desire(fake.NewClientBuilder().WithScheme(builder.Scheme()).Build(), s.controlPlane, applyName))
-	assert.Contains(t, s.Apply.Desired.Object["spec"], "waitForSecrets")
+	assert.Contains(t, s.plan().Apply.Desired.Object["spec"], "waitForSecrets")
 }
 
 func TestTheApplyOfTheControlPlane(t *testing.T) {
 	s := newScene(t)
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).Build()
-	require.NoError(t, s.desire(c, s.controlPlane, applyName))
-	spec := s.Apply.Desired.Object["spec"].(map[string]any)
-	assert.Equal(t, applyName, s.Apply.Desired.GetName())
+	desired := s.plan().Apply.Desired
+	spec := desired.Object["spec"].(map[string]any)
+	assert.Equal(t, applyName, desired.GetName())
 	assert.Equal(t, map[string]any{"name": "eks", "namespace": "default"}, spec["templateRef"], "said in so many words")
 	assert.Equal(t, map[string]any{"name": "demo-eks-connection", "namespace": "default"}, spec["writeConnectionSecretToRef"])
-	assert.NotContains(t, spec, "deletionPolicy", "what a person said stays")
+	assert.NotContains(t, spec, "deletionPolicy", "the value of the user is kept")
 }
 
 func variablesOf(t *testing.T, s *scene) map[string]string {
 	t.Helper()
-	intent, err := s.intent(s.controlPlane)
+	want, err := s.want(s.controlPlane)
 	require.NoError(t, err)
-	return intent.Variables
+	return want.Intent.Variables
 }

@@ -14,72 +14,61 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
 // manager is the field manager of everything this controller applies.
 const manager = naming.CAPTControlPlaneFieldManager
 
-// Facts are everything a decision about a CAPTControlPlane rests on.
+// Facts are what a reconcile observed, and the results of its writes.
 type Facts struct {
 	Now time.Time
-	// Cluster is nil until Cluster API made it the owner.
+	// Cluster is nil until Cluster API has set the owner reference.
 	Cluster *clusterv1.Cluster
-	// Paused says why the object is paused; empty when it is not.
+	// Paused is why the object is paused; empty when it is not.
 	Paused string
-	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster has another provider's.
+	// Infrastructure is the CAPTCluster of the Cluster; nil when it does not exist, or the Cluster uses another provider.
 	Infrastructure *infrav1.CAPTCluster
-	// Version is what spec.version means; VersionError says why it means nothing.
-	Version      validation.KubernetesVersion
+	// Version is spec.version, parsed; VersionError is why it cannot be.
+	Version      versions.KubernetesVersion
 	VersionError error
 	// Apply is the WorkspaceTemplateApply of the control plane.
 	Apply owner.Facts
 	// Template is the WorkspaceTemplate of the control plane, ProfileTemplates are those of its Fargate profiles.
 	Template         owner.TemplateFacts
 	ProfileTemplates []owner.TemplateFacts
-	// Fargate is what is known of the Fargate profiles.
+	// Fargate are the Fargate profiles.
 	Fargate fargate.Facts
-	// Connection is the connection Secret; nil when it does not exist or is not needed yet.
+	// Connection is the connection Secret; nil when it does not exist or is not needed.
 	Connection *corev1.Secret
-	// Kubeconfig and UserKubeconfig are what should be published, with what stands in the way of it.
-	Kubeconfig, UserKubeconfig Published
-	// Running is for how long the steps go on that have a timeout.
+	// Kubeconfig and UserKubeconfig are the kubeconfig Secrets.
+	Kubeconfig, UserKubeconfig kubeconfigsecret.Kubeconfig
+	// CreatesTokens is true when this manager creates tokens, NameConflict when another control plane has an EKS cluster of the same
+	// name for longer.
+	CreatesTokens, NameConflict bool
+	// Running is the duration of the operations that have a timeout.
 	Running Running
-	// again is when to look again although nothing will wake us; zero is never.
-	again time.Duration
-	// tokens is what a kubeconfig with a token rests on.
-	tokens tokenFacts
+	// requeueAfter is when to reconcile again although no watch reports a change; zero is never.
+	requeueAfter time.Duration
 }
 
-// lookAgain asks for another look after a while, for what no watch can tell. The soonest counts.
-func (f *Facts) lookAgain(after time.Duration) {
-	if f.again == 0 || after < f.again {
-		f.again = after
+// requeueWithin asks for another reconcile after a time at the latest; zero asks for none.
+func (f *Facts) requeueWithin(after time.Duration) {
+	if after > 0 && (f.requeueAfter == 0 || after < f.requeueAfter) {
+		f.requeueAfter = after
 	}
-}
-
-// Published is a kubeconfig Secret.
-type Published struct {
-	// Data is the kubeconfig it should hold; nil while there is none to publish.
-	Data []byte
-	// Reason and Problem say why there is none.
-	Reason, Problem string
-	// Note is what a person should know about Data although it can be used.
-	Note string
-	// Live is the Secret as it is; nil when it does not exist.
-	Live *corev1.Secret
-	// Written is true once the Secret holds Data.
-	Written bool
 }
 
 // region is the one of the control plane, or that of its VPC.
 func (f *Facts) region(controlPlane *controlplanev1.CAPTControlPlane) string {
-	return validation.Region(controlPlane, f.Infrastructure)
+	return owners.Region(controlPlane, f.Infrastructure)
 }
 
-// runningRegion is where the cluster is, which spec may no longer agree with.
+// runningRegion is the region of the running cluster, which may differ from spec.
 func (f *Facts) runningRegion(controlPlane *controlplanev1.CAPTControlPlane) string {
 	if region := f.Apply.Apply.Spec.Variables[naming.RegionVariable]; region != "" {
 		return region
@@ -87,7 +76,7 @@ func (f *Facts) runningRegion(controlPlane *controlplanev1.CAPTControlPlane) str
 	return f.region(controlPlane)
 }
 
-// infrastructureReady tells whether the VPC is there. Cluster API's word counts for other providers' infrastructure.
+// infrastructureReady reports whether the VPC exists. For other providers, the status of the Cluster counts.
 func (f *Facts) infrastructureReady() bool {
 	if f.Cluster == nil || !ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return false
@@ -95,8 +84,7 @@ func (f *Facts) infrastructureReady() bool {
 	return !f.hasCAPTCluster() || f.vpcID() != ""
 }
 
-// vpcID is the VPC of the CAPTCluster; empty while it is not known. A CAPTCluster that somebody else manages need not report
-// what its spec says already.
+// vpcID is the VPC of the CAPTCluster; empty while it is not known. An externally managed CAPTCluster need not report what its spec says.
 func (f *Facts) vpcID() string {
 	switch {
 	case f.Infrastructure == nil:
@@ -107,7 +95,7 @@ func (f *Facts) vpcID() string {
 	return f.Infrastructure.Spec.VPC.ExistingID
 }
 
-// vpcSecretName is the Secret that describes the VPC; empty when nobody says which.
+// vpcSecretName is the Secret that describes the VPC; empty when no object names one.
 func (f *Facts) vpcSecretName() string {
 	if f.Infrastructure == nil {
 		return ""
@@ -117,9 +105,9 @@ func (f *Facts) vpcSecretName() string {
 
 func vpcSecret(captCluster *infrav1.CAPTCluster) string {
 	switch vpc := captCluster.Spec.VPC; {
-	case vpc.ConnectionSecretRef != nil:
+	case vpc.ConnectionSecretRef.IsDefined():
 		return vpc.ConnectionSecretRef.Name
-	case vpc.Template == nil:
+	case !vpc.Template.IsDefined():
 		return ""
 	}
 	return naming.VPCConnectionSecret(captCluster.Name)
@@ -130,32 +118,20 @@ func (f *Facts) hasCAPTCluster() bool {
 	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
-// output of Terraform: published ones come from status, sensitive ones only from the connection Secret.
-func (f *Facts) output(name string) string {
-	if f.Apply.Apply != nil && f.Apply.Apply.Status.Outputs[name] != "" {
-		return f.Apply.Apply.Status.Outputs[name]
+// outputs of Terraform.
+func (f *Facts) outputs() kubeconfigsecret.Outputs {
+	outputs := kubeconfigsecret.Outputs{Connection: f.Connection}
+	if f.Apply.Apply != nil {
+		outputs.Published = f.Apply.Apply.Status.Outputs
 	}
-	if f.Connection != nil {
-		return string(f.Connection.Data[name])
-	}
-	return ""
+	return outputs
 }
 
-// runningVersion is what Terraform says that EKS runs, if it says so; else what it was asked for.
+// runningVersion is the version that EKS runs according to Terraform or, without that output, the requested one.
 func (f *Facts) runningVersion() string {
-	reported, err := validation.ParseKubernetesVersion(f.output(terraform.OutputClusterVersion))
+	reported, err := versions.ParseKubernetesVersion(f.outputs().Output(terraform.OutputClusterVersion))
 	if err == nil && reported.EKS != f.Version.EKS {
 		return reported.Semantic
 	}
 	return f.Version.Semantic
-}
-
-// endpoint is where the API server is, as Terraform says; the error says why that can not be told.
-func (f *Facts) endpoint() (clusterv1.APIEndpoint, error) {
-	text := f.output(terraform.OutputClusterEndpoint)
-	if text == "" {
-		return clusterv1.APIEndpoint{}, nil
-	}
-	host, port, err := terraform.ParseEndpoint(text)
-	return clusterv1.APIEndpoint{Host: host, Port: port}, err
 }

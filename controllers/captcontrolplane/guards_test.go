@@ -10,19 +10,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// Each of these would destroy, replace or double somebody's EKS cluster.
+// Each of these would destroy, replace or duplicate an EKS cluster.
 
-func TestACopiedReferenceNeitherWritesNorDeletesWhatIsAnothers(t *testing.T) {
+func TestACopiedReferenceChangesNothing(t *testing.T) {
 	other := builder.CAPTControlPlane("prod")
 	w := newWorld(t, other, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.WorkspaceTemplateApply("prod-apply", builder.OwnedBy(other), builder.WithFinalizers("x/y"), builder.UpToDate(outputs())),
@@ -41,8 +43,8 @@ func TestACopiedReferenceNeitherWritesNorDeletesWhatIsAnothers(t *testing.T) {
 	assert.Nil(t, after.DeletionTimestamp)
 }
 
-// Defaulting sets the reference when nothing of the name exists; then somebody makes one for another purpose.
-func TestWhatAppearedUnderTheDefaultedNameIsNeitherWrittenNorDeleted(t *testing.T) {
+// Defaulting sets the reference when nothing of the name exists; then another client creates one for another purpose.
+func TestAnUnrelatedApplyOfTheDefaultNameIsNotUsed(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())), // Of template vpc, not eks.
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef(applyName),
@@ -65,7 +67,7 @@ func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
-func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
+func TestAReferencedApplyIsUsedIfItMatches(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks")),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithApplyRef("by-hand")))
@@ -75,7 +77,7 @@ func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
 	assert.Len(t, taken.OwnerReferences, 1)
 	assert.Equal(t, "by-hand", w.get().Status.WorkspaceTemplateApply.Name)
 
-	// Now that it is recorded, another template is a change of the running cluster, which a person may want.
+	// Now that it is recorded, another template is a change of the running cluster, which the user may want.
 	changed := w.get()
 	changed.Spec.WorkspaceTemplateRef.Name = "eks-2"
 	require.NoError(t, w.Client.Update(context.Background(), changed))
@@ -84,13 +86,13 @@ func TestWhatAPersonChoseIsTakenWhenItIsWhatWouldBeMade(t *testing.T) {
 }
 
 // A wrong name: Terraform would destroy what runs there, and make an EKS cluster in the same state.
-func TestAWrongNameRewritesNothing(t *testing.T) {
+func TestAWrongReferenceRewritesNothing(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo")
 	for name, options := range map[string][]builder.Option{
-		"a VPC that was made by hand":       {ofTemplate("vpc")},
-		"another cluster of this template":  {ofTemplate("eks"), builder.WithVariables(map[string]string{"cluster_name": "prod"})},
-		"a cluster that nobody can tell of": {ofTemplate("eks"), builder.WithVariables(nil)},
-		"a helper of the older CAPT":        {ofTemplate("kubeconfig"), builder.OwnedBy(controlPlane)},
+		"a VPC that was made by hand":      {ofTemplate("vpc")},
+		"another cluster of this template": {ofTemplate("eks"), builder.WithVariables(map[string]string{"cluster_name": "prod"})},
+		"a cluster of unknown name":        {ofTemplate("eks"), builder.WithVariables(nil)},
+		"a helper of CAPT v0.3":            {ofTemplate("kubeconfig"), builder.OwnedBy(controlPlane)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
@@ -129,7 +131,7 @@ func TestARunningClusterDoesNotMoveToAnotherRegion(t *testing.T) {
 	assert.Contains(t, builder.Story(w.get().Status.Conditions)["DependenciesReady"], "RegionConflict")
 }
 
-func TestADeletedControlPlaneWaitsForAPersonToDecideAboutItsCandidate(t *testing.T) {
+func TestTheDeletionWaitsForADecisionAboutACandidate(t *testing.T) {
 	w := newWorld(t, vpc(), builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
 		builder.CAPTControlPlane("demo", builder.OwnedBy(builder.Cluster("demo")), builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)),
 		builder.WorkspaceTemplateApply("by-hand", ofTemplate("eks"), builder.OwnedBy(builder.CAPTControlPlane("demo")), builder.WithFinalizers("x/y")))
@@ -139,7 +141,7 @@ func TestADeletedControlPlaneWaitsForAPersonToDecideAboutItsCandidate(t *testing
 	assert.Contains(t, meta.FindStatusCondition(w.get().Status.Conditions, controlplanev1.DeletingCondition).Message, "by-hand would be deleted with this object")
 }
 
-func TestAnEndpointThatCouldNotBeWrittenDoesNotCount(t *testing.T) {
+func TestAnUnwrittenEndpointIsNotReported(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -156,7 +158,7 @@ func TestAnEndpointThatCouldNotBeWrittenDoesNotCount(t *testing.T) {
 	assert.NotEqual(t, controlplanev1.StateReady, got.Status.State)
 }
 
-func TestWhatAPersonSaidAboutDeletionStays(t *testing.T) {
+func TestADeletionPolicyOfTheUserIsKept(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	apply := read(w, applyName, &infrav1.WorkspaceTemplateApply{})
@@ -167,7 +169,7 @@ func TestWhatAPersonSaidAboutDeletionStays(t *testing.T) {
 }
 
 // What admission refuses the controller does not write either, for it may have been stored before there was a webhook.
-func TestTheVersionGoesWhereAdmissionLetsIt(t *testing.T) {
+func TestVersionStepsAgreeWithAdmission(t *testing.T) {
 	given := func(version string) builder.Option {
 		return builder.WithVariables(map[string]string{"kubernetes_version": version})
 	}
@@ -190,8 +192,8 @@ func TestTheVersionGoesWhereAdmissionLetsIt(t *testing.T) {
 				if name == "nothing applied" {
 					s.controlPlane.Status.Version = ""
 				}
-				got := blocked(s.controlPlane, s.Facts)
-				said := validation.KubernetesVersionStep(validation.VersionsOf(s.controlPlane, s.Apply.Apply), version)
+				got := s.plan().Blocked
+				said := versions.KubernetesVersionStep(versions.VersionsOf(s.controlPlane, s.Apply.Apply), version)
 				if i < len(row.allowed) {
 					assert.Nil(t, got, version)
 					require.NoError(t, said, version)
@@ -205,14 +207,14 @@ func TestTheVersionGoesWhereAdmissionLetsIt(t *testing.T) {
 	}
 }
 
-// AWS upgrades what it no longer supports. The next user who changes the version is told; nothing breaks before.
-func TestAVersionThatTerraformHasAlreadyIsNoStep(t *testing.T) {
+// AWS upgrades what it no longer supports. Only a later change of the version is refused.
+func TestAnAppliedVersionIsNoStep(t *testing.T) {
 	s := newScene(t).apply(builder.WithVariables(map[string]string{"kubernetes_version": "1.31"}), builder.UpToDate(map[string]string{"cluster_version": "1.32"}))
-	assert.Nil(t, blocked(s.controlPlane, s.Facts))
+	assert.Nil(t, s.plan().Blocked)
 }
 
-// It was built once, by something that nobody knows any more. To build it anew would be a second EKS cluster.
-func TestWhatWasBuiltIsNotBuiltAnewWithoutAReference(t *testing.T) {
+// Status records it, and nothing matches: a new one would be a second EKS cluster.
+func TestNothingIsCreatedIfStatusRecordsACluster(t *testing.T) {
 	objects := prepared()
 	builder.WithEndpoint("https://"+host, 443)(objects[2])
 	w := newWorld(t, objects...)
@@ -222,13 +224,13 @@ func TestWhatWasBuiltIsNotBuiltAnewWithoutAReference(t *testing.T) {
 	assert.Equal(t, "False AdoptionRequired", builder.Story(w.get().Status.Conditions)["DependenciesReady"])
 
 	chosen := w.get()
-	builder.WithApplyRef("anew")(chosen)
+	builder.WithApplyRef("another")(chosen)
 	require.NoError(t, w.Client.Update(context.Background(), chosen))
 	require.NoError(t, w.reconcile())
-	assert.NotNil(t, read(w, "anew", &infrav1.WorkspaceTemplateApply{}), "a person said so")
+	assert.NotNil(t, read(w, "another", &infrav1.WorkspaceTemplateApply{}), "the user decided")
 }
 
-func TestTheEndpointOfTheOlderCAPTIsRepaired(t *testing.T) {
+func TestTheEndpointOfV03IsNormalized(t *testing.T) {
 	for stored, want := range map[string]string{
 		"https://" + host:               host,
 		"https://of-before.example.com": "of-before.example.com",
@@ -249,7 +251,7 @@ func TestTheEndpointOfTheOlderCAPTIsRepaired(t *testing.T) {
 }
 
 // Nothing is written while it is paused.
-func TestStatusTellsTheEndpointThatIsMeant(t *testing.T) {
+func TestStatusHasTheNormalizedEndpoint(t *testing.T) {
 	s := newScene(t, builder.WithEndpoint("https://"+host, 443)).with(func(f *Facts) { f.Paused = "annotation" })
 	assert.Equal(t, host+":443", s.status().Endpoint)
 	assert.Equal(t, "True EndpointKnown", builder.Story(s.controlPlane.Status.Conditions)["EndpointAvailable"])
@@ -287,4 +289,21 @@ func TestSafety06HelpersAreDeletedBeforeTheEKSCluster(t *testing.T) {
 	gone(applyName)
 	require.NoError(t, w.reconcile())
 	assert.Nil(t, w.get())
+}
+
+// A contended ResourceQuota answers with a conflict, too, and no watch reports its end.
+func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
+	w := newWorld(t, prepared()...)
+	require.NoError(t, w.reconcile())
+	w.terraformMade()
+	w.fail = func(write string) error {
+		if write == "apply demo-kubeconfig" {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified"))
+		}
+		return nil
+	}
+	require.ErrorContains(t, w.reconcile(), "resourcequotas", "an error makes the work queue try again")
+	w.fail = nil
+	require.NoError(t, w.reconcile())
+	require.NotEmpty(t, w.published())
 }

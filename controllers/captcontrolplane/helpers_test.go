@@ -9,10 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -22,12 +25,13 @@ const (
 	applyName = "demo-eks-controlplane-apply"
 )
 
-// scene is a control plane with the facts about it. It begins with everything ready but for the kubeconfigs, which
-// publish works out.
+// scene is a control plane with the facts about it. It begins with everything ready except the kubeconfigs.
 type scene struct {
 	*testing.T
 	controlPlane *controlplanev1.CAPTControlPlane
 	*Facts
+	// unwritten is true when the WorkspaceTemplateApply differs from what is desired.
+	unwritten bool
 }
 
 func vpc(options ...builder.Option) *infrav1.CAPTCluster {
@@ -52,7 +56,7 @@ func outputs() map[string]string {
 func newScene(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
 	s := &scene{T: t, controlPlane: builder.CAPTControlPlane("demo", append([]builder.Option{builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer)}, options...)...)}
-	version, err := validation.ParseKubernetesVersion(s.controlPlane.Spec.Version)
+	version, err := versions.ParseKubernetesVersion(s.controlPlane.Spec.Version)
 	require.NoError(t, err)
 	s.Facts = &Facts{
 		Cluster:        builder.Cluster("demo", builder.WithInfrastructureProvisioned()),
@@ -69,10 +73,12 @@ func (s *scene) with(change func(f *Facts)) *scene {
 	return s
 }
 
-// apply replaces the WorkspaceTemplateApply. That of a control plane that was Ready was applied once.
+// apply replaces the WorkspaceTemplateApply. Terraform has applied it if the control plane was Ready.
 func (s *scene) apply(options ...builder.Option) *scene {
 	s.Apply.Apply = builder.WorkspaceTemplateApply(applyName, options...)
-	s.Apply.Apply.Status.Applied = s.controlPlane.Status.Initialization.ControlPlaneInitialized
+	if ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		s.Apply.Apply.Status.Applied = metav1.ConditionTrue
+	}
 	return s
 }
 
@@ -80,9 +86,8 @@ func (s *scene) apply(options ...builder.Option) *scene {
 func configured(t *testing.T, options ...builder.Option) *scene {
 	t.Helper()
 	s := newScene(t, append(options, builder.WithEndpoint(host, 443))...)
-	s.publish(s.controlPlane)
-	require.Empty(t, s.Kubeconfig.Problem)
-	s.Kubeconfig.Written, s.UserKubeconfig.Written = true, true
+	written := kubeconfigsecret.Kubeconfig{Data: []byte("kubeconfig"), Written: true}
+	s.Kubeconfig, s.UserKubeconfig = written, written
 	return s
 }
 
@@ -90,7 +95,33 @@ func configured(t *testing.T, options ...builder.Option) *scene {
 func onceReady(t *testing.T) *scene {
 	t.Helper()
 	s := configured(t)
-	status(s.controlPlane, s.Facts)
-	require.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+	require.Equal(t, controlplanev1.StateReady, s.status().State)
 	return s
 }
+
+// rawPlan is the plan for the facts.
+func (s *scene) rawPlan() *Plan {
+	s.Helper()
+	p, err := plan(s.controlPlane, s.Facts)
+	require.NoError(s, err)
+	return p
+}
+
+// plan is the plan after the WorkspaceTemplateApply, if it exists, was written as desired.
+func (s *scene) plan() *Plan {
+	s.Helper()
+	p := s.rawPlan()
+	if p.Apply.Desired == nil || s.Apply.Apply == nil || s.unwritten {
+		return p
+	}
+	desired := &infrav1.WorkspaceTemplateApply{}
+	require.NoError(s, runtime.DefaultUnstructuredConverter.FromUnstructured(p.Apply.Desired.Object, desired))
+	written, facts := s.Apply.Apply.DeepCopy(), *s.Facts
+	written.Name, written.Labels, written.OwnerReferences, written.Spec = desired.Name, desired.Labels, desired.OwnerReferences, desired.Spec
+	facts.Apply.Apply = written
+	p, err := plan(s.controlPlane, &facts)
+	require.NoError(s, err)
+	return p
+}
+
+func (s *scene) step() owner.Step { return s.plan().Apply.Step }

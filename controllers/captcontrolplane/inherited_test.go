@@ -20,18 +20,18 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-// asTheOlderLeftIt is the status of a WorkspaceTemplateApply of the older CAPT: with Crossplane's reasons, of no generation.
-func asTheOlderLeftIt() builder.Option {
+// asV03LeftIt is the status of a WorkspaceTemplateApply of CAPT v0.3: with Crossplane's reasons, of no generation.
+func asV03LeftIt() builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Status.Applied = ptr.To(true)
+		apply.Status.Applied = metav1.ConditionTrue
 		apply.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Available"}}
 	})
 }
 
-// adopted is a control plane that the older CAPT had Ready, when this one sees it for the first time.
+// adopted is a control plane that was Ready in CAPT v0.3, before its first reconcile.
 func adopted(t *testing.T) *scene {
 	t.Helper()
-	s := configured(t).apply(asTheOlderLeftIt())
+	s := configured(t).apply(asV03LeftIt())
 	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	s.controlPlane.Status.Phase = controlplanev1.PhaseReady
 	engine.Set(s.controlPlane, engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, ""))
@@ -41,7 +41,7 @@ func adopted(t *testing.T) *scene {
 
 // What CAPT v0.3 reported is what is so until the adoption: Ready, the failure for good of one that could not be connected to, and
 // one that was never created.
-func TestBeforeAdoptionTheStatusStays(t *testing.T) {
+func TestTheStatusIsKeptBeforeAdoption(t *testing.T) {
 	legacy := func(change func(s *controlplanev1.CAPTControlPlaneStatus), conditions ...metav1.Condition) func(t *testing.T) *scene {
 		return func(t *testing.T) *scene {
 			t.Helper()
@@ -68,8 +68,8 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 		for why, apply := range map[string]owner.Facts{
 			"what it refers to is not adopted": {Candidates: []adoption.Candidate{{Name: applyName}}, Unadopted: "demo-eks-controlplane", AwaitsAdoption: true},
 			"several may be its own":           {Candidates: []adoption.Candidate{{Name: "a"}, {Name: "b"}}, AwaitsAdoption: true},
-			"nothing may be its own":           {Lost: "spec.controlPlaneEndpoint", AwaitsAdoption: true},
-			"what it refers to is another's":   {Claimed: "it is b's", AwaitsAdoption: true},
+			"nothing may be its own":           {BuiltField: "spec.controlPlaneEndpoint", AwaitsAdoption: true},
+			"what it refers to is another's":   {Conflict: "it is b's", AwaitsAdoption: true},
 			"what it refers to does not exist": {Missing: applyName, AwaitsAdoption: true},
 		} {
 			t.Run(name+", "+why, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestBeforeAdoptionTheStatusStays(t *testing.T) {
 				want["AdoptionRequired"] = "True AdoptionRequired"
 				s.status()
 				assert.Equal(t, want, builder.Story(s.controlPlane.Status.Conditions))
-				assert.Equal(t, Observe, decide(s.controlPlane, s.Facts))
+				assert.Equal(t, owner.Wait, s.step())
 				once := s.controlPlane.DeepCopy()
 				s.status()
 				assert.Equal(t, once, s.controlPlane, "at rest nothing is written")
@@ -95,7 +95,7 @@ func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
 	objects := prepared()
 	builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)(objects[2])
 	builder.WithApplyRef(applyName)(objects[2])
-	apply := builder.WorkspaceTemplateApply(applyName, asTheOlderLeftIt(), builder.OwnedBy(objects[2]), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
+	apply := builder.WorkspaceTemplateApply(applyName, asV03LeftIt(), builder.OwnedBy(objects[2]), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer),
 		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = "eks" }))
 	w := newWorld(t, append(objects, apply)...)
 	require.NoError(t, w.reconcile())
@@ -104,7 +104,7 @@ func TestBeforeAdoptionNoFinalizerIsRemoved(t *testing.T) {
 	assert.Contains(t, w.get().Finalizers, controlplanev1.FargateProfileFinalizer)
 }
 
-func TestAnAdoptedControlPlaneStaysReadyUntilItsWorkspaceTemplateApplyWasSeen(t *testing.T) {
+func TestAnAdoptedControlPlaneStaysReadyUntilItIsObserved(t *testing.T) {
 	s := adopted(t)
 	before := s.controlPlane.Status.DeepCopy()
 	assert.Equal(t, *before, s.status(), "neither Degraded nor Provisioning, and nothing to write")
@@ -122,17 +122,17 @@ func TestAnAdoptedControlPlaneStaysReadyUntilItsWorkspaceTemplateApplyWasSeen(t 
 	assert.Equal(t, s.controlPlane.Generation, after.ObservedGeneration)
 }
 
-func TestWhatIsFoundAfterAnAdoptionIsTold(t *testing.T) {
+func TestProblemsAfterAnAdoptionAreReported(t *testing.T) {
 	for name, row := range map[string]struct {
 		scene *scene
 		ready string
 		state controlplanev1.State
 	}{
-		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = ptr.To(true) })),
+		"Terraform failed": {adopted(t).apply(failing, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status.Applied = metav1.ConditionTrue })),
 			"False ApplyFailed", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateProvisioning},
-		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asTheOlderLeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
-		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Claimed = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is gone":          {adopted(t).with(func(f *Facts) { f.Apply.Apply = nil }), "False Provisioning", controlplanev1.StateConfiguring},
+		"the WorkspaceTemplateApply is being deleted": {adopted(t).apply(asV03LeftIt(), builder.Deleting()), "False Deleting", controlplanev1.StateDegraded},
+		"the WorkspaceTemplateApply is another's":     {adopted(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Conflict = nil, "it is b's" }), "False ReferenceConflict", controlplanev1.StateDegraded},
 		"the API server refuses what is written":      {adopted(t).with(func(f *Facts) { f.Apply.Refused = assert.AnError }), "False WorkspaceTemplateApplyRefused", controlplanev1.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,12 +143,12 @@ func TestWhatIsFoundAfterAnAdoptionIsTold(t *testing.T) {
 	}
 }
 
-func TestAStatusOfThisCAPTIsNeverInherited(t *testing.T) {
+func TestAStatusOfThisVersionIsNotKept(t *testing.T) {
 	for name, s := range map[string]*scene{
-		"a new control plane":               newScene(t).apply(asTheOlderLeftIt()),
-		"one that this CAPT had Ready":      onceReady(t).apply(asTheOlderLeftIt()),
-		"one that lost its status":          configured(t).apply(asTheOlderLeftIt()),
-		"one that this CAPT is asked to go": adoptedAndDeleted(t),
+		"a new control plane":             newScene(t).apply(asV03LeftIt()),
+		"one that this version had Ready": onceReady(t).apply(asV03LeftIt()),
+		"one that lost its status":        configured(t).apply(asV03LeftIt()),
+		"one that is being deleted":       adoptedAndDeleted(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.NotEqual(t, "True Ready", builder.Story(s.status().Conditions)["Ready"])
@@ -164,16 +164,14 @@ func adoptedAndDeleted(t *testing.T) *scene {
 	return s
 }
 
-func TestAnAdoptedControlPlaneThatIsPausedStaysAsItWasAndSaysSo(t *testing.T) {
+func TestAnAdoptedControlPlaneReportsThatItIsPaused(t *testing.T) {
 	s := adopted(t).with(func(f *Facts) { f.Paused = "annotation" })
 	// It was seen, but what the owner wants is not written while it is paused.
 	s.apply(builder.UpToDate(outputs()))
-	desired, err := engine.Unstructured(builder.WorkspaceTemplateApply(applyName, builder.WithLabel("a", "b")))
-	require.NoError(t, err)
-	s.Apply.Desired = desired
+	s.unwritten = true
 	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "True Paused"}, builder.Story(s.status().Conditions))
 
-	s.Paused = ""
-	s.apply(asTheOlderLeftIt())
+	s.Paused, s.unwritten = "", false
+	s.apply(asV03LeftIt())
 	assert.Equal(t, map[string]string{"Ready": "True Ready", "Paused": "False NotPaused"}, builder.Story(s.status().Conditions))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -41,8 +42,7 @@ func (r row) scene(t *testing.T, before bool) *scene {
 	t.Helper()
 	s := configured(t)
 	if before {
-		status(s.controlPlane, s.Facts)
-		require.Equal(t, controlplanev1.StateReady, s.controlPlane.Status.State)
+		require.Equal(t, controlplanev1.StateReady, s.status().State)
 	}
 	s.Running = Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning}
 	for _, is := range r.is {
@@ -67,10 +67,10 @@ func rows() (all []row) {
 	}
 	for _, profile := range profiles() {
 		add("all there; "+profile.name, profile.is)
-		add("Terraform at work on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is, func(s *scene) { s.Fargate.ClusterReady = false })
+		add("Terraform running on the control plane; "+profile.name, func(s *scene) { s.apply(working) }, profile.is)
 	}
 	for _, r := range slices.Clone(all) {
-		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused, s.Fargate.Paused = "annotation", "annotation" })...)
+		add("paused; "+r.name, append(slices.Clone(r.is), func(s *scene) { s.Paused = "annotation" })...)
 	}
 	for _, lack := range lacks() {
 		for _, result := range results() {
@@ -91,13 +91,13 @@ func lacks() []fact {
 			s.Infrastructure = nil
 			s.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 		}},
-		{"VPC in the making", func(s *scene) { s.Infrastructure.Status.VPC.ID = "" }},
+		{"VPC being created", func(s *scene) { s.Infrastructure.Status.VPC.ID = "" }},
 		{"VPC late", func(s *scene) { s.Infrastructure.Status.VPC.ID = ""; s.Running.VPC = 15 * time.Minute }},
 		{"VPC not seen by Cluster API", func(s *scene) { s.Cluster.Status.Initialization.InfrastructureProvisioned = nil }},
 		{"regions differ", func(s *scene) { s.Infrastructure.Spec.Region = "us-east-1"; s.controlPlane.Spec.Region = "eu-west-1" }},
-		{"version is none", func(s *scene) { s.VersionError = assert.AnError }},
-		{"a person must decide", func(s *scene) { s.Apply.Candidates = []adoption.Candidate{{Name: "by-hand"}} }},
-		{"reference is somebody else's", func(s *scene) { s.Apply.Claimed = "it belongs to CAPTControlPlane other" }},
+		{"version invalid", func(s *scene) { s.VersionError = assert.AnError }},
+		{"the user must decide", func(s *scene) { s.Apply.Candidates = []adoption.Candidate{{Name: "by-hand"}} }},
+		{"reference belongs to another owner", func(s *scene) { s.Apply.Conflict = "it belongs to CAPTControlPlane other" }},
 	}
 }
 
@@ -115,8 +115,8 @@ func applies() []fact {
 	return []fact{
 		{"refused by the API server", func(s *scene) { s.Apply.Apply, s.Apply.Refused = nil, assert.AnError }},
 		{"not seen by its controller", func(s *scene) { s.apply() }},
-		{"Terraform at work", shows(infrav1.ProvisioningReason)},
-		{"Terraform at work for long", late(infrav1.ProvisioningReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
+		{"Terraform running", shows(infrav1.ProvisioningReason)},
+		{"Terraform running for long", late(infrav1.ProvisioningReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
 		{"template missing", shows(infrav1.TemplateNotFoundReason)},
 		{"waits for a Secret", shows(infrav1.WaitingForDependenciesReason)},
 		{"waits for a Secret for long", late(infrav1.WaitingForDependenciesReason, Running{ControlPlane: notRunning, Secret: 5 * time.Minute})},
@@ -124,17 +124,17 @@ func applies() []fact {
 		{"apply fails", shows(infrav1.ApplyFailedReason)},
 		{"apply fails for long", late(infrav1.ApplyFailedReason, Running{ControlPlane: 30 * time.Minute, Secret: notRunning})},
 		{"create interrupted", shows(infrav1.CreateInterruptedReason)},
-		{"Workspace is somebody else's", shows(infrav1.WorkspaceConflictReason)},
-		{"Workspace destroyed by somebody", shows(infrav1.WorkspaceDeletingReason)},
-		{"made once more", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = nil }},
-		{"being deleted by somebody", func(s *scene) { s.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
+		{"Workspace belongs to another owner", shows(infrav1.WorkspaceConflictReason)},
+		{"Workspace destroyed by another client", shows(infrav1.WorkspaceDeletingReason)},
+		{"recreated", func(s *scene) { shows(infrav1.ProvisioningReason)(s); s.Apply.Apply.Status.Applied = "" }},
+		{"being deleted by another client", func(s *scene) { s.apply(builder.UpToDate(outputs()), builder.Deleting()) }},
 	}
 }
 
 // results are what Terraform can have made.
 func results() []fact {
 	kubeconfig := func(reason, problem string) func(s *scene) {
-		return func(s *scene) { s.Kubeconfig = Published{Reason: reason, Problem: problem} }
+		return func(s *scene) { s.Kubeconfig = kubeconfigsecret.Kubeconfig{Reason: reason, Problem: problem} }
 	}
 	output := func(endpoint string) func(s *scene) {
 		return func(s *scene) { s.apply(builder.UpToDate(map[string]string{"cluster_endpoint": endpoint})) }
@@ -146,19 +146,19 @@ func results() []fact {
 		{"no outputs for long", func(s *scene) { unwritten(s); s.Connection = nil; output("")(s); s.Running.Secret = 5 * time.Minute }},
 		{"an empty connection Secret", func(s *scene) { unwritten(s); s.Connection = &corev1.Secret{}; output("")(s) }},
 		{"endpoint not written yet", unwritten},
-		{"endpoint is none", func(s *scene) { unwritten(s); output("http://x/y")(s) }},
+		{"endpoint invalid", func(s *scene) { unwritten(s); output("http://x/y")(s) }},
 		{"endpoint changed", output("https://other.example.com")},
 		{"no kubeconfig", kubeconfig("KubeconfigMissing", "no output")},
 		{"no kubeconfig for long", func(s *scene) { kubeconfig("KubeconfigMissing", "no output")(s); s.Running.Secret = 5 * time.Minute }},
-		{"kubeconfig is none", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
-		{"kubeconfig Secret is somebody else's", kubeconfig("KubeconfigConflict", "it belongs to other")},
+		{"kubeconfig invalid", kubeconfig("KubeconfigInvalid", "not a kubeconfig")},
+		{"kubeconfig Secret belongs to another owner", kubeconfig("KubeconfigConflict", "it belongs to other")},
 		{"kubeconfig not written yet", func(s *scene) { s.Kubeconfig.Written = false }},
-		{"no kubeconfig for people", func(s *scene) { s.UserKubeconfig = Published{Problem: "conflict"} }},
+		{"no kubeconfig for people", func(s *scene) { s.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "conflict"} }},
 	}
 }
 
-// told is what a row of the golden table says about a control plane.
-func told(s *scene) string {
+// rowText is the status column of the golden table for a control plane.
+func rowText(s *scene) string {
 	got := s.status()
 	story := builder.Story(got.Conditions)
 	contract := []string{}
@@ -179,11 +179,11 @@ func told(s *scene) string {
 }
 
 // TestGoldenTable: rows are facts, columns are status, of a control plane that was never Ready and of one that was.
-// UPDATE_GOLDEN=1 writes it anew; read the difference.
+// UPDATE_GOLDEN=1 rewrites it; review the difference.
 func TestGoldenTable(t *testing.T) {
 	var table strings.Builder
 	for _, r := range rows() {
-		fmt.Fprintf(&table, "%s\n  new:    %s\n  before: %s\n", r.name, told(r.scene(t, false)), told(r.scene(t, true)))
+		fmt.Fprintf(&table, "%s\n  new:    %s\n  before: %s\n", r.name, rowText(r.scene(t, false)), rowText(r.scene(t, true)))
 	}
 	path := filepath.Join("testdata", "status.golden")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -195,7 +195,7 @@ func TestGoldenTable(t *testing.T) {
 }
 
 // What must be true of every row, whatever the table says.
-func TestEveryRowIsTruthful(t *testing.T) {
+func TestInvariantsOfEveryRow(t *testing.T) {
 	for _, r := range rows() {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprint(r.name, " before=", before), func(t *testing.T) {
@@ -263,9 +263,9 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 	for e, how := range happen {
-		assert.Contains(t, transitions[e.from], e.to, "%s -> %s happens: %s", e.from, e.to, how)
+		assert.Contains(t, transitions()[e.from], e.to, "%s -> %s happens: %s", e.from, e.to, how)
 	}
-	for from, all := range transitions {
+	for from, all := range transitions() {
 		for _, to := range all {
 			if from != controlplanev1.StateRecovering && to != controlplanev1.StateRecovering {
 				assert.Contains(t, happen, edge{from, to}, "it stands in the table and never happens")
@@ -278,7 +278,7 @@ func TestTransitions(t *testing.T) {
 func TestTransitionsAreDocumented(t *testing.T) {
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
 	require.NoError(t, err)
-	for from, all := range transitions {
+	for from, all := range transitions() {
 		line := fmt.Sprintf("| `%s` |", from)
 		for _, to := range all {
 			line += fmt.Sprintf(" `%s`", to)
@@ -287,13 +287,13 @@ func TestTransitionsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestAnEdgeThatIsNotInTheTableIsNotTaken(t *testing.T) {
+func TestAdvance(t *testing.T) {
 	states := []controlplanev1.State{"Pending", "Validating", "Provisioning", "Configuring", "Ready", "Degraded", "Recovering", "Failed"}
 	for _, from := range states {
 		assert.Equal(t, from, advance("", from), "lost status may become anything")
 		for _, to := range states {
 			want := from
-			if from == to || slices.Contains(transitions[from], to) {
+			if from == to || slices.Contains(transitions()[from], to) {
 				want = to
 			}
 			assert.Equal(t, want, advance(from, to), "%s -> %s", from, to)

@@ -5,7 +5,6 @@ package captcontrolplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +16,11 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/versions"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
@@ -30,33 +31,17 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
 	f := &Facts{
-		Now: r.Clock.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane),
+		Now: r.State.Now(), Cluster: cluster, Paused: engine.Paused(cluster, controlPlane), CreatesTokens: r.Tokens != nil,
 		Running: Running{VPC: notRunning, ControlPlane: notRunning, Secret: notRunning},
 	}
-	f.Version, f.VersionError = validation.ParseKubernetesVersion(controlPlane.Spec.Version)
-
-	want := adoption.OfControlPlane(controlPlane, clusterName(controlPlane, cluster))
-	if err := r.observeApplies(ctx, controlPlane, want, f); err != nil || cluster == nil {
-		return f, err
-	}
+	f.Version, f.VersionError = versions.ParseKubernetesVersion(controlPlane.Spec.Version)
 	if err := r.observeInfrastructure(ctx, f); err != nil {
 		return nil, err
 	}
+	if err := r.observeApplies(ctx, controlPlane, f); err != nil || cluster == nil {
+		return f, err
+	}
 	r.observeTemplates(ctx, controlPlane, f)
-	if decide(controlPlane, f) == Provision {
-		if err := f.Apply.Confirm(ctx, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
-			return nil, err
-		}
-	}
-	name := want.SchemeName
-	if ref := controlPlane.Spec.WorkspaceTemplateApplyRef; ref != nil {
-		name = ref.Name
-	}
-	if blocked(controlPlane, f) == nil {
-		if err := f.desire(r.Client, controlPlane, name); err != nil {
-			return nil, err
-		}
-	}
 	if err := r.observeSecrets(ctx, controlPlane, f); err != nil {
 		return nil, err
 	}
@@ -64,63 +49,62 @@ func (r *Reconciler) observe(ctx context.Context, controlPlane *controlplanev1.C
 	return f, r.observeProfiles(ctx, controlPlane, f)
 }
 
-// observeApplies looks for the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
-func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, want adoption.Expectation, f *Facts) (err error) {
-	if f.Apply, err = owner.Observe(ctx, r.Client, r.Uncached, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, want); err != nil {
+// observeApplies reads the WorkspaceTemplateApplies of the control plane and of its Fargate profiles.
+func (r *Reconciler) observeApplies(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
+	// A missing one is confirmed only when it may be created.
+	reader := owner.Reader{Cached: r.Client, Uncached: r.Uncached, Confirm: f.Paused == "" && f.infrastructureReady()}
+	ref := controlPlane.Spec.WorkspaceTemplateApplyRef
+	want := adoption.OfControlPlane(controlPlane, clusterName(controlPlane, f.Cluster))
+	if f.Apply, err = reader.Observe(ctx, controlPlane, ref, want); err != nil {
 		return err
 	}
-	if f.Fargate, err = r.fargate().Existing(ctx, controlPlane); err != nil {
+	if f.Fargate, err = r.fargate().ObserveExisting(ctx, controlPlane); err != nil {
 		return err
 	}
-	f.Fargate.Paused = f.Paused
 	eksName := want.Variables[naming.ClusterVariable]
 	if f.Apply.Apply != nil {
 		eksName = f.Apply.Apply.Spec.Variables[naming.ClusterVariable]
 	}
-	if err := r.fargate().Strays(ctx, controlPlane, eksName, &f.Fargate); err != nil {
+	if err := r.fargate().ObserveOrphans(ctx, controlPlane, eksName, &f.Fargate); err != nil {
 		return err
 	}
-	return f.Apply.ObserveDeletion(ctx, r.Client, controlPlane, controlPlane.Spec.WorkspaceTemplateApplyRef, f.Fargate.LeavingApplies()...)
+	return reader.ObserveDeletion(ctx, &f.Apply, controlPlane, ref, f.Fargate.ObsoleteApplies()...)
 }
 
-// observeTemplates looks at the WorkspaceTemplates that the control plane refers to. Of a namespace that the cache does not hold,
-// no watch reports a change.
+// observeTemplates reads the WorkspaceTemplates that the control plane refers to.
 func (r *Reconciler) observeTemplates(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	lookup := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	at := controlPlane.Namespace
-	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, validation.ControlPlaneFields(controlPlane))
+	f.Template = owner.ObserveTemplate(ctx, lookup, controlPlane.Spec.WorkspaceTemplateRef.Key(at), at, consumption.ControlPlaneFields(controlPlane))
 	for i := range controlPlane.Spec.FargateProfiles {
 		ref := controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateRef
-		fields := validation.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
+		fields := consumption.FargateFields(field.NewPath("spec", "fargateProfiles").Index(i))
 		f.ProfileTemplates = append(f.ProfileTemplates, owner.ObserveTemplate(ctx, lookup, ref.Key(at), at, fields))
 	}
-	if f.templateBlocks(controlPlane) != nil && f.Template.Unwatched(at) {
-		f.lookAgain(owner.TemplateInterval)
-	}
 }
 
-func (r *Reconciler) fargate() fargate.Readers {
-	return fargate.Readers{Cached: r.Client, Uncached: r.Uncached}
+func (r *Reconciler) fargate() fargate.Reader {
+	return fargate.Reader{Cached: r.Client, Uncached: r.Uncached}
 }
 
-// observeProfiles looks at the Fargate profiles, once there is a control plane for them to stand on.
+// observeProfiles reads the Fargate profiles of spec, once the control plane has a Workspace.
 func (r *Reconciler) observeProfiles(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) error {
 	apply := f.Apply.Apply
-	if !controlPlane.DeletionTimestamp.IsZero() || blocked(controlPlane, f) != nil || apply == nil || apply.Spec.WorkspaceName == "" {
+	if !controlPlane.DeletionTimestamp.IsZero() || apply == nil || apply.Spec.WorkspaceName == "" {
 		return nil
 	}
-	on := fargate.Foundation{
-		ClusterName: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, Ready: f.Apply.Ready(manager),
+	cluster := fargate.Cluster{
+		Name: f.Cluster.Name, EKSName: apply.Spec.Variables[naming.ClusterVariable], Region: f.runningRegion(controlPlane), Workspace: apply.Spec.WorkspaceName, UpToDate: f.Apply.UpToDate(),
 		Connection: f.Connection, ConnectionName: naming.ControlPlaneConnectionSecret(controlPlane.Name), VPCSecretName: f.vpcSecretName(),
 	}
 	if ref := apply.Spec.WriteConnectionSecretToRef; ref != nil {
-		on.ConnectionName = ref.Name
+		cluster.ConnectionName = ref.Name
 	}
-	return r.fargate().Observe(ctx, controlPlane, on, &f.Fargate)
+	return r.fargate().ObserveSpec(ctx, controlPlane, cluster, &f.Fargate)
 }
 
 func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err error) {
-	if !f.hasCAPTCluster() {
+	if f.Cluster == nil || !f.hasCAPTCluster() {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Cluster.Spec.InfrastructureRef.Name}
@@ -130,7 +114,7 @@ func (r *Reconciler) observeInfrastructure(ctx context.Context, f *Facts) (err e
 	return nil
 }
 
-// clusterName is that of the Cluster, which one that is gone already has left in a label.
+// clusterName is the name of the Cluster, from the label once the Cluster is gone.
 func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) string {
 	if cluster != nil {
 		return cluster.Name
@@ -138,31 +122,30 @@ func clusterName(controlPlane *controlplanev1.CAPTControlPlane, cluster *cluster
 	return controlPlane.Labels[clusterv1.ClusterNameLabel]
 }
 
-// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has made the control plane. Before,
-// and while Terraform changes it, they matter only to a token that must be renewed.
+// observeSecrets reads the connection Secret and the kubeconfig Secrets, once Terraform has created the control plane. Before that, and
+// while Terraform changes it, only the renewal of a token needs them.
 func (r *Reconciler) observeSecrets(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {
-	ready := f.Apply.Ready(manager)
-	if !controlPlane.DeletionTimestamp.IsZero() || !ready && (r.Tokens == nil || f.Apply.Apply == nil) {
+	upToDate := f.Apply.UpToDate()
+	if !controlPlane.DeletionTimestamp.IsZero() || !upToDate && (!f.CreatesTokens || f.Apply.Apply == nil) {
 		return nil
 	}
 	if f.Kubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.KubeconfigSecret(f.Cluster.Name)); err != nil {
 		return err
 	}
-	if !ready && !holdsToken(f.Kubeconfig.value()) {
+	if !upToDate && !f.Kubeconfig.HoldsToken() {
 		return nil
 	}
-	if err := errors.Join(r.observeConnection(ctx, controlPlane, f), r.observeTokens(ctx, f)); err != nil {
-		return err
+	if upToDate {
+		if f.UserKubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
+			return err
+		}
 	}
-	if !ready {
-		f.renew(controlPlane)
-		return nil
+	if f.CreatesTokens {
+		if f.NameConflict, err = kubeconfigsecret.NameConflict(ctx, r.Client, f.Apply.Apply); err != nil {
+			return err
+		}
 	}
-	if f.UserKubeconfig.Live, err = r.secret(ctx, controlPlane.Namespace, naming.UserKubeconfigSecret(f.Cluster.Name)); err != nil {
-		return err
-	}
-	f.publish(controlPlane)
-	return nil
+	return r.observeConnection(ctx, controlPlane, f)
 }
 
 func (r *Reconciler) observeConnection(ctx context.Context, controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (err error) {

@@ -25,6 +25,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
@@ -50,13 +51,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		return nil
 	}
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithStatusSubresource(&controlplanev1.CAPTControlPlane{}).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster).
+		WithIndex(&infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS).
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			selector := (&client.ListOptions{}).ApplyOptions(opts).FieldSelector
-			if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), eksIndex) {
-				return errors.New("a manager that makes no tokens has no index " + eksIndex)
+			if w.Tokens == nil && selector != nil && strings.Contains(selector.String(), kubeconfigsecret.EKSIndex) {
+				return errors.New("a manager that makes no tokens has no index " + kubeconfigsecret.EKSIndex)
 			}
 			return c.List(ctx, list, opts...)
 		},
@@ -81,8 +82,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.Reconciler = &Reconciler{
-		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}, Uncached: c,
-		Stopwatch: engine.Stopwatch{Clock: w.clock},
+		Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}}, Uncached: c,
 	}
 	return w
 }
@@ -145,7 +145,7 @@ func TestTheLifeOfAControlPlane(t *testing.T) {
 	}
 }
 
-func TestACrashBeforeTheApplyIsWrittenMakesNoSecondOne(t *testing.T) {
+func TestACrashAfterTheReferenceCreatesNoSecondApply(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	w.fail = func(write string) error {
 		if strings.HasPrefix(write, "apply") {
@@ -169,7 +169,7 @@ func TestDefect05NoSecondClusterIsMadeNextToOneThatMayBelongToIt(t *testing.T) {
 	assert.Equal(t, "True AdoptionRequired", builder.Story(w.get().Status.Conditions)["AdoptionRequired"])
 }
 
-func TestAnEndpointThatIsKnownIsNotOverwritten(t *testing.T) {
+func TestAKnownEndpointIsNotOverwritten(t *testing.T) {
 	objects := prepared()
 	builder.WithEndpoint("of-before.example.com", 443)(objects[2])
 	builder.WithApplyRef(applyName)(objects[2])
@@ -182,7 +182,7 @@ func TestAnEndpointThatIsKnownIsNotOverwritten(t *testing.T) {
 }
 
 // One that was adopted, or restored from a backup, is ready before anything is provisioned.
-func TestAControlPlaneThatIsReadyFromTheStartIsHeld(t *testing.T) {
+func TestAReadyControlPlaneGetsItsFinalizer(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -193,7 +193,7 @@ func TestAControlPlaneThatIsReadyFromTheStartIsHeld(t *testing.T) {
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.get().Finalizers)
 }
 
-func TestAControlPlaneWithoutAClusterIsNoPanic(t *testing.T) {
+func TestAControlPlaneWithoutACluster(t *testing.T) {
 	w := newWorld(t,
 		builder.CAPTControlPlane("demo", builder.WithApplyRef(applyName)),
 		builder.WorkspaceTemplateApply(applyName, builder.UpToDate(outputs())))
@@ -222,7 +222,7 @@ func TestDeletion(t *testing.T) {
 	assert.Nil(t, w.get())
 }
 
-func TestTheSecretsOfAControlPlaneWakeIt(t *testing.T) {
+func TestSecretKeys(t *testing.T) {
 	assert.Equal(t, []string{"default/demo-eks-connection"}, secretKeys(builder.CAPTControlPlane("demo")))
 	assert.Equal(t,
 		[]string{"default/demo-eks-connection", "default/c-kubeconfig", "default/c-user-kubeconfig"},

@@ -13,15 +13,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +33,49 @@ import (
 	"github.com/capt-provider/capt/controllers/kubeconfig"
 	"github.com/capt-provider/capt/test/builder"
 )
+
+// identity creates tokens with fixed keys, or fails.
+type identity struct {
+	kubeconfig.Tokens
+	problem error
+	made    int
+}
+
+const secretKey = "hunter2/+key"
+
+func identityAt(now clock.PassiveClock) *identity {
+	keys := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: secretKey}, nil
+	})
+	return &identity{Tokens: kubeconfig.NewAWS(now, false, config.WithCredentialsProvider(keys))}
+}
+
+func (i *identity) Token(ctx context.Context, cluster, region string) (string, time.Time, error) {
+	if i.problem != nil {
+		return "", time.Time{}, i.problem
+	}
+	i.made++
+	return i.Tokens.Token(ctx, cluster, region)
+}
+
+func withSource(source controlplanev1.KubeconfigSource) builder.Option {
+	return builder.With(func(c *controlplanev1.CAPTControlPlane) { c.Spec.Kubeconfig.Source = source })
+}
+
+func holdsToken(data []byte) bool {
+	_, holds := kubeconfig.Expiry(data)
+	return holds
+}
+
+// tokenOf is a kubeconfig with a token, as Terraform creates it.
+func tokenOf(t *testing.T, at time.Time) string {
+	t.Helper()
+	token, _, err := identityAt(clocktesting.NewFakePassiveClock(at)).Token(t.Context(), "demo", builder.Region)
+	require.NoError(t, err)
+	data, err := kubeconfig.ForToken("from-terraform", "https://"+host, builder.CA(), token)
+	require.NoError(t, err)
+	return string(data)
+}
 
 // withToken is a world in which a control plane is Ready, with a token in its kubeconfig, and whose manager makes them.
 func withToken(t *testing.T, source controlplanev1.KubeconfigSource) (*world, *identity) {
@@ -114,7 +159,7 @@ func TestDefect19ATokenIsRenewedWhateverTerraformDoes(t *testing.T) {
 					require.Equal(t, []string{"apply demo-kubeconfig"}, w.writes, "one write, and none of status")
 					require.Greater(t, w.left(), 15*time.Minute-time.Second)
 
-					require.NoError(t, w.reconcile(), "the write wakes us")
+					require.NoError(t, w.reconcile(), "the event of the write")
 					require.Empty(t, w.writes)
 				}
 				assert.InDelta(t, 3*60/8.5, tokens.made, 4, "as many tokens as renewals")
@@ -123,8 +168,8 @@ func TestDefect19ATokenIsRenewedWhateverTerraformDoes(t *testing.T) {
 	}
 }
 
-// The work queue waits ever longer after errors; a token can not.
-func TestATokenIsRenewedAlthoughSomethingElseFailsAgainAndAgain(t *testing.T) {
+// The work queue waits longer after each error; a token must not.
+func TestATokenIsRenewedWhileOtherWritesFail(t *testing.T) {
 	w, _ := withToken(t, "Token")
 	w.fail = func(write string) error {
 		if write == "apply "+applyName {
@@ -140,14 +185,14 @@ func TestATokenIsRenewedAlthoughSomethingElseFailsAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestAnotherManagerGoesOnWithTheTokenThatIsThere(t *testing.T) {
+func TestANewLeaderKeepsTheToken(t *testing.T) {
 	for _, source := range []controlplanev1.KubeconfigSource{"Token", "Auto"} {
 		w, tokens := withToken(t, source)
 		again := w.again
 		w.pass(3 * time.Minute)
 		w.Reconciler = &Reconciler{
-			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}},
-			Uncached: w.Client, Stopwatch: engine.Stopwatch{Clock: w.clock}, Tokens: identityAt(w.clock),
+			Engine:   engine.Engine{Client: w.Client, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{Clock: w.clock}},
+			Uncached: w.Client, Tokens: identityAt(w.clock),
 		}
 		require.NoError(t, w.reconcile())
 		assert.Empty(t, w.writes)
@@ -156,7 +201,7 @@ func TestAnotherManagerGoesOnWithTheTokenThatIsThere(t *testing.T) {
 	}
 }
 
-func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
+func TestAFailedRenewalKeepsTheTokenAndIsReported(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	tokens.problem = errors.New("AWS answered AccessDenied")
 	before := w.published()
@@ -164,20 +209,20 @@ func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig still works, but can not be renewed: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, "True KubeconfigReady the token in the kubeconfig is still valid, but cannot be renewed: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	for w.left() > w.again {
 		require.Equal(t, 30*time.Second, w.again)
 		w.pass(w.again)
 		require.NoError(t, w.reconcile())
-		require.Empty(t, w.writes, "it is told once")
+		require.Empty(t, w.writes, "it is reported once")
 	}
 	assert.Equal(t, string(before), string(w.published()))
 
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "False KubeconfigMissing no token can be made: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 	assert.Equal(t, controlplanev1.StateDegraded, w.get().Status.State)
 
 	tokens.problem = nil
@@ -187,28 +232,28 @@ func TestARenewalThatFailsKeepsWhatWorksAndSaysSo(t *testing.T) {
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
 
-func TestATokenThatEndedDuringAnUpdateIsTold(t *testing.T) {
+func TestATokenThatExpiresDuringAnUpdateIsReported(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	tokens.problem = errors.New("AWS answered AccessDenied")
 	w.terraform(working)
 	w.pass(15 * time.Minute)
 	require.NoError(t, w.reconcile())
-	assert.Equal(t, "False KubeconfigMissing no token can be made: AWS answered AccessDenied", w.kubeconfigReady())
+	assert.Equal(t, "False KubeconfigMissing no token can be created: AWS answered AccessDenied", w.kubeconfigReady())
 }
 
-func TestNoTokenIsMadeWhilePaused(t *testing.T) {
+func TestNoTokenIsCreatedWhilePaused(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	w.spec(func(c *controlplanev1.CAPTControlPlane) { builder.Paused()(c) })
 	require.NoError(t, w.reconcile())
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Empty(t, w.writes, "it is due, and works")
-	assert.Equal(t, w.left(), w.again, "its end is what can be told next")
+	assert.Equal(t, w.left(), w.again, "its expiry is reported next")
 
 	w.pass(w.again)
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
-	assert.Equal(t, "False KubeconfigMissing no token is made while the object is paused", w.kubeconfigReady())
+	assert.Equal(t, "False KubeconfigMissing no token is created while the object is paused", w.kubeconfigReady())
 	assert.Zero(t, w.again)
 	assert.Equal(t, 1, tokens.made)
 
@@ -218,7 +263,7 @@ func TestNoTokenIsMadeWhilePaused(t *testing.T) {
 	assert.Equal(t, "True KubeconfigReady", w.kubeconfigReady())
 }
 
-func TestWhatIsPausedWithoutATokenStaysAsItIsWhenTheManagerLearnsToMakeThem(t *testing.T) {
+func TestAPausedControlPlaneWithoutTokenGetsNone(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -233,7 +278,7 @@ func TestWhatIsPausedWithoutATokenStaysAsItIsWhenTheManagerLearnsToMakeThem(t *t
 }
 
 // What Terraform made stays for it to renew; the manager's identity was not asked for.
-func TestATokenOfTerraformIsLeftToIt(t *testing.T) {
+func TestATokenOfTerraformIsNotRenewed(t *testing.T) {
 	objects := prepared()
 	withSource("Output")(objects[2])
 	w := newWorld(t, objects...)
@@ -271,7 +316,7 @@ func (w *world) output(kubeconfig string) {
 	require.NoError(w, w.Client.Update(context.Background(), secret))
 }
 
-func TestNoTokenIsMadeWhileTheControlPlaneIsDeleted(t *testing.T) {
+func TestNoTokenIsCreatedDuringTheDeletion(t *testing.T) {
 	w, tokens := withToken(t, "Token")
 	w.terraform(builder.WithFinalizers(infrav1.WorkspaceTemplateApplyFinalizer))
 	require.NoError(t, w.Client.Delete(context.Background(), w.get()))
@@ -283,7 +328,7 @@ func TestNoTokenIsMadeWhileTheControlPlaneIsDeleted(t *testing.T) {
 	assert.Equal(t, 1, tokens.made)
 }
 
-func TestAutoTakesATokenOnceTheManagerMakesThem(t *testing.T) {
+func TestAutoUsesATokenIfTheManagerCreatesThem(t *testing.T) {
 	w := newWorld(t, prepared()...)
 	require.NoError(t, w.reconcile())
 	w.terraformMade()
@@ -300,10 +345,10 @@ func TestAutoTakesATokenOnceTheManagerMakesThem(t *testing.T) {
 	assert.False(t, holdsToken(w.published()), "and does without when it makes none any more")
 }
 
-func TestNoTokenIsToldAnywhere(t *testing.T) {
+func TestNoTokenIsLoggedOrReported(t *testing.T) {
 	w, tokens := withToken(t, "Token")
-	told := &strings.Builder{}
-	log := funcr.New(func(prefix, args string) { fmt.Fprintln(told, prefix, args) }, funcr.Options{Verbosity: 10})
+	output := &strings.Builder{}
+	log := funcr.New(func(prefix, args string) { fmt.Fprintln(output, prefix, args) }, funcr.Options{Verbosity: 10})
 	recorder := events.NewFakeRecorder(100)
 	w.Recorder = recorder
 	secrets := []string{secretKey, base64.StdEncoding.EncodeToString([]byte(secretKey)), "k8s-aws-v1", "X-Amz-", "-----BEGIN", builder.CA()}
@@ -314,13 +359,13 @@ func TestNoTokenIsToldAnywhere(t *testing.T) {
 		_, err = w.Reconcile(ctrl.LoggerInto(context.Background(), log), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.get())})
 		status, encodeErr := json.Marshal(w.get())
 		require.NoError(t, encodeErr)
-		fmt.Fprintln(told, err, string(status))
+		fmt.Fprintln(output, err, string(status))
 	}
 	w.pass(10 * time.Minute)
 	look() // A renewal.
 	w.fail = func(string) error { return errors.New("no") }
 	w.pass(10 * time.Minute)
-	look() // One that can not be written.
+	look() // One that cannot be written.
 	w.fail, tokens.problem = nil, errors.New("AWS answered AccessDenied")
 	look() // One that fails.
 	w.pass(10 * time.Minute)
@@ -330,28 +375,11 @@ func TestNoTokenIsToldAnywhere(t *testing.T) {
 
 	close(recorder.Events)
 	for event := range recorder.Events {
-		fmt.Fprintln(told, event)
+		fmt.Fprintln(output, event)
 	}
-	require.Contains(t, told.String(), "Writing kubeconfig")
-	require.Contains(t, told.String(), "AWS answered AccessDenied")
+	require.Contains(t, output.String(), "Writing kubeconfig")
+	require.Contains(t, output.String(), "AWS answered AccessDenied")
 	for _, secret := range secrets {
-		assert.NotContains(t, told.String(), secret)
+		assert.NotContains(t, output.String(), secret)
 	}
-}
-
-// A contended ResourceQuota answers with a conflict, too, and nothing wakes the control plane when it is over.
-func TestSafety21ASecretThatAResourceQuotaDelaysIsWrittenAgainSoon(t *testing.T) {
-	w := newWorld(t, prepared()...)
-	require.NoError(t, w.reconcile())
-	w.terraformMade()
-	w.fail = func(write string) error {
-		if write == "apply demo-kubeconfig" {
-			return apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "compute", errors.New("the object has been modified"))
-		}
-		return nil
-	}
-	require.ErrorContains(t, w.reconcile(), "resourcequotas", "an error makes the work queue try again")
-	w.fail = nil
-	require.NoError(t, w.reconcile())
-	require.NotEmpty(t, w.published())
 }

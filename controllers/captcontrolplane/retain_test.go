@@ -46,7 +46,7 @@ func TestSafety05NothingOfARetainedControlPlaneGoesBeforeTheConflictIsSolved(t *
 	assert.Empty(t, w.writes, "at rest nothing is written")
 
 	vpc := read(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{})
-	assert.Len(t, w.heldInNamespace(context.Background(), vpc), 1, "another policy of the VPC is noticed")
+	assert.Len(t, w.requests().Matching(t.Context(), nil), 1, "another policy of the VPC is noticed")
 	vpc.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 	require.NoError(t, w.Client.Update(context.Background(), vpc))
 	require.NoError(t, w.reconcile())

@@ -9,36 +9,37 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
 )
 
-// status computes the status from the facts.
-func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+// status computes the status from facts and plan.
+func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
 	s, adoption := &controlPlane.Status, f.Apply.AdoptionCondition(controlplanev1.AdoptionRequiredCondition)
 	if controlPlane.DeletionTimestamp.IsZero() &&
-		(engine.IsMigrating(controlPlane) || f.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused, manager)) {
+		(engine.IsMigrating(controlPlane) || p.Apply.KeepsStatus(s.ObservedGeneration, s.Conditions, f.Paused)) {
 		engine.KeepStatus(controlPlane, f.Paused, adoption)
 		return
 	}
 	s.ObservedGeneration = controlPlane.Generation
 	s.ExternalManagedControlPlane = ptr.To(true)
-	if endpoint := validation.Endpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
+	if endpoint := owners.Endpoint(controlPlane.Spec.ControlPlaneEndpoint); endpoint.IsValid() {
 		s.Endpoint = endpoint.String()
 	}
+	engine.SetOnce(controlPlane, engine.PausedCondition(f.Paused))
 	if !controlPlane.DeletionTimestamp.IsZero() {
-		deletionStatus(controlPlane, f)
+		deletionStatus(controlPlane, f, p)
 		return
 	}
-	if summary := summary(f); summary != nil { // What status records is evidence for an adoption.
+	if summary := summary(p); summary != nil { // What status records is evidence for an adoption.
 		s.WorkspaceTemplateApply = summary
 	}
 	if value := newRetry(controlPlane); value != "" {
 		s.Recovery.Retry, s.Recovery.RetryTime = value, ptr.To(metav1.NewTime(f.Now))
 	}
 
-	c := conditions(controlPlane, f)
+	c := conditionsOf(controlPlane, f, p)
 	c.profiles.Set(controlPlane)
 	if c.workspace.Status == metav1.ConditionTrue && c.dependencies.Status == metav1.ConditionTrue {
 		s.Version = f.runningVersion()
@@ -47,75 +48,74 @@ func status(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	if c.endpoint.Status == metav1.ConditionTrue && c.kubeconfig.Status == metav1.ConditionTrue {
 		s.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	s.State = advance(s.State, state(s, c))
+	s.State = advance(s.State, state(s, f, c))
 	s.Phase = phase(s.State, ptr.Deref(s.Initialization.ControlPlaneInitialized, false))
 
-	engine.Set(controlPlane,
-		engine.PausedCondition(f.Paused),
-		c.dependencies, c.workspace, c.endpoint, c.kubeconfig,
-		adoption,
-		initialized(s),
-		available(s, f, c),
-		ready(s.State, c),
-		creating(s.Phase),
-		degraded(s.State, f, c),
-		failed(s.State, f, c),
-		engine.False(controlplanev1.DeletingCondition, controlplanev1.NotDeletingReason, ""),
-	)
-	f.reportTemplates(controlPlane)
+	engine.Set(controlPlane, c.dependencies, c.workspace, c.endpoint, c.kubeconfig, initialized(s), available(s, f, c), ready(s.State, f, c))
+	engine.SetOnce(controlPlane, adoption, creating(s.Phase), degraded(s.State, f, c), failed(s.State, f, c))
+	owner.ReportTemplates(controlPlane, f.templates()...)
 }
 
-// reportTemplates lists the fields that the WorkspaceTemplates do not use.
-func (f *Facts) reportTemplates(controlPlane *controlplanev1.CAPTControlPlane) {
+// templates of the control plane and its Fargate profiles.
+func (f *Facts) templates() []*owner.TemplateFacts {
 	templates := []*owner.TemplateFacts{&f.Template}
 	for i := range f.ProfileTemplates {
 		templates = append(templates, &f.ProfileTemplates[i])
 	}
-	owner.Report(controlPlane, templates...)
+	return templates
 }
 
-// deletionStatus says what is waited for. The other conditions stay as they were: they tell what is being deleted.
-func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	controlPlane.Status.FargateProfiles = f.Fargate.Report().Statuses
+// deletionStatus reports what the deletion waits for. The other conditions stay: they describe what is being deleted.
+func deletionStatus(controlPlane *controlplanev1.CAPTControlPlane, f *Facts, p *Plan) {
+	controlPlane.Status.FargateProfiles = p.Fargate.Report().Statuses
 	deleting := f.Apply.DeletingCondition(controlplanev1.DeletingCondition, f.Paused)
-	if profiles := f.Fargate.Deleting(); profiles != nil && f.Apply.RetainConflict == "" {
+	if profiles := p.Fargate.Deleting(); profiles != nil && f.Apply.RetainConflict == "" {
 		deleting = *profiles
 	}
 	engine.Set(controlPlane,
-		engine.PausedCondition(f.Paused),
 		deleting,
 		engine.False(controlplanev1.AvailableCondition, controlplanev1.DeletingReason, deleting.Message),
 		engine.False(controlplanev1.ReadyCondition, controlplanev1.DeletingReason, deleting.Message),
 	)
 }
 
-func summary(f *Facts) *controlplanev1.WorkspaceTemplateApplyStatus {
-	summary := f.Apply.Summary(manager)
+func summary(p *Plan) *controlplanev1.WorkspaceTemplateApplyStatus {
+	summary := p.Apply.Summary()
 	if summary == nil {
 		return nil
 	}
 	return &controlplanev1.WorkspaceTemplateApplyStatus{
 		WorkspaceTemplateApplySummary: *summary,
-		State:                         f.Apply.State(),
-		Outputs:                       f.Apply.Apply.Status.Outputs,
+		State:                         p.Apply.State(),
+		Outputs:                       p.Apply.Apply.Status.Outputs,
 	}
 }
 
-// state is where the control plane is in its life; see docs/status.md for the table.
-func state(s *controlplanev1.CAPTControlPlaneStatus, c parts) controlplanev1.State {
-	initialized := ptr.Deref(s.Initialization.ControlPlaneInitialized, false)
+// state is where the control plane is in its life; docs/status.md has the table.
+func state(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) controlplanev1.State {
 	switch {
-	case (c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.idle) && !initialized:
-		return controlplanev1.StatePending
-	case c.all():
+	case c.firstUnmet() == nil:
 		return controlplanev1.StateReady
-	case initialized && !c.working:
-		return controlplanev1.StateDegraded
-	case !initialized && c.failed:
+	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
+		return servingState(f, c)
+	case c.dependencies.Reason == controlplanev1.WaitingForOwnerReason || c.notStarted:
+		return controlplanev1.StatePending
+	case c.failed:
 		return controlplanev1.StateFailed
-	case c.dependencies.Status != metav1.ConditionTrue && !initialized:
+	case c.dependencies.Status != metav1.ConditionTrue:
 		return controlplanev1.StateValidating
 	case c.workspace.Status != metav1.ConditionTrue:
+		return controlplanev1.StateProvisioning
+	}
+	return controlplanev1.StateConfiguring
+}
+
+// servingState is the state of an initialized control plane that is not Ready. It is Provisioning only if it is created again.
+func servingState(f *Facts, c conditionSet) controlplanev1.State {
+	switch {
+	case !c.working:
+		return controlplanev1.StateDegraded
+	case c.workspace.Status != metav1.ConditionTrue && f.Apply.Destroyed():
 		return controlplanev1.StateProvisioning
 	}
 	return controlplanev1.StateConfiguring
@@ -145,24 +145,24 @@ func initialized(s *controlplanev1.CAPTControlPlaneStatus) engine.Condition {
 	return engine.False(controlplanev1.InitializedCondition, controlplanev1.NotInitializedReason, "")
 }
 
-// available stays True while the API server can be used, whatever Terraform does, but destroy it.
-func available(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c parts) engine.Condition {
-	if f.Apply.Destroyed() {
+// available stays True while the API server can be used, whatever Terraform does, unless it destroys the cluster.
+func available(s *controlplanev1.CAPTControlPlaneStatus, f *Facts, c conditionSet) engine.Condition {
+	switch {
+	case f.Apply.Destroyed():
 		return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.workspace.Message)
-	}
-	if ptr.Deref(s.Initialization.ControlPlaneInitialized, false) {
+	case ptr.Deref(s.Initialization.ControlPlaneInitialized, false):
 		return engine.True(controlplanev1.AvailableCondition, controlplanev1.AvailableReason, "")
 	}
-	worst := c.worst()
-	return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, worst.Message)
+	return engine.False(controlplanev1.AvailableCondition, controlplanev1.NotAvailableReason, c.unmet().Message)
 }
 
-func ready(state controlplanev1.State, c parts) engine.Condition {
-	if state == controlplanev1.StateReady {
-		return engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
+func ready(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
+	condition := engine.True(controlplanev1.ReadyCondition, controlplanev1.ReadyReason, "")
+	if state != controlplanev1.StateReady {
+		unmet := c.unmet()
+		condition = engine.False(controlplanev1.ReadyCondition, unmet.Reason, unmet.Message)
 	}
-	worst := c.worst()
-	return engine.False(controlplanev1.ReadyCondition, worst.Reason, worst.Message)
+	return owner.WithPause(condition, f.Paused)
 }
 
 func creating(phase controlplanev1.Phase) engine.Condition {
@@ -172,22 +172,22 @@ func creating(phase controlplanev1.Phase) engine.Condition {
 	return engine.True(controlplanev1.CreatingCondition, controlplanev1.CreatingReason, "")
 }
 
-// failed has the reason and the message that v1beta1 shows as failureReason and failureMessage.
-func failed(state controlplanev1.State, f *Facts, c parts) engine.Condition {
+// failed has the reason and the message of v1beta1's failureReason and failureMessage.
+func failed(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
 	if state != controlplanev1.StateFailed {
 		return engine.False(controlplanev1.FailedCondition, controlplanev1.NotFailedReason, "")
 	}
-	worst := c.worst()
-	condition := engine.True(controlplanev1.FailedCondition, worst.Reason, worst.Message)
+	unmet := c.unmet()
+	condition := engine.True(controlplanev1.FailedCondition, unmet.Reason, unmet.Message)
 	condition.Since = f.Now
 	return condition
 }
 
-func degraded(state controlplanev1.State, f *Facts, c parts) engine.Condition {
+func degraded(state controlplanev1.State, f *Facts, c conditionSet) engine.Condition {
 	if state != controlplanev1.StateDegraded {
 		return engine.False(controlplanev1.DegradedCondition, controlplanev1.NotDegradedReason, "")
 	}
-	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.worst().Message)
+	condition := engine.True(controlplanev1.DegradedCondition, controlplanev1.DegradedReason, c.unmet().Message)
 	condition.Since = f.Now
 	return condition
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/capt-provider/capt/api/adoption"
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 func (s *scene) status() controlplanev1.CAPTControlPlaneStatus {
-	status(s.controlPlane, s.Facts)
+	status(s.controlPlane, s.Facts, s.plan())
 	return s.controlPlane.Status
 }
 
@@ -46,18 +47,18 @@ func TestStates(t *testing.T) {
 		"paused before the start":           {newScene(t).with(noApply).with(paused), "Pending", "Creating"},
 		"paused after the start":            {newScene(t).apply(working).with(paused), "Provisioning", "Creating"},
 		"no VPC yet":                        {newScene(t).with(noApply).with(noVPC), "Validating", "Creating"},
-		"a version that is none":            {newScene(t).with(noApply).with(func(f *Facts) { f.VersionError = assert.AnError }), "Validating", "Creating"},
+		"an invalid version":                {newScene(t).with(noApply).with(func(f *Facts) { f.VersionError = assert.AnError }), "Validating", "Creating"},
 		"about to be made":                  {newScene(t).with(noApply), "Provisioning", "Creating"},
 		"being made":                        {newScene(t).apply(working), "Provisioning", "Creating"},
 		"could not be made":                 {newScene(t).apply(failing), "Provisioning", "Creating"},
 		"made, the endpoint is not written": {newScene(t), "Configuring", "Creating"},
 		"made, no kubeconfig yet":           {newScene(t, builder.WithEndpoint(host, 443)), "Configuring", "Creating"},
 		"made and configured":               {configured(t), "Ready", "Ready"},
-		"an update":                         {onceReady(t).apply(working), "Provisioning", "Creating"},
+		"an update":                         {onceReady(t).apply(working), "Configuring", "Creating"},
 		"an update that fails":              {onceReady(t).apply(failing), "Degraded", "Ready"},
 		"the VPC is gone":                   {onceReady(t).with(noVPC), "Degraded", "Ready"},
 		"the owner is gone":                 {onceReady(t).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), "Degraded", "Ready"},
-		"the kubeconfig is gone":            {onceReady(t).with(func(f *Facts) { f.Kubeconfig = Published{Problem: "x", Reason: "KubeconfigMissing"} }), "Degraded", "Ready"},
+		"the kubeconfig is gone":            {onceReady(t).with(func(f *Facts) { f.Kubeconfig = kubeconfigsecret.Kubeconfig{Problem: "x", Reason: "KubeconfigMissing"} }), "Degraded", "Ready"},
 		"the endpoint changed":              {onceReady(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "other"})), "Degraded", "Ready"},
 		"paused while it is ready":          {onceReady(t).with(paused), "Ready", "Ready"},
 	} {
@@ -100,7 +101,7 @@ func TestConditions(t *testing.T) {
 			"DependenciesReady": "False WaitingForInfrastructure", "Ready": "False WaitingForInfrastructure", "WorkspaceReady": "False Provisioning"})},
 		"being made":        {newScene(t).apply(working), and(creating, map[string]string{"Ready": "False Provisioning", "WorkspaceReady": "False Provisioning"})},
 		"could not be made": {newScene(t).apply(failing), and(creating, map[string]string{"Ready": "False ApplyFailed", "WorkspaceReady": "False ApplyFailed"})},
-		"a person must decide": {newScene(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Candidates = nil, []adoption.Candidate{{Name: "x"}} }), and(creating, map[string]string{
+		"the user must decide": {newScene(t).with(func(f *Facts) { f.Apply.Apply, f.Apply.Candidates = nil, []adoption.Candidate{{Name: "x"}} }), and(creating, map[string]string{
 			"DependenciesReady": "False AdoptionRequired", "AdoptionRequired": "True AdoptionRequired", "Ready": "False AdoptionRequired",
 			"WorkspaceReady": "False Provisioning"})},
 		"updating: still available": {onceReady(t).apply(working), map[string]string{
@@ -111,10 +112,9 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{
-				"Available": "True Available", "Ready": "True Ready", "Initialized": "True Initialized", "Creating": "False NotCreating",
+				"Available": "True Available", "Ready": "True Ready", "Initialized": "True Initialized",
 				"DependenciesReady": "True DependenciesReady", "WorkspaceReady": "True WorkspaceReady", "EndpointAvailable": "True EndpointKnown",
-				"KubeconfigReady": "True KubeconfigReady", "AdoptionRequired": "False AdoptionNotRequired", "Degraded": "False NotDegraded",
-				"Failed": "False NotFailed", "Deleting": "False NotDeleting", "Paused": "False NotPaused",
+				"KubeconfigReady": "True KubeconfigReady",
 			}
 			maps.Copy(want, row.want)
 			assert.Equal(t, want, row.scene.story())
@@ -127,7 +127,7 @@ func TestReadyIsNeverTrueBeforeTheEndpointIsKnown(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"a Workspace that is up to date without outputs": configured(t).apply(builder.UpToDate(nil)),
 		"an empty output":             configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": ""})),
-		"an output that is none":      configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x/y"})),
+		"an invalid output":           configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x/y"})),
 		"an empty connection Secret":  newScene(t).apply(builder.UpToDate(nil)).with(func(f *Facts) { f.Connection = connection(nil) }),
 		"an endpoint not written yet": newScene(t),
 	} {
@@ -150,7 +150,7 @@ func TestEndpointAvailable(t *testing.T) {
 		"about to be written":           {newScene(t), "False WaitingForWorkspace"},
 		"not known before it is made":   {newScene(t).apply(working), "False WaitingForWorkspace"},
 		"no output":                     {newScene(t).apply(builder.UpToDate(nil)), "False EndpointMissing"},
-		"an output that is none":        {newScene(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x"})), "False EndpointInvalid"},
+		"an invalid output":             {newScene(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "http://x"})), "False EndpointInvalid"},
 		"another than before":           {configured(t).apply(builder.UpToDate(map[string]string{"cluster_endpoint": "other"})), "False EndpointChanged"},
 		"only in the connection Secret": {configured(t).apply(builder.UpToDate(nil)).with(func(f *Facts) { f.Connection = connection(outputs()) }), "True EndpointKnown"},
 	} {
@@ -175,7 +175,7 @@ func TestDefect20InitializedIsNeverRevoked(t *testing.T) {
 }
 
 // Cluster API takes an endpoint over once.
-func TestAClusterThatKeptTheEndpointOfAnEarlierControlPlaneIsTold(t *testing.T) {
+func TestAnOutdatedEndpointOfTheClusterIsReported(t *testing.T) {
 	s := configured(t)
 	message := func() string {
 		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.EndpointAvailableCondition).Message
@@ -204,14 +204,14 @@ func TestFieldsOfStatus(t *testing.T) {
 	assert.Equal(t, outputs(), got.WorkspaceTemplateApply.Outputs)
 }
 
-func TestAControlPlaneIsReadyWithoutAKubeconfigForPeopleButSaysSo(t *testing.T) {
-	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = Published{Problem: "it is somebody else's"} })
+func TestReadyWithoutAKubeconfigForUsers(t *testing.T) {
+	s := configured(t).with(func(f *Facts) { f.UserKubeconfig = kubeconfigsecret.Kubeconfig{Problem: "it belongs to another owner"} })
 	got := s.status()
 	assert.Equal(t, controlplanev1.StateReady, got.State)
-	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it is somebody else's")
+	assert.Contains(t, meta.FindStatusCondition(got.Conditions, "KubeconfigReady").Message, "it belongs to another owner")
 }
 
-func TestTheVersionIsThatOfWhatRuns(t *testing.T) {
+func TestVersionIsTheRunningOne(t *testing.T) {
 	s := onceReady(t).apply(working)
 	s.Version.Semantic = "v1.32.0"
 	assert.Equal(t, "v1.31.0", s.status().Version, "while the update runs")
@@ -233,14 +233,14 @@ func TestConditionsWhileItIsDeleted(t *testing.T) {
 	assert.Equal(t, "True Deleting", s.story()["Deleting"])
 }
 
-func TestReadySaysWhatToDo(t *testing.T) {
+func TestMessagesOfReady(t *testing.T) {
 	message := func(s *scene) string {
 		return meta.FindStatusCondition(s.status().Conditions, controlplanev1.ReadyCondition).Message
 	}
 	assert.Contains(t, message(newScene(t).with(func(f *Facts) { f.Cluster = nil })), "create one whose spec.controlPlaneRef names it")
-	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `it has no output "cluster_endpoint"; add it to the module`)
+	assert.Contains(t, message(newScene(t).apply(builder.UpToDate(nil))), `its module has no output "cluster_endpoint". Add the output to the module`)
 	assert.Contains(t, message(newScene(t).apply(failing)), "WorkspaceTemplateApply "+applyName+": VpcLimitExceeded")
-	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "remove spec.region of the CAPTControlPlane, or make the CAPTCluster anew")
+	assert.Contains(t, message(newScene(t, builder.WithRegion("us-east-1"))), "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster")
 }
 
 func TestTransitionTimesStandStillWhileNothingChanges(t *testing.T) {

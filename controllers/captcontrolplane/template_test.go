@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -23,7 +22,7 @@ import (
 var (
 	// restricted is a control plane whose API server only an office may reach.
 	restricted = builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: ptr.To(true), PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
+		c.Spec.EndpointAccess = &controlplanev1.EndpointAccess{Public: controlplanev1.EndpointEnabled, PublicCIDRs: []controlplanev1.CIDR{"203.0.113.0/24"}}
 	})
 	versioned = builder.Consuming("kubernetes_version")
 	closing   = builder.Consuming("endpoint_public_access_cidrs")
@@ -84,7 +83,7 @@ func TestSafety14ARunningControlPlaneIsReportedOnly(t *testing.T) {
 	assert.Equal(t, controlplanev1.StateReady, w.get().Status.State)
 	assert.Equal(t, "True DependenciesReady", w.story()["DependenciesReady"])
 	assert.Equal(t, "False FieldNotConsumed", w.story()["FieldsConsumed"])
-	assert.Contains(t, w.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be open to more networks")
+	assert.Contains(t, w.message("FieldsConsumed"), "spec.endpointAccess.publicCIDRs: the API server would be reachable from more networks")
 	require.NoError(t, w.reconcile())
 	assert.Empty(t, w.writes)
 
@@ -144,7 +143,7 @@ func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	assert.Equal(t, []string{"status"}, w.writes)
 	assert.Equal(t, "False TemplateDeleting", w.story()["DependenciesReady"])
-	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and only serves the objects that use it already")
+	assert.Contains(t, w.message("Ready"), "WorkspaceTemplate default/eks is being deleted and cannot be used by new objects")
 }
 
 func TestSafety13UsersOfATemplateThatLeavesGoOn(t *testing.T) {

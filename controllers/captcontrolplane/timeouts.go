@@ -4,11 +4,13 @@
 package captcontrolplane
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,48 +27,48 @@ const (
 	defaultSecretSeconds       = 300
 )
 
-// longestTimeout is the longest that spec can say.
+// longestTimeout is the maximum of the fields of spec.timeouts.
 const longestTimeout = 24 * time.Hour
 
-// Steps of making a control plane that have a timeout, as the stopwatch knows them.
+// Operations with a timeout, as the state cache names them.
 const (
-	vpcStep          = "vpc"
-	controlPlaneStep = "control plane"
-	secretStep       = "secret"
+	vpcOperation          = "vpc"
+	controlPlaneOperation = "control plane"
+	secretOperation       = "secret"
 )
 
-// notRunning is the time of a step that does not go on.
+// notRunning is the duration of an operation that does not run.
 const notRunning time.Duration = -1
 
-// Running is for how long the steps go on that have a timeout; notRunning for those that do not.
+// Running is the duration of the operations that have a timeout.
 type Running struct {
 	VPC, ControlPlane, Secret time.Duration
 }
 
-// observeTimeouts measures the steps that go on. Each is counted from when its work really began, not from the creation of an
-// object: what waits in a queue is not late.
+// observeTimeouts measures the operations that run. Each counts from the start of its work, not from the creation of an object: one
+// that waits in a queue is not late.
 func (r *Reconciler) observeTimeouts(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
 	key := client.ObjectKeyFromObject(controlPlane)
 	retried := f.retryTime(controlPlane)
-	elapsed := func(step, reason string, began *metav1.Time) time.Duration {
-		if began == nil {
+	elapsed := func(operation, reason string, started *metav1.Time) time.Duration {
+		if started == nil {
 			return notRunning
 		}
-		if retried.After(began.Time) {
-			began = &retried
+		if retried.After(started.Time) {
+			started = &retried
 		}
-		return r.Elapsed(key, step, began.Time, toldOf(controlPlane, reason, began.Time))
+		return r.State.Elapsed(key, operation, started.Time, reported(controlPlane, reason, started.Time))
 	}
 	f.Running = Running{
-		VPC:          elapsed(vpcStep, controlplanev1.VPCReadyTimeoutReason, f.vpcBegan()),
-		ControlPlane: elapsed(controlPlaneStep, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneBegan()),
-		Secret:       elapsed(secretStep, controlplanev1.SecretTimeoutReason, f.secretBegan(controlPlane)),
+		VPC:          elapsed(vpcOperation, controlplanev1.VPCReadyTimeoutReason, f.vpcStarted()),
+		ControlPlane: elapsed(controlPlaneOperation, controlplanev1.ControlPlaneTimeoutReason, f.controlPlaneStarted()),
+		Secret:       elapsed(secretOperation, controlplanev1.SecretTimeoutReason, f.secretMissing(controlPlane)),
 	}
 }
 
-// toldOf is longer than any timeout when status tells that this one has passed since the work began, and zero when it does not. A
-// manager that was restarted would take that back, and tell it again minutes later. Another generation may give more time.
-func toldOf(controlPlane *controlplanev1.CAPTControlPlane, reason string, began time.Time) time.Duration {
+// reported is longer than any timeout when status reports that this one has passed since the start, else zero. Otherwise a restarted
+// manager would revert the report, and repeat it minutes later. Another generation may have a longer timeout.
+func reported(controlPlane *controlplanev1.CAPTControlPlane, reason string, started time.Time) time.Duration {
 	is := func(conditionType string) metav1.Condition {
 		return ptr.Deref(meta.FindStatusCondition(controlPlane.Status.Conditions, conditionType), metav1.Condition{})
 	}
@@ -74,25 +76,26 @@ func toldOf(controlPlane *controlplanev1.CAPTControlPlane, reason string, began 
 		return 0
 	}
 	for _, conditionType := range []string{controlplanev1.FailedCondition, controlplanev1.DegradedCondition} {
-		if told := is(conditionType); told.Status == metav1.ConditionTrue && told.LastTransitionTime.After(began) {
+		if found := is(conditionType); found.Status == metav1.ConditionTrue && found.LastTransitionTime.After(started) {
 			return longestTimeout
 		}
 	}
 	return 0
 }
 
-// awaitTimeouts asks for a look at the time when what is waited for now would be late.
-func (f *Facts) awaitTimeouts(controlPlane *controlplanev1.CAPTControlPlane) {
+// nextTimeout is the time until the timeout of what the control plane waits for; zero when there is none.
+func (f *Facts) nextTimeout(controlPlane *controlplanev1.CAPTControlPlane, p *Plan) time.Duration {
 	if f.Paused != "" || !controlPlane.DeletionTimestamp.IsZero() {
-		return
+		return 0
 	}
-	c := conditions(controlPlane, f)
-	if timeout := f.timeoutOf(controlPlane, c.first()); timeout != nil && timeout.running < timeout.limit {
-		f.lookAgain(timeout.limit - timeout.running)
+	c := conditionsOf(controlPlane, f, p)
+	if timeout := f.timeoutOf(controlPlane, c.firstUnmet()); timeout != nil && timeout.running < timeout.limit {
+		return timeout.limit - timeout.running
 	}
+	return 0
 }
 
-// retryTime is when a person last asked for another try: now, if the annotation has a value that is new.
+// retryTime is when the user last requested a retry: now, if the annotation has a new value.
 func (f *Facts) retryTime(controlPlane *controlplanev1.CAPTControlPlane) metav1.Time {
 	if newRetry(controlPlane) != "" {
 		return metav1.NewTime(f.Now)
@@ -100,7 +103,7 @@ func (f *Facts) retryTime(controlPlane *controlplanev1.CAPTControlPlane) metav1.
 	return ptr.Deref(controlPlane.Status.Recovery.RetryTime, metav1.Time{})
 }
 
-// newRetry is the value of the annotation when status has not noted it yet; else it is empty.
+// newRetry is the value of the annotation if status does not have it yet; else it is empty.
 func newRetry(controlPlane *controlplanev1.CAPTControlPlane) string {
 	if value := controlPlane.Annotations[naming.RetryAnnotation]; value != controlPlane.Status.Recovery.Retry {
 		return value
@@ -108,55 +111,54 @@ func newRetry(controlPlane *controlplanev1.CAPTControlPlane) string {
 	return ""
 }
 
-func (f *Facts) vpcBegan() *metav1.Time {
+func (f *Facts) vpcStarted() *metav1.Time {
 	if f.Cluster == nil || f.infrastructureReady() || f.Infrastructure == nil || f.Infrastructure.Status.WorkspaceTemplateApply == nil {
 		return nil
 	}
 	return f.Infrastructure.Status.WorkspaceTemplateApply.StartedTime
 }
 
-func (f *Facts) controlPlaneBegan() *metav1.Time {
+func (f *Facts) controlPlaneStarted() *metav1.Time {
 	if f.Apply.Apply == nil {
 		return nil
 	}
 	return f.Apply.Apply.Status.StartedTime
 }
 
-// secretBegan is since when a Secret is missing that the control plane waits for, or since when Terraform has made everything,
-// so that the connection Secret should be there and endpoint and kubeconfig with it. What is missing in a cluster that was used
-// already is told at once.
-func (f *Facts) secretBegan(controlPlane *controlplanev1.CAPTControlPlane) (began *metav1.Time) {
+// secretMissing is since when a Secret is missing, or since when Terraform is done, so that the connection Secret, the endpoint and the
+// kubeconfig should exist. In a cluster that was initialized, they are reported as missing at once.
+func (f *Facts) secretMissing(controlPlane *controlplanev1.CAPTControlPlane) (since *metav1.Time) {
 	if f.Apply.Apply == nil || ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
 		return nil
 	}
-	if f.Apply.Ready(manager) {
+	if f.Apply.UpToDate() {
 		ready := &meta.FindStatusCondition(f.Apply.Apply.Status.Conditions, infrav1.ReadyCondition).LastTransitionTime
 		if created := &controlPlane.CreationTimestamp; ready.Before(created) {
-			return created // It was adopted, or is older than this object for another reason.
+			return created // The WorkspaceTemplateApply was adopted, or is older for another reason.
 		}
 		return ready
 	}
 	for i := range f.Apply.Apply.Status.MissingDependencies {
-		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (began == nil || missing.Since.Before(began)) {
-			began = &missing.Since
+		if missing := &f.Apply.Apply.Status.MissingDependencies[i]; missing.Kind == "Secret" && (since == nil || missing.Since.Before(since)) {
+			since = missing.Since
 		}
 	}
-	return began
+	return since
 }
 
-// timeout is one of spec.timeouts, of a step that goes on.
+// timeout is a field of spec.timeouts, for an operation that runs.
 type timeout struct {
 	field, reason  string
 	limit, running time.Duration
 }
 
-// timeoutOf is what says how long a condition that is not met may wait; nil when nothing does.
+// timeoutOf is the timeout of a condition that is not True; nil when it has none.
 func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, condition *engine.Condition) *timeout {
-	of := func(field, reason string, seconds *int32, otherwise int32, running time.Duration) *timeout {
+	of := func(field, reason string, seconds, otherwise int32, running time.Duration) *timeout {
 		if running == notRunning {
 			return nil
 		}
-		return &timeout{field, reason, time.Duration(ptr.Deref(seconds, otherwise)) * time.Second, running}
+		return &timeout{field, reason, time.Duration(cmp.Or(seconds, otherwise)) * time.Second, running}
 	}
 	spec := controlPlane.Spec.Timeouts
 	switch {
@@ -173,18 +175,16 @@ func (f *Facts) timeoutOf(controlPlane *controlplanev1.CAPTControlPlane, conditi
 	return of("secretSeconds", controlplanev1.SecretTimeoutReason, spec.SecretSeconds, defaultSecretSeconds, f.Running.Secret)
 }
 
-// expire puts a timeout that has passed in the place of the reason of the condition that waits, and keeps what the condition
-// said. Nobody is told of a timeout while nothing may be done about it.
-func (c *parts) expire(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
-	first := c.first()
-	if timeout := f.timeoutOf(controlPlane, first); timeout != nil && timeout.running >= timeout.limit && f.Paused == "" {
-		c.late(first, timeout)
+// expire replaces the reason of the condition that is waited for when its timeout has passed, and keeps its message. Timeouts are not
+// reported while paused.
+func (c *conditionSet) expire(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) {
+	first := c.firstUnmet()
+	timeout := f.timeoutOf(controlPlane, first)
+	if timeout == nil || timeout.running < timeout.limit || f.Paused != "" {
+		return
 	}
-}
-
-func (c *parts) late(condition *engine.Condition, t *timeout) {
 	c.failed = true
-	*condition = engine.False(condition.Type, t.reason, fmt.Sprintf(
-		"not there after %s (spec.timeouts.%s): %s. It is still waited for; correct the cause, raise the timeout, or give the annotation %s a new value to count anew",
-		t.limit, t.field, condition.Message, naming.RetryAnnotation))
+	*first = engine.False(first.Type, timeout.reason, fmt.Sprintf(
+		"timed out after %s (spec.timeouts.%s): %s. CAPT still waits. Fix the cause, raise the timeout, or change the annotation %s to restart the timer",
+		duration.HumanDuration(timeout.limit), timeout.field, first.Message, naming.RetryAnnotation))
 }

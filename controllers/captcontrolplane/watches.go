@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capiconditions "sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,18 +26,20 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
 	"github.com/capt-provider/capt/controllers/owner"
+	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 )
 
 const (
-	// secretIndex finds CAPTControlPlanes by the Secrets their kubeconfig is made from and written to.
+	// secretIndex finds CAPTControlPlanes by the Secrets that their kubeconfigs are made from and written to.
 	secretIndex = "kubeconfigSecrets"
 	// vpcSecretIndex finds CAPTClusters by the Secret that describes their VPC, which Fargate profiles wait for.
 	vpcSecretIndex = "vpcSecret"
 )
 
-// How long after an error another attempt is made, at first and at most, where the manager makes tokens. They are renewed
-// 5.5 minutes before they end at the latest, and an error of another kind must not keep them from it.
+// Backoff after errors, where the manager creates tokens. They are renewed 5.5 minutes before they expire at the latest, and other
+// errors must not delay that.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 2 * time.Minute
@@ -46,51 +47,49 @@ const (
 
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	log := ctrl.LoggerFrom(ctx)
-	scheme := mgr.GetScheme()
-	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+	log, scheme, indexer := ctrl.LoggerFrom(ctx), mgr.GetScheme(), mgr.GetFieldIndexer()
+	if err := index(ctx, indexer); err != nil {
 		return err
 	}
 	control := ctrl.NewControllerManagedBy(mgr)
 	if r.Tokens != nil {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, eksIndex, eksCluster); err != nil {
+		if err := indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, kubeconfigsecret.EKSIndex, kubeconfigsecret.IndexEKS); err != nil {
 			return err
 		}
-		control.Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ofSameCluster), builder.WithPredicates(owner.Deleted()))
+		control.Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(kubeconfigsecret.OfSameCluster(r.Client)), builder.WithPredicates(owner.Deleted()))
 		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 	}
 	secrets := &metav1.PartialObjectMetadata{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 
-	return control.
+	control.
 		For(&controlplanev1.CAPTControlPlane{}, builder.WithPredicates(
 			predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilterValue),
 			predicates.ResourceIsNotExternallyManaged(scheme, log),
 		)).
 		Named("captcontrolplane").
 		WithOptions(options).
-		Owns(&infrav1.WorkspaceTemplateApply{}).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.referringTo)).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.withoutReference), builder.WithPredicates(owner.Deleted())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.heldInNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.Any(scheme, log, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log), owner.EndpointChanged()))).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure)).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
-			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		Complete(r)
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
+	return r.requests().Watch(control).Complete(r)
 }
 
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys),
-		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, templateIndex, templateKeys),
+		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.TemplateIndex, templateKeys),
 		indexer.IndexField(ctx, &infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey),
 		indexer.IndexField(ctx, &controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references),
-		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, owner.ConnectionIndex, owner.IndexConnection),
 		indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, fargate.ControllerIndex, fargate.IndexController),
 	)
+}
+
+// requests lists the CAPTControlPlanes to reconcile.
+func (r *Reconciler) requests() owner.Requests {
+	return owner.Requests{Client: r.Client, List: &controlplanev1.CAPTControlPlaneList{}, MayWaitFor: mayWaitFor}
 }
 
 // vpcSecretKey is the Secret that describes a VPC.
@@ -103,7 +102,7 @@ func vpcSecretKey(object client.Object) []string {
 
 func references(object client.Object) []string {
 	controlPlane := object.(*controlplanev1.CAPTControlPlane)
-	refs := []*infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
+	refs := []infrav1.WorkspaceTemplateApplyReference{controlPlane.Spec.WorkspaceTemplateApplyRef}
 	for i := range controlPlane.Spec.FargateProfiles {
 		refs = append(refs, controlPlane.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef)
 	}
@@ -129,13 +128,13 @@ func ofCluster(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}}}
 }
 
-// ofInfrastructure reconciles the control plane that stands in a VPC.
+// ofInfrastructure reconciles the control plane in a VPC.
 func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
 	cluster, err := engine.OwnerCluster(ctx, r.Client, r.Uncached, metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences(),
 	})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Reading the Cluster of a CAPTCluster to wake its control plane")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot read the Cluster of a CAPTCluster")
 	}
 	if err != nil || cluster == nil {
 		return nil
@@ -143,29 +142,22 @@ func (r *Reconciler) ofInfrastructure(ctx context.Context, object client.Object)
 	return ofCluster(ctx, cluster)
 }
 
-// referringTo reconciles the control planes that refer to a WorkspaceTemplateApply. One that they do not control yet is no
-// event of theirs otherwise.
-func (r *Reconciler) referringTo(ctx context.Context, apply client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, all, owner.ReferringTo(apply))
-}
-
-func all(*controlplanev1.CAPTControlPlane) bool { return true }
-
+// ofSecret reconciles the control planes that read or write a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.Request {
 	key := client.ObjectKeyFromObject(object).String()
-	requests := r.requestsFor(ctx, all, client.MatchingFields{secretIndex: key})
+	requests := r.requests().Matching(ctx, nil, client.MatchingFields{secretIndex: key})
 	var applies infrav1.WorkspaceTemplateApplyList
 	// The connection Secret of an adopted control plane has the name that its WorkspaceTemplateApply gives it.
-	if err := r.Client.List(ctx, &applies, client.MatchingFields{owner.ConnectionIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing WorkspaceTemplateApplies to wake control planes")
+	if err := r.Client.List(ctx, &applies, client.MatchingFields{applyindex.ConnectionSecret: key}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the WorkspaceTemplateApplies of a Secret")
 		return requests
 	}
 	for i := range applies.Items {
-		requests = append(requests, r.referringTo(ctx, &applies.Items[i])...)
+		requests = append(requests, r.requests().ReferringTo(ctx, &applies.Items[i])...)
 	}
 	var vpcs infrav1.CAPTClusterList
 	if err := r.Client.List(ctx, &vpcs, client.MatchingFields{vpcSecretIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters to wake control planes")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the CAPTClusters of a Secret")
 		return requests
 	}
 	for i := range vpcs.Items {
@@ -173,9 +165,6 @@ func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []ctrl.
 	}
 	return requests
 }
-
-// templateIndex finds the CAPTControlPlanes of a WorkspaceTemplate, by its namespace/name.
-const templateIndex = "spec.workspaceTemplateRef"
 
 func templateKeys(object client.Object) []string {
 	spec := &object.(*controlplanev1.CAPTControlPlane).Spec
@@ -186,45 +175,13 @@ func templateKeys(object client.Object) []string {
 	return keys
 }
 
-// ofTemplate reconciles the control planes that refer to a template.
-func (r *Reconciler) ofTemplate(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, all, client.MatchingFields{templateIndex: client.ObjectKeyFromObject(object).String()})
-}
-
-// heldInNamespace reconciles those whose deletion waits for another deletion policy.
-func (r *Reconciler) heldInNamespace(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
-		return capiconditions.GetReason(c, controlplanev1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
-	}, client.InNamespace(object.GetNamespace()))
-}
-
-func (r *Reconciler) requestsFor(ctx context.Context, counts func(*controlplanev1.CAPTControlPlane) bool, options ...client.ListOption) []ctrl.Request {
-	var list controlplanev1.CAPTControlPlaneList
-	// They are only looked at, so the cache need not copy them.
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes to wake")
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(list.Items))
-	for i := range list.Items {
-		if counts(&list.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
-}
-
-// withoutReference reconciles those that may have waited for a WorkspaceTemplateApply to go, about which a person had to decide.
-func (r *Reconciler) withoutReference(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requestsFor(ctx, func(c *controlplanev1.CAPTControlPlane) bool { return waitsFor(c, object.GetName()) }, client.InNamespace(object.GetNamespace()))
-}
-
-// waitsFor tells whether a control plane may have waited for a WorkspaceTemplateApply to go: it refers to none, or to this one
-// that it does not own, or has a Fargate profile that would be called so.
-func waitsFor(controlPlane *controlplanev1.CAPTControlPlane, apply string) bool {
+// mayWaitFor reports whether a control plane may wait until a WorkspaceTemplateApply is deleted: it refers to none, or to this one that
+// it does not own, or has a Fargate profile that needs the name.
+func mayWaitFor(object client.Object, apply string) bool {
+	controlPlane := object.(*controlplanev1.CAPTControlPlane)
 	cluster := controlPlane.Labels[clusterv1.ClusterNameLabel]
-	refers := func(ref *infrav1.WorkspaceTemplateApplyReference) bool { return ref != nil && ref.Name == apply }
-	return controlPlane.Spec.WorkspaceTemplateApplyRef == nil || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
+	refers := func(ref infrav1.WorkspaceTemplateApplyReference) bool { return ref.Name == apply }
+	return !controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || refers(controlPlane.Spec.WorkspaceTemplateApplyRef) ||
 		slices.ContainsFunc(controlPlane.Spec.FargateProfiles, func(p controlplanev1.FargateProfile) bool {
 			return refers(p.WorkspaceTemplateApplyRef) || naming.FargateWorkspaceTemplateApply(cluster, p.Name) == apply
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -18,16 +19,26 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	applyindex "github.com/capt-provider/capt/controllers/workspacetemplateapply/index"
 	"github.com/capt-provider/capt/test/builder"
 )
 
 func watching(objects ...client.Object) *Reconciler {
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).
+	clients := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, secretIndex, secretKeys).
 		WithIndex(&controlplanev1.CAPTControlPlane{}, owner.ReferenceIndex, references).
-		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey).
-		WithIndex(&infrav1.WorkspaceTemplateApply{}, owner.ConnectionIndex, owner.IndexConnection).Build()
+		WithIndex(&infrav1.CAPTCluster{}, vpcSecretIndex, vpcSecretKey)
+	utilruntime.Must(applyindex.Register(context.Background(), indexer{clients}))
+	c := clients.Build()
 	return &Reconciler{Engine: engine.Engine{Client: c}, Uncached: c}
+}
+
+// indexer adds indexes to a fake client.
+type indexer struct{ clients *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.clients.WithIndex(object, field, extract)
+	return nil
 }
 
 func demo() []ctrl.Request {
@@ -37,14 +48,14 @@ func demo() []ctrl.Request {
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
 func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
 	profile := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: &infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
+		c.Spec.FargateProfiles = []controlplanev1.FargateProfile{{Name: "default", WorkspaceTemplateApplyRef: infrav1.WorkspaceTemplateApplyReference{Name: "profile"}}, {Name: "other"}}
 	})
 	r := watching(builder.CAPTControlPlane("demo", builder.WithApplyRef("by-hand"), profile), builder.CAPTControlPlane("fresh"),
 		builder.CAPTControlPlane("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand")))
 	for _, name := range []string{"by-hand", "profile"} {
-		assert.Equal(t, demo(), r.referringTo(context.Background(), builder.WorkspaceTemplateApply(name)))
+		assert.Equal(t, demo(), r.requests().ReferringTo(context.Background(), builder.WorkspaceTemplateApply(name)))
 	}
-	assert.Empty(t, r.referringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
+	assert.Empty(t, r.requests().ReferringTo(context.Background(), builder.WorkspaceTemplateApply("unknown")))
 }
 
 // An adopted control plane keeps the connection Secret that CAPT v0.3 gave it.

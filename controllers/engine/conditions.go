@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -16,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Condition is a condition without its bookkeeping, which Set adds.
+// Condition is a condition without generation and time, which Set adds.
 type Condition struct {
 	Type    string
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
-	// Since is when the condition came to its status, if it had another one; zero means now, by the clock of the machine.
+	// Since is the time of the transition if the status changed; zero means now.
 	Since time.Time
 }
 
@@ -41,10 +42,10 @@ func Unknown(conditionType, reason, message string) Condition {
 	return Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }
 
-// Bounds of what the API server accepts, in bytes. A message over it would keep the whole status from being written.
+// Limits of the API server, in bytes. It refuses a status with a longer message.
 const (
 	maxMessageLength = 32768
-	maxNoteLength    = 1024
+	maxEventLength   = 1024
 )
 
 // shortened cuts a text that is too long, and marks the cut.
@@ -65,12 +66,23 @@ func Set(obj Object, wanted ...Condition) {
 	}
 }
 
-// Paused says in words why an object is paused, by its Cluster or by its own annotation; empty means it is not. This
-// follows Cluster API's pause rule. Cluster API's own helper (util/paused) writes the condition by itself, which would be
-// a second status write in the same reconcile.
+// keepTransitionTimes keeps the transition time of each condition whose status is as before the reconcile: Status sets a summary to True that
+// a refused request then sets to False again, as in the reconcile before.
+func keepTransitionTimes(before []metav1.Condition, after Object) {
+	kept := after.GetConditions()
+	for i := range kept {
+		if was := meta.FindStatusCondition(before, kept[i].Type); was != nil && was.Status == kept[i].Status {
+			kept[i].LastTransitionTime = was.LastTransitionTime
+		}
+	}
+	after.SetConditions(kept)
+}
+
+// Paused explains why an object is paused, by its Cluster or by its own annotation; empty means that it is not. It follows Cluster
+// API's pause rule. Cluster API's helper (util/paused) writes the condition by itself, in a second status write.
 //
-// An object that clusterctl move deletes is paused, too, since what it made is to live on. clusterctl takes all other
-// annotations away when it marks it, that which paused it among them.
+// An object that clusterctl move deletes is paused, too, because its cloud resources are kept. clusterctl removes all other
+// annotations, including the one that paused it.
 func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
 	var why []string
 	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
@@ -80,12 +92,12 @@ func Paused(cluster *clusterv1.Cluster, obj client.Object) string {
 		why = append(why, "the object has the cluster.x-k8s.io/paused annotation")
 	}
 	if _, ok := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; ok {
-		why = append(why, "clusterctl move deletes the object here, since it lives on in another cluster")
+		why = append(why, "clusterctl move moves the object to another management cluster")
 	}
 	return strings.Join(why, ", ")
 }
 
-// PausedCondition is the condition of Cluster API's pause rule; why is what Paused returned.
+// PausedCondition is the condition of Cluster API's pause rule; why is the result of Paused.
 func PausedCondition(why string) Condition {
 	if why == "" {
 		return False(clusterv1.PausedCondition, clusterv1.NotPausedReason, "")

@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func TestTheTimeOfATransitionMovesOnlyWithTheStatus(t *testing.T) {
+func TestSetKeepsTheTransitionTimeWhileTheStatusIsEqual(t *testing.T) {
 	long := metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
 	captCluster := builder.CAPTCluster("demo", builder.WithGeneration(7))
 	captCluster.Status.Conditions = []metav1.Condition{{
@@ -54,7 +54,7 @@ func TestPaused(t *testing.T) {
 		"a paused object":       {running, []builder.Option{builder.Paused()}, byAnnotation},
 		"a paused object alone": {nil, []builder.Option{builder.Paused()}, byAnnotation},
 		"one that is moved away": {nil, []builder.Option{builder.WithAnnotation(clusterctlv1.DeleteForMoveAnnotation, "")},
-			"clusterctl move deletes the object here, since it lives on in another cluster"},
+			"clusterctl move moves the object to another management cluster"},
 		"both": {paused, []builder.Option{builder.Paused()}, byCluster + ", " + byAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 )
 
-// definitionInterval is how often to check whether the deletion of a definition was allowed. No controller watches annotations of
-// definitions, and this state is too rare for a watch of its own.
+// definitionInterval is how often to check whether the deletion of a definition was allowed. This state is too rare for a watch.
 const definitionInterval = 15 * time.Second
 
 // definitionDeleted returns the name of the CustomResourceDefinition whose deletion deletes an object: the definition of its own kind, or
@@ -51,18 +50,18 @@ func (e Engine) definitionDeleted(ctx context.Context, obj client.Object) (strin
 	return "", nil
 }
 
-// holdForDefinition ends a reconcile of an object that is deleted only because its definition is: a mistake in the removal of CAPT
-// or Cluster API must not destroy every cluster.
-func holdForDefinition[O Object, F any](ctx context.Context, e Engine, obj O, definition string, steps Steps[O, F]) error {
+// holdForDefinition ends a reconcile of an object that is deleted only because its definition is: a mistake while CAPT or Cluster API is
+// uninstalled must not destroy every cluster.
+func holdForDefinition[O Object, F, P any](ctx context.Context, e Engine, obj O, definition string, phases Phases[O, F, P]) error {
 	before := obj.DeepCopyObject().(O)
-	message := fmt.Sprintf("Nothing is destroyed: CustomResourceDefinition %s is being deleted. To keep the cloud resources, set "+
-		"spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the WorkspaceTemplateApplies to Retain. Then, or to destroy them, set the annotation %s of the definition to \"true\"",
+	message := fmt.Sprintf("CustomResourceDefinition %s is being deleted, so nothing is destroyed. To keep the cloud resources, first set "+
+		"spec.vpc.template.deletionPolicy of the CAPTClusters and spec.deletionPolicy of the WorkspaceTemplateApplies to Retain. To continue, set the annotation %s of the definition to \"true\"",
 		definition, naming.AllowDeleteAnnotation)
 	Set(obj, True(infrav1.DeletingCondition, infrav1.DefinitionDeletingReason, message))
 	if conditions.Has(obj, infrav1.ReadyCondition) {
 		Set(obj, False(infrav1.ReadyCondition, infrav1.DefinitionDeletingReason, message))
 	}
-	if err := finish(ctx, e, before, obj, steps); err != nil {
+	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
 	return Wait("the deletion of CustomResourceDefinition "+definition+" to be allowed", definitionInterval)

@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package engine is the reconcile loop that all kinds share: observe, plan, act, compute the status, write it once. A kind provides the
+// phases; their order, the status write, the events and the outcomes have their home here.
 package engine
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,39 +34,69 @@ type Object interface {
 	conditions.Setter
 }
 
-// Steps are the parts of a reconcile that differ between kinds. F holds the facts that one reconcile decides on.
-type Steps[O Object, F any] struct {
-	// Observe reads everything the decision needs, once.
+// Phases are the parts of a reconcile that differ between kinds. F are the facts that one reconcile observed, P is the plan made from them.
+type Phases[O Object, F, P any] struct {
+	// Observe reads from the API what the plan needs. It decides and writes nothing.
 	Observe func(ctx context.Context, obj O) (*F, error)
-	// Act decides on the facts, carries the decision out and adds what it learned from its own writes to the facts. It may
-	// end with Wait or Terminal.
-	Act func(ctx context.Context, obj O, facts *F) error
-	// Status computes the whole status from the facts. It is pure but for the status of obj, which it replaces.
-	Status func(obj O, facts *F)
+	// Plan decides what to do. It is pure, and called once.
+	Plan func(obj O, facts *F) (P, error)
+	// Act carries the plan out, and adds the results of its writes to the facts. It may end with Wait or Terminal.
+	Act Phase[O, F, P]
+	// Status computes the status of obj from facts and plan. It is pure.
+	Status func(obj O, facts *F, plan P)
 	// Summary is the condition that shows a refused write; Ready when it is empty.
 	Summary string
-	// Told lists the conditions whose transitions become events, in the order in which they are told: those that tell the
-	// story, not each of its details.
-	Told []string
-	// Gone is told of objects that no longer exist; it may be nil.
-	Gone func(key client.ObjectKey)
-	// Warnings tells which of them are worth a warning; other transitions are normal events.
-	Warnings func(condition metav1.Condition) bool
-	// Notes tells what else became of an object when its status changed, such as that of one part of many. They become events
-	// after those of the conditions; it may be nil.
-	Notes func(before, after O) []Note
+	// EventConditions lists the conditions whose transitions become events, in this order.
+	EventConditions []string
+	// IsWarning reports whether the transition of a condition is a warning; others are normal events.
+	IsWarning func(condition metav1.Condition) bool
+	// Events returns events about parts of an object whose status changed. They follow those of the conditions; it may be nil.
+	Events func(before, after O) []Event
+	// OnDeleted is called for objects that no longer exist; it may be nil.
+	OnDeleted func(key client.ObjectKey)
 }
 
-// Note is an event to come.
-type Note struct {
+// Phase is one step of acting.
+type Phase[O Object, F, P any] func(ctx context.Context, obj O, facts *F, plan P) error
+
+// InOrder runs phases until one fails.
+func InOrder[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
+	return func(ctx context.Context, obj O, facts *F, plan P) error {
+		for _, phase := range phases {
+			if err := phase(ctx, obj, facts, plan); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Independent runs all phases in order, and joins their errors: one that fails does not stop the others, unless it found that the object was
+// deleted.
+func Independent[O Object, F, P any](phases ...Phase[O, F, P]) Phase[O, F, P] {
+	return func(ctx context.Context, obj O, facts *F, plan P) error {
+		var errs []error
+		for _, phase := range phases {
+			err := phase(ctx, obj, facts, plan)
+			errs = append(errs, err)
+			if errors.Is(err, errDeleted) {
+				break
+			}
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// Event is an event that is sent after the status was written.
+type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason and Action are CamelCase: why it is told, and what was done or tried. The API server wants both.
+	// Reason and Action are CamelCase, and required by the API server.
 	Reason, Action string
 	// Message is cut when it is longer than an event can hold.
 	Message string
-	// Related is what else the event is about: another object, or a *corev1.ObjectReference to a part of this one. Events that
-	// differ in their message alone are taken for one that happens again, and only the first message is kept.
+	// Related is another object, or a *corev1.ObjectReference to a part of this one. The recorder merges events that differ in
+	// their message alone, and keeps the first message.
 	Related runtime.Object
 }
 
@@ -72,145 +105,142 @@ type Engine struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 	// WatchFilterValue restricts the engine to objects with that value of Cluster API's watch label. Predicates on the
-	// objects themselves are not enough, since events of other objects lead here, too.
+	// objects themselves are not enough, because events of other objects cause reconciles, too.
 	WatchFilterValue string
-	// Written remembers what this process wrote last, see Memory.
-	Written *Memory
+	// State is what this process last observed of each object.
+	State *StateCache
 	// Definitions reads CustomResourceDefinitions past the cache; nil where there are none, as in tests of one controller.
 	Definitions client.Reader
 }
 
-// Reconcile runs the steps for the object of a request. Status is written at most once, and only when it changed; events
-// follow it.
-func Reconcile[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
+// Run runs the phases for the object of a request. Status is written at most once, and only when it changed; events follow it.
+func Run[O Object, F, P any](ctx context.Context, e Engine, req ctrl.Request, obj O, phases Phases[O, F, P]) (ctrl.Result, error) {
 	if err := e.Client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if Absent(err) {
-			e.forget(req.NamespacedName, steps.Gone)
+			e.State.Forget(req.NamespacedName)
+			if phases.OnDeleted != nil {
+				phases.OnDeleted(req.NamespacedName)
+			}
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !clusterlabels.HasWatchLabel(obj, e.WatchFilterValue) && e.WatchFilterValue != "" || annotations.IsExternallyManaged(obj) {
-		return ctrl.Result{}, nil // Somebody else's.
+		return ctrl.Result{}, nil // Another manager reconciles it.
 	}
-	if e.Written.Newer(obj) {
-		// The cache lags behind our own last write, whose event is on its way and wakes us again. When etcd was restored from a
-		// backup, no event comes: the versions have gone back.
-		return ctrl.Result{RequeueAfter: memorySpan}, nil
+	if e.State.CacheIsStale(obj) {
+		// The event of the own write follows and causes a reconcile. After a restore of etcd from a backup, resource versions are
+		// lower and no event follows.
+		return ctrl.Result{RequeueAfter: staleCacheTimeout}, nil
 	}
-	defer func() { e.Written.Remember(obj) }()
+	defer func() { e.State.Record(obj) }()
 	if cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]; cluster != "" {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), cluster)))
 	}
 	definition, err := e.definitionDeleted(ctx, obj)
-	if err == nil && definition == "" {
-		return carryOut(ctx, e, req, obj, steps)
-	}
-	if err == nil {
-		err = holdForDefinition(ctx, e, obj, definition, steps)
-	} else {
-		reportUnobserved(ctx, e, obj, err, steps)
+	switch {
+	case err != nil:
+		reportFailure(ctx, e, obj, err, phases)
+	case definition != "":
+		err = holdForDefinition(ctx, e, obj, definition, phases)
+	default:
+		err = runPhases(ctx, e, obj, phases)
 	}
 	return e.outcome(ctx, req.NamespacedName, err)
 }
 
-// reportUnobserved shows an object as it was, but for a request that the API server refused: equal refusals are logged once, so that
-// nothing else would say why the object stands still.
-func reportUnobserved[O Object, F any](ctx context.Context, e Engine, obj O, observeErr error, steps Steps[O, F]) {
-	before := obj.DeepCopyObject().(O)
-	reportRefusal(obj, cmp.Or(steps.Summary, infrav1.ReadyCondition), observeErr)
-	if err := finish(ctx, e, before, obj, steps); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
-	}
-}
-
-// carryOut runs the steps of a reconcile.
-func carryOut[O Object, F any](ctx context.Context, e Engine, req ctrl.Request, obj O, steps Steps[O, F]) (ctrl.Result, error) {
-	facts, err := steps.Observe(ctx, obj)
+// runPhases observes, plans, acts, and writes the status.
+func runPhases[O Object, F, P any](ctx context.Context, e Engine, obj O, phases Phases[O, F, P]) error {
+	facts, err := phases.Observe(ctx, obj)
 	if err != nil {
 		err = fmt.Errorf("observing: %w", err)
-		reportUnobserved(ctx, e, obj, err, steps)
-		return e.outcome(ctx, req.NamespacedName, err)
+		reportFailure(ctx, e, obj, err, phases)
+		return err
 	}
-	actErr := steps.Act(ctx, obj, facts)
-
-	if gone(obj) {
-		return e.outcome(ctx, req.NamespacedName, actErr)
+	plan, err := phases.Plan(obj, facts)
+	if err != nil {
+		err = fmt.Errorf("planning: %w", err)
+		reportFailure(ctx, e, obj, err, phases)
+		return err
+	}
+	actErr := phases.Act(ctx, obj, facts, plan)
+	if isReleased(obj) {
+		return actErr
 	}
 	before := obj.DeepCopyObject().(O)
-	steps.Status(obj, facts)
-	reportRefusal(obj, cmp.Or(steps.Summary, infrav1.ReadyCondition), actErr)
-	if err := finish(ctx, e, before, obj, steps); err != nil {
-		// The error of the action is the one a person needs, and a status that could not be written is tried again with it; but not
-		// when the action is content to wait.
-		if retried(actErr) {
-			ctrl.LoggerFrom(ctx).Error(err, "Status could not be written")
-			return e.outcome(ctx, req.NamespacedName, actErr)
-		}
-		return e.outcome(ctx, req.NamespacedName, fmt.Errorf("writing status: %w", err))
+	phases.Status(obj, facts, plan)
+	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), actErr)
+	err = writeStatus(ctx, e, before, obj, phases)
+	switch {
+	case err == nil:
+		return actErr
+	case isTransient(actErr):
+		// The status is written in the retry that the error of the action causes.
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
+		return actErr
 	}
-	return e.outcome(ctx, req.NamespacedName, actErr)
+	return fmt.Errorf("writing status: %w", err)
 }
 
-func (e Engine) forget(key client.ObjectKey, tell func(client.ObjectKey)) {
-	e.Written.Forget(key)
-	if tell != nil {
-		tell(key)
+// reportFailure is for a reconcile that ended before it acted. It keeps the status, but for a request that the API server refused: equal refusals are logged once only.
+func reportFailure[O Object, F, P any](ctx context.Context, e Engine, obj O, failed error, phases Phases[O, F, P]) {
+	before := obj.DeepCopyObject().(O)
+	reportRefusal(obj, cmp.Or(phases.Summary, infrav1.ReadyCondition), failed)
+	if err := writeStatus(ctx, e, before, obj, phases); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot write the status")
 	}
 }
 
-// gone tells whether the object disappeared when its last finalizer was removed.
-func gone(obj client.Object) bool {
+// isReleased reports whether the object disappeared when its last finalizer was removed.
+func isReleased(obj client.Object) bool {
 	return !obj.GetDeletionTimestamp().IsZero() && len(obj.GetFinalizers()) == 0
 }
 
-// finish writes status if it changed, and tells transitions as events. The write is refused by the API server when our
-// cache was behind, so that an old view never overwrites a newer one.
-func finish[O Object, F any](ctx context.Context, e Engine, before, after O, steps Steps[O, F]) error {
+// writeStatus writes the status if it changed, and sends events. The API server refuses the write when the cache was stale.
+func writeStatus[O Object, F, P any](ctx context.Context, e Engine, before, after O, phases Phases[O, F, P]) error {
+	keepTransitionTimes(before.GetConditions(), after)
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	var notes []Note
-	for _, condition := range changed(before.GetConditions(), after.GetConditions(), steps.Told) {
-		notes = append(notes, noteOf(condition, steps.Warnings))
+	var list []Event
+	for _, condition := range transitions(before.GetConditions(), after.GetConditions(), phases.EventConditions) {
+		list = append(list, transitionEvent(condition, phases.IsWarning))
 	}
-	if steps.Notes != nil {
-		notes = append(notes, steps.Notes(before, after)...)
+	if phases.Events != nil {
+		list = append(list, phases.Events(before, after)...)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := e.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(stale(err))
 	}
-	for _, note := range notes {
-		e.Recorder.Eventf(after, note.Related, note.Type, note.Reason, note.Action, "%s", shortened(note.Message, maxNoteLength))
+	for _, event := range list {
+		e.Recorder.Eventf(after, event.Related, event.Type, event.Reason, event.Action, "%s", shortened(event.Message, maxEventLength))
 	}
 	return nil
 }
 
-// noteOf tells the transition of a condition.
-func noteOf(condition metav1.Condition, warn func(metav1.Condition) bool) Note {
-	note := Note{Type: corev1.EventTypeNormal, Reason: condition.Reason, Action: condition.Type, Message: condition.Message}
-	if warn != nil && warn(condition) {
-		note.Type = corev1.EventTypeWarning
+// transitionEvent is the event for the transition of a condition.
+func transitionEvent(condition metav1.Condition, isWarning func(metav1.Condition) bool) Event {
+	event := Event{Type: corev1.EventTypeNormal, Reason: condition.Reason, Action: condition.Type, Message: condition.Message}
+	if isWarning != nil && isWarning(condition) {
+		event.Type = corev1.EventTypeWarning
 	}
-	if note.Message == "" {
-		note.Message = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
+	if event.Message == "" {
+		event.Message = fmt.Sprintf("%s is %s", condition.Type, condition.Status)
 	}
-	return note
+	return event
 }
 
-// changed returns the told conditions whose status or reason differs from before, in the order of told: that of the story. One
-// that appears in its resting state, without a message, is nothing to tell.
-func changed(before, after []metav1.Condition, told []string) []metav1.Condition {
-	var transitions []metav1.Condition
-	for _, conditionType := range told {
+// transitions returns the conditions of the given types whose status or reason changed. A new condition counts if it has a message.
+func transitions(before, after []metav1.Condition, types []string) (changed []metav1.Condition) {
+	for _, conditionType := range types {
 		is := meta.FindStatusCondition(after, conditionType)
 		if is == nil {
 			continue
 		}
 		was := meta.FindStatusCondition(before, conditionType)
 		if was == nil && is.Message != "" || was != nil && (was.Status != is.Status || was.Reason != is.Reason) {
-			transitions = append(transitions, *is)
+			changed = append(changed, *is)
 		}
 	}
-	return transitions
+	return changed
 }

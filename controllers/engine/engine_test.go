@@ -35,7 +35,7 @@ type stage struct {
 	engine   Engine
 	recorder *events.FakeRecorder
 	request  ctrl.Request
-	steps    Steps[*infrav1.CAPTCluster, facts]
+	phases   Phases[*infrav1.CAPTCluster, facts, struct{}]
 	// writes of status that were tried, and what the next of them fails with.
 	writes int
 	refuse error
@@ -55,27 +55,28 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 			},
 		}).Build()
-	s.engine = Engine{Client: c, Recorder: s.recorder, Written: &Memory{}}
+	s.engine = Engine{Client: c, Recorder: s.recorder, State: &StateCache{}}
 	s.request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: builder.Namespace, Name: "demo"}}
-	s.steps = Steps[*infrav1.CAPTCluster, facts]{
+	s.phases = Phases[*infrav1.CAPTCluster, facts, struct{}]{
 		Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
-		Act: func(context.Context, *infrav1.CAPTCluster, *facts) error {
+		Act: func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
 			s.acted++
 			return nil
 		},
-		Status: func(obj *infrav1.CAPTCluster, f *facts) { Set(obj, f.conditions...) },
-		Told:   []string{"Ready"},
+		Plan:            func(*infrav1.CAPTCluster, *facts) (struct{}, error) { return struct{}{}, nil },
+		Status:          func(obj *infrav1.CAPTCluster, f *facts, _ struct{}) { Set(obj, f.conditions...) },
+		EventConditions: []string{"Ready"},
 	}
 	return s
 }
 
 // show makes the next reconciles set these conditions.
 func (s *stage) show(conditions ...Condition) {
-	s.steps.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{conditions}, nil }
+	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{conditions}, nil }
 }
 
 func (s *stage) reconcile() (ctrl.Result, error) {
-	return Reconcile(context.Background(), s.engine, s.request, &infrav1.CAPTCluster{}, s.steps)
+	return Run(context.Background(), s.engine, s.request, &infrav1.CAPTCluster{}, s.phases)
 }
 
 func (s *stage) mustReconcile() {
@@ -92,15 +93,15 @@ func (s *stage) get() *infrav1.CAPTCluster {
 	return captCluster
 }
 
-// told returns the events since it was last asked.
-func (s *stage) told() []string {
-	var told []string
+// recorded returns the events since its last call.
+func (s *stage) recorded() []string {
+	var recorded []string
 	for {
 		select {
 		case event := <-s.recorder.Events:
-			told = append(told, event)
+			recorded = append(recorded, event)
 		default:
-			return told
+			return recorded
 		}
 	}
 }
@@ -132,22 +133,22 @@ func TestAnObjectThatDoesNotExistIsDone(t *testing.T) {
 	assert.Zero(t, s.writes)
 }
 
-func TestAConflictIsDoneWithoutAnErrorAndTellsNothing(t *testing.T) {
+func TestAConflictEndsWithoutErrorAndEvents(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.refuse = apierrors.NewConflict(infrav1.GroupVersion.WithResource("captclusters").GroupResource(), "demo", errors.New("changed"))
 	s.mustReconcile()
 	assert.Equal(t, 1, s.writes)
-	assert.Empty(t, s.told())
+	assert.Empty(t, s.recorded())
 }
 
-func TestAnOldViewNeverOverwritesANewerStatus(t *testing.T) {
+func TestAStaleStatusNeverOverwritesANewerOne(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(ctx context.Context, _ *infrav1.CAPTCluster, _ *facts) error {
-		// Somebody else writes between our reading and our writing.
+	s.phases.Act = func(ctx context.Context, _ *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
+		// Another client writes between the read and the write.
 		other := s.get()
-		other.Labels = map[string]string{"somebody": "else"}
+		other.Labels = map[string]string{"another": "client"}
 		return s.engine.Client.Update(ctx, other)
 	}
 	s.mustReconcile()
@@ -155,7 +156,7 @@ func TestAnOldViewNeverOverwritesANewerStatus(t *testing.T) {
 	assert.Empty(t, s.get().Status.Conditions, "and refused")
 }
 
-func TestAStatusThatCanNotBeWrittenIsTriedAgain(t *testing.T) {
+func TestAFailedStatusWriteIsRetried(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
 	s.refuse = apierrors.NewServiceUnavailable("later")
@@ -164,63 +165,65 @@ func TestAStatusThatCanNotBeWrittenIsTriedAgain(t *testing.T) {
 	assert.ErrorContains(t, err, "writing status")
 }
 
-func TestTheErrorOfTheActionWinsOverThatOfStatus(t *testing.T) {
+func TestTheErrorOfActPrecedesThatOfTheStatusWrite(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	cause := errors.New("the API server is overloaded")
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return cause }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return cause }
 	s.refuse = apierrors.NewServiceUnavailable("later")
 	_, err := s.reconcile()
 	require.ErrorIs(t, err, cause)
 }
 
-func TestStatusIsWrittenEvenWhenTheActionFails(t *testing.T) {
+func TestStatusIsWrittenWhenActFails(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return Wait("the kind", time.Second) }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return Wait("the kind", time.Second)
+	}
 	got, err := s.reconcile()
 	require.NoError(t, err)
 	assert.Equal(t, ctrl.Result{RequeueAfter: time.Second}, got)
 	assert.Equal(t, 1, s.writes)
 }
 
-func TestWhatCanNotBeObservedIsNotActedUpon(t *testing.T) {
+func TestAnErrorOfObserveStopsTheReconcile(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	cause := errors.New("no route to host")
-	s.steps.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, cause }
+	s.phases.Observe = func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, cause }
 	_, err := s.reconcile()
 	require.ErrorIs(t, err, cause)
 	assert.Zero(t, s.acted)
 	assert.Zero(t, s.writes)
 }
 
-func TestAnObjectThatWentWithItsFinalizerGetsNoStatus(t *testing.T) {
+func TestAReleasedObjectGetsNoStatus(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.WithFinalizers(infrav1.CAPTClusterFinalizer), builder.Deleting()))
 	s.show(True("Ready", "Ready", "never written"))
-	s.steps.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts) error {
+	s.phases.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		original := obj.DeepCopy()
 		obj.Finalizers = nil
 		return s.engine.Client.Patch(ctx, obj, client.MergeFrom(original))
 	}
 	s.mustReconcile()
 	assert.Zero(t, s.writes)
-	assert.Empty(t, s.told())
+	assert.Empty(t, s.recorded())
 	s.mustReconcile() // The event of its deletion.
 }
 
-func TestAnObjectThatWentInTheMeantimeIsDone(t *testing.T) {
+func TestAnObjectDeletedDuringTheReconcileIsDone(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "Terraform is at work"))
-	s.steps.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts) error {
+	s.phases.Act = func(ctx context.Context, obj *infrav1.CAPTCluster, _ *facts, _ struct{}) error {
 		return s.engine.Client.Delete(ctx, obj.DeepCopy())
 	}
 	s.mustReconcile()
-	assert.Empty(t, s.told())
+	assert.Empty(t, s.recorded())
 }
 
-func TestEventsTellTransitionsOfTheToldConditions(t *testing.T) {
+func TestEventsOfConditionTransitions(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
-	s.steps.Warnings = func(condition metav1.Condition) bool { return condition.Reason == "ApplyFailed" }
+	s.phases.IsWarning = func(condition metav1.Condition) bool { return condition.Reason == "ApplyFailed" }
 	for _, moment := range []struct {
 		name string
 		show []Condition
@@ -228,55 +231,55 @@ func TestEventsTellTransitionsOfTheToldConditions(t *testing.T) {
 	}{
 		{"it appears with something to say", []Condition{False("Ready", "Provisioning", "at work")}, []string{"Normal Provisioning at work"}},
 		{"only its message changes", []Condition{False("Ready", "Provisioning", "still at work")}, nil},
-		{"another condition appears", []Condition{False("Ready", "Provisioning", "still at work"), True("VPCReady", "VPCReady", "told to nobody")}, nil},
+		{"another condition appears", []Condition{False("Ready", "Provisioning", "still at work"), True("VPCReady", "VPCReady", "no event")}, nil},
 		{"its reason changes, for the worse", []Condition{False("Ready", "ApplyFailed", "VpcLimitExceeded")}, []string{"Warning ApplyFailed VpcLimitExceeded"}},
 		{"it comes true, without a message", []Condition{True("Ready", "Ready", "")}, []string{"Normal Ready Ready is True"}},
 		{"nothing changes", []Condition{True("Ready", "Ready", "")}, nil},
 	} {
 		s.show(moment.show...)
 		s.mustReconcile()
-		assert.Equal(t, moment.want, s.told(), moment.name)
+		assert.Equal(t, moment.want, s.recorded(), moment.name)
 	}
 }
 
-func TestAConditionThatAppearsInItsRestingStateIsNoEvent(t *testing.T) {
+func TestANewConditionWithoutMessageIsNoEvent(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(True("Ready", "Ready", ""))
 	s.mustReconcile()
-	assert.Empty(t, s.told())
+	assert.Empty(t, s.recorded())
 }
 
-func TestAMessageIsNeverTakenForAFormat(t *testing.T) {
+func TestAnEventMessageIsNotAFormat(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "ApplyFailed", "100%d of %s"))
 	s.mustReconcile()
-	assert.Equal(t, []string{"Normal ApplyFailed 100%d of %s"}, s.told())
+	assert.Equal(t, []string{"Normal ApplyFailed 100%d of %s"}, s.recorded())
 }
 
-func TestNotesAreToldAfterTheTransitions(t *testing.T) {
+func TestEventsFollowThoseOfConditions(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
 	s.show(False("Ready", "Provisioning", "at work"))
-	s.steps.Notes = func(before, after *infrav1.CAPTCluster) []Note {
+	s.phases.Events = func(before, after *infrav1.CAPTCluster) []Event {
 		assert.Empty(t, before.Status.Conditions)
 		assert.Len(t, after.Status.Conditions, 1)
-		return []Note{
+		return []Event{
 			{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "part 100%d"},
-			{Type: corev1.EventTypeWarning, Reason: "PartFailed", Action: "Create", Message: strings.Repeat("x", 2*maxNoteLength)},
+			{Type: corev1.EventTypeWarning, Reason: "PartFailed", Action: "Create", Message: strings.Repeat("x", 2*maxEventLength)},
 		}
 	}
 	s.mustReconcile()
 	assert.Equal(t, []string{
-		"Normal Provisioning at work", "Normal PartCreated part 100%d", "Warning PartFailed " + strings.Repeat("x", maxNoteLength-len("…")) + "…",
-	}, s.told())
+		"Normal Provisioning at work", "Normal PartCreated part 100%d", "Warning PartFailed " + strings.Repeat("x", maxEventLength-len("…")) + "…",
+	}, s.recorded())
 
-	s.steps.Notes = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Note {
+	s.phases.Events = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Event {
 		t.Error("nothing changed")
 		return nil
 	}
 	s.mustReconcile()
 }
 
-func TestNotesAreNotToldWhenStatusIsNotWritten(t *testing.T) {
+func TestNoEventsWithoutAStatusWrite(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"another view":   apierrors.NewConflict(infrav1.GroupVersion.WithResource("captclusters").GroupResource(), "demo", errors.New("changed")),
 		"gone":           apierrors.NewNotFound(infrav1.GroupVersion.WithResource("captclusters").GroupResource(), "demo"),
@@ -285,29 +288,29 @@ func TestNotesAreNotToldWhenStatusIsNotWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
-			s.show(False("Other", "Provisioning", "told to nobody"))
-			s.steps.Notes = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Note {
-				return []Note{{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "a part"}}
+			s.show(False("Other", "Provisioning", "no event"))
+			s.phases.Events = func(*infrav1.CAPTCluster, *infrav1.CAPTCluster) []Event {
+				return []Event{{Type: corev1.EventTypeNormal, Reason: "PartCreated", Action: "Create", Message: "a part"}}
 			}
 			s.refuse = refusal
 			_, _ = s.reconcile()
 			require.Equal(t, 1, s.writes)
 			if refusal == nil {
-				assert.Equal(t, []string{"Normal PartCreated a part"}, s.told())
+				assert.Equal(t, []string{"Normal PartCreated a part"}, s.recorded())
 			} else {
-				assert.Empty(t, s.told())
+				assert.Empty(t, s.recorded())
 			}
 		})
 	}
 }
 
 // Who waits for half an hour would show the old status for as long.
-func TestAStatusThatCouldNotBeWrittenIsTriedAgainAlsoWhenActWaits(t *testing.T) {
+func TestAFailedStatusWriteIsRetriedWhenActWaits(t *testing.T) {
 	for name, end := range map[string]error{"wait": Wait("a timeout", 29*time.Minute), "terminal": Terminal("Rejected", errors.New("no"))} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
 			s.show(True("Ready", "Ready", "is there"))
-			s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return end }
+			s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return end }
 			s.refuse = errors.New("etcdserver: request timed out")
 			_, err := s.reconcile()
 			require.ErrorContains(t, err, "request timed out")

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Get reads an object into obj and returns it, or nil when it does not exist. An error means that we could not look,
-// which is something else than that it is not there.
+// Get reads an object into obj and returns it, or nil when it does not exist. An error means that it could not
+// be read, which differs from absence.
 func Get[O client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, obj O) (O, error) {
 	var none O
 	if err := reader.Get(ctx, key, obj); err != nil {
@@ -25,8 +25,8 @@ func Get[O client.Object](ctx context.Context, reader client.Reader, key client.
 	return obj, nil
 }
 
-// OwnerCluster reads the Cluster that owns an object; nil when there is none. An owner reference says that the Cluster exists, and
-// Clusters and their objects reach the cache independently of each other: before one counts as gone, the API server is asked.
+// OwnerCluster reads the Cluster that owns an object; nil when there is none. Clusters and their
+// objects reach the cache independently of each other, so the API server is asked before an owner counts as deleted.
 func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
 	cluster, err := util.GetOwnerCluster(ctx, cached, object)
 	if !Absent(err) {
@@ -35,7 +35,7 @@ func OwnerCluster(ctx context.Context, cached client.Client, uncached client.Rea
 	return util.GetOwnerCluster(ctx, readThrough{Client: cached, uncached: uncached}, object)
 }
 
-// LabelledCluster reads the Cluster that the label of an object names, as OwnerCluster does.
+// LabelledCluster reads the Cluster of an object's label, as OwnerCluster does.
 func LabelledCluster(ctx context.Context, cached client.Client, uncached client.Reader, object metav1.ObjectMeta) (*clusterv1.Cluster, error) {
 	cluster, err := util.GetClusterFromMetadata(ctx, cached, object)
 	if !Absent(err) {
@@ -55,7 +55,7 @@ func (c readThrough) Get(ctx context.Context, key client.ObjectKey, object clien
 	return c.uncached.Get(ctx, key, object, options...)
 }
 
-// Absent tells whether an error says that an object does not exist.
+// Absent reports whether an error means that an object does not exist.
 func Absent(err error) bool { return apierrors.IsNotFound(err) }
 
 // NamespaceLabels reads the labels of a namespace; nil when it does not exist.

@@ -41,7 +41,7 @@ func TestSafety18AClusterThatIsNotInTheCacheYetIsThere(t *testing.T) {
 	}
 	cluster, err := OwnerCluster(t.Context(), empty, full, metav1.ObjectMeta{Namespace: builder.Namespace})
 	require.NoError(t, err)
-	assert.Nil(t, cluster, "there is no owner")
+	assert.Nil(t, cluster, "without an owner")
 	_, err = LabelledCluster(t.Context(), empty, full, metav1.ObjectMeta{Namespace: builder.Namespace})
 	assert.True(t, errors.Is(err, util.ErrNoCluster))
 }

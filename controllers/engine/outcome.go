@@ -16,20 +16,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// waitError ends a reconcile that must look again after a while, because nothing it could watch will wake it.
+// waitError ends a reconcile that is repeated after a while.
 type waitError struct {
 	reason string
 	after  time.Duration
 }
 
 func (e *waitError) Error() string {
-	return fmt.Sprintf("waiting for %s, looking again in %s", e.reason, e.after)
+	return fmt.Sprintf("waiting for %s, next reconcile in %s", e.reason, e.after)
 }
 
-// Wait ends a reconcile that must look again after a while, because no watch can wake it.
+// Wait ends a reconcile that is repeated after a while, because no watch reports what it waits for.
 func Wait(reason string, after time.Duration) error { return &waitError{reason: reason, after: after} }
 
-// terminalError ends a reconcile that no retry can help.
+// terminalError ends a reconcile whose error a retry cannot solve.
 type terminalError struct {
 	reason string
 	err    error
@@ -38,12 +38,11 @@ type terminalError struct {
 func (e *terminalError) Error() string { return fmt.Sprintf("%s: %v", e.reason, e.err) }
 func (e *terminalError) Unwrap() error { return e.err }
 
-// Terminal ends a reconcile that no retry can help: the error is recorded, and the next change of the object or of what it
-// depends on starts anew.
+// Terminal ends a reconcile whose error a retry cannot solve: the next change of the object or of its dependencies causes the next one.
 func Terminal(reason string, err error) error { return &terminalError{reason: reason, err: err} }
 
-// staleError is a write to the reconciled object that the API server refused because the object changed after the cache saw it.
-// That change is on its way and wakes the object again.
+// staleError is a write to the reconciled object that the API server refused because the cache was stale. The event of the change
+// causes the next reconcile.
 type staleError struct{ error }
 
 func (e *staleError) Unwrap() error { return e.error }
@@ -63,13 +62,12 @@ func ofQuota(err error) bool {
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "resourcequotas"
 }
 
-// retried reports whether an error, or any of those that are joined in it, is transient: it makes the work queue try again
-// soon.
-func retried(err error) bool { return len(transient(err)) > 0 }
+// isTransient reports whether an error, or one of those joined in it, is retried by the work queue.
+func isTransient(err error) bool { return len(transient(err)) > 0 }
 
-// transient lists the causes in an error that a retry may help.
+// transient lists the causes in an error that a retry may solve.
 func transient(err error) (causes []error) {
-	switch err := err.(type) { //nolint:errorlint // Each error that is joined counts for itself, which errors.As cannot tell.
+	switch err := err.(type) { //nolint:errorlint // Joined errors are checked one by one.
 	case nil, *waitError, *terminalError, *staleError:
 		return nil
 	case interface{ Unwrap() []error }:
@@ -82,14 +80,14 @@ func transient(err error) (causes []error) {
 			return transient(inner)
 		}
 	}
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errDeleted) {
 		return nil
 	}
 	return []error{err}
 }
 
-// onlyRefused reports whether an error is nothing but what the API server decided about the request: a schema, a policy, a quota
-// or missing permissions. A retry gets the same answer until that is changed.
+// onlyRefused reports whether all causes are refusals of the API server: a schema, a policy, a quota or missing permissions. A retry
+// gets the same answer until that is changed.
 func onlyRefused(err error) bool {
 	causes := transient(err)
 	return len(causes) > 0 && !slices.ContainsFunc(causes, func(cause error) bool {
@@ -101,26 +99,26 @@ func onlyRefused(err error) bool {
 // error once only, and retried without a log entry from then on.
 func (e Engine) outcome(ctx context.Context, key client.ObjectKey, err error) (ctrl.Result, error) {
 	if !onlyRefused(err) {
-		e.Written.refused.Delete(key)
+		e.State.accepted(key)
 		return result(ctx, err)
 	}
-	after := e.Written.refusedAgain(key, err.Error())
+	after := e.State.retryRefused(key, err.Error())
 	if after == 0 {
 		return result(ctx, err)
 	}
-	ctrl.LoggerFrom(ctx).V(4).Info("The API server refuses the same as before", "error", err.Error(), "after", after)
+	ctrl.LoggerFrom(ctx).V(4).Info("The API server refuses the request with the same error again", "error", err.Error(), "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// result turns the error of a reconcile into one of three outcomes: done (a watch will wake us), wait, or terminal. Any
-// other error is transient and retried with exponential backoff by the work queue.
+// result turns the error of a reconcile into one of three outcomes: done, wait, or terminal. Any other error is transient, and retried
+// with exponential backoff by the work queue.
 func result(ctx context.Context, err error) (ctrl.Result, error) {
 	var wait *waitError
 	var terminal *terminalError
 	switch {
 	case err == nil:
 		return ctrl.Result{}, nil
-	case retried(err):
+	case isTransient(err):
 		return ctrl.Result{}, err
 	case errors.As(err, &wait):
 		ctrl.LoggerFrom(ctx).V(4).Info("Waiting", "reason", wait.reason, "after", wait.after)
@@ -128,6 +126,6 @@ func result(ctx context.Context, err error) (ctrl.Result, error) {
 	case errors.As(err, &terminal):
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	ctrl.LoggerFrom(ctx).V(4).Info("The object changed in the meantime", "error", err.Error())
+	ctrl.LoggerFrom(ctx).V(4).Info("The object changed after it was read", "error", err.Error())
 	return ctrl.Result{}, nil
 }

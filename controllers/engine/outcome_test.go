@@ -56,14 +56,14 @@ func TestSafety21OnlyAConflictOnTheReconciledObjectIsNotRetried(t *testing.T) {
 		"beside one on the object":           errors.Join(stale(conflict), conflict),
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.True(t, retried(err))
+			assert.True(t, isTransient(err))
 			got, failed := result(context.Background(), err)
 			assert.Equal(t, ctrl.Result{}, got)
 			require.ErrorIs(t, failed, err)
 			require.NotErrorIs(t, failed, reconcile.TerminalError(nil))
 		})
 	}
-	assert.False(t, retried(Terminal("Rejected", errors.Join(conflict, errors.New("no")))), "what is wrapped does not count")
+	assert.False(t, isTransient(Terminal("Rejected", errors.Join(conflict, errors.New("no")))), "what is wrapped does not count")
 }
 
 func TestATerminalErrorIsNotRetried(t *testing.T) {

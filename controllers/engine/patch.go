@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errGone ends a reconcile whose object disappeared in the meantime: nothing may be done for it any more.
-var errGone = errors.New("the object is gone")
+// errDeleted ends a reconcile whose object was deleted after it was read: nothing may be done for it.
+var errDeleted = errors.New("the object no longer exists")
 
-// Patch writes metadata and spec of the reconciled object, if change changes them. The API server refuses the write when our
-// cache was behind. After an error the object is as it was, so that status does not tell of what was not written.
+// Patch writes metadata and spec of the reconciled object, if change changes them. The API server refuses the write when the
+// cache was stale. After an error the object is unchanged, so that status does not report what was not written.
 func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change func()) error {
 	original := obj.DeepCopyObject().(O)
 	if change(); equality.Semantic.DeepEqual(original, obj) {
@@ -28,7 +28,7 @@ func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change 
 	restore(obj, original)
 	if err := c.Patch(ctx, wanted, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsNotFound(err) {
-			return errGone
+			return errDeleted
 		}
 		return fmt.Errorf("writing metadata or spec: %w", stale(err))
 	}
@@ -36,7 +36,7 @@ func Patch[O client.Object](ctx context.Context, c client.Client, obj O, change 
 	return nil
 }
 
-// restore makes an object what another one of its type is.
+// restore copies the content of one object to another.
 func restore[O client.Object](obj, state O) {
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(state).Elem())
 }

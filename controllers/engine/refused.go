@@ -18,17 +18,21 @@ import (
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
-// refusedCodes are the answers of an API server that does not accept a write, and will not before something else has changed.
-var refusedCodes = []int32{
-	http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+// isRefusal reports whether a status code means that the same request is refused until something else changes.
+func isRefusal(code int32) bool {
+	switch code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
 }
 
-// firstRefusal returns the part of an error that the API server answered to a write that it refuses, with what was written; nil when it
-// refused none, or only for a reason that ends by itself.
+// firstRefusal returns the API server's answer to a request that it refuses, and the error that describes the request; nil when
+// there is none, or only one that ends by itself.
 func firstRefusal(err error) (apierrors.APIStatus, error) {
-	switch e := err.(type) { //nolint:errorlint // Each error of the tree is looked at by itself.
+	switch e := err.(type) { //nolint:errorlint // The errors of the tree are checked one by one.
 	case apierrors.APIStatus:
-		if slices.Contains(refusedCodes, e.Status().Code) && !passing(err) {
+		if isRefusal(e.Status().Code) && !endsByItself(err) {
 			return e, err
 		}
 	case interface{ Unwrap() error }:
@@ -45,22 +49,21 @@ func firstRefusal(err error) (apierrors.APIStatus, error) {
 	return nil, nil
 }
 
-// passing recognizes refusals that end by themselves: nothing is created in a namespace that is being deleted, and admission may
-// not know a new version of a kind yet.
-func passing(err error) bool {
+// endsByItself recognizes refusals in a namespace that is being deleted, and of admission that does not know a new version of a
+// kind yet.
+func endsByItself(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || retriable.IsUnknownOwnerVersion(err)
 }
 
-// reportRefusal makes a refused write visible: in the condition Deleting of an object that is being deleted, otherwise in the
-// condition that sums the object up, or in AdoptionRequired of an object that awaits adoption. A condition that has the answer of
-// the API server already has the better words.
+// reportRefusal reports a refused write: in the condition Deleting of an object that is being deleted, otherwise in the summary
+// condition, or in AdoptionRequired of an object that awaits adoption. A condition that quotes the API server's answer already is kept.
 func reportRefusal(obj Object, summary string, actErr error) {
 	answer, err := firstRefusal(actErr)
 	if err == nil {
 		return
 	}
-	message := "The API server refused a request of CAPT (" + failure.OneLine(err.Error()) +
-		"). Change what refused it, such as an admission policy, a webhook, a quota, or the rights of CAPT's account; CAPT tries again"
+	message := "the API server refused a request of CAPT: " + failure.OneLine(err.Error()) +
+		". Check admission policies, webhooks, quotas and the RBAC rules of CAPT's service account; CAPT retries"
 	if !obj.GetDeletionTimestamp().IsZero() {
 		Set(obj, True(infrav1.DeletingCondition, infrav1.WriteRefusedReason, message))
 		if conditions.Has(obj, infrav1.ReadyCondition) {

@@ -16,11 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
@@ -45,7 +41,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 	}{
 		"a refusal takes the place of Ready": {
 			fmt.Errorf("deleting Thing demo: %w", forbidden("policy says no")), True("Ready", "Ready", ""),
-			infrav1.WriteRefusedReason, []string{"deleting Thing demo", "policy says no", "admission policy", "tries again"},
+			infrav1.WriteRefusedReason, []string{"deleting Thing demo", "policy says no", "admission policies", "retries"},
 		},
 		"one of several errors": {
 			fmt.Errorf("all: %w", errors.Join(errors.New("another"), apierrors.NewInternalError(errors.New("down")), forbidden("policy says no"))),
@@ -62,7 +58,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, builder.CAPTCluster("demo"))
 			s.show(row.before)
-			s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return row.err }
+			s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return row.err }
 			_, err := s.reconcile()
 			require.Equal(t, row.err != nil, err != nil, "a refused write is tried again")
 			ready := conditions.Get(s.get(), "Ready")
@@ -77,8 +73,33 @@ func TestARefusedWriteIsReported(t *testing.T) {
 	}
 }
 
+// Status sets Ready to True in each retry, before the refusal is known.
+func TestARepeatedRefusalKeepsTheTransitionTime(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
+		refused := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.WriteRefusedReason, LastTransitionTime: metav1.NewTime(builder.Created)}
+		c.Status.Conditions = []metav1.Condition{refused}
+	})))
+	s.show(True("Ready", "Ready", ""))
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
+	_, err := s.reconcile()
+	require.Error(t, err)
+	assert.Equal(t, 1, s.writes, "the message changed")
+	ready := conditions.Get(s.get(), "Ready")
+	assert.Contains(t, ready.Message, "policy says no")
+	assert.Equal(t, builder.Created.Unix(), ready.LastTransitionTime.Unix())
+	_, err = s.reconcile()
+	require.NoError(t, err, "an equal refusal is retried later")
+	assert.Equal(t, 1, s.writes)
+
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return nil }
+	s.mustReconcile()
+	assert.NotEqual(t, builder.Created.Unix(), conditions.Get(s.get(), "Ready").LastTransitionTime.Unix(), "the status changed")
+}
+
 // Before adoption nothing would restore the readiness that CAPT v0.3 left.
-func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
+func TestARefusalBeforeAdoptionKeepsReady(t *testing.T) {
 	legacy := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: metav1.NewTime(builder.Created)}
 	for name, known := range map[string][]metav1.Condition{
 		"first look":  {legacy},
@@ -101,7 +122,7 @@ func TestARefusalBeforeAdoptionLeavesReadinessAlone(t *testing.T) {
 	assert.Equal(t, infrav1.WriteRefusedReason, conditions.GetReason(adopted, "Ready"))
 }
 
-func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
+func TestKeepStatusRemovesAnOutdatedRefusal(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo")
 	reportRefusal(apply, "Ready", forbidden("policy says no")) // It has no status, and looks like a new object.
 	KeepStatus(apply, "", True("AdoptionRequired", "AdoptionRequired", ""))
@@ -119,7 +140,9 @@ func TestWhatWasRefusedBeforeIsForgottenBeforeAdoption(t *testing.T) {
 func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo", builder.Deleting(), builder.WithFinalizers("example.com/held")))
 	s.show(True("Deleting", "Waiting", "for another"), False("Ready", "Deleting", "for another"))
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return forbidden("policy says no") }
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
 	_, err := s.reconcile()
 	require.Error(t, err)
 	for conditionType, reason := range map[string]string{"Deleting": infrav1.WriteRefusedReason, "Ready": infrav1.DeletingReason} {
@@ -129,10 +152,12 @@ func TestARefusedWriteIsReportedWhileDeleting(t *testing.T) {
 	}
 }
 
-func TestTheSummaryOfAKindMayBeAnother(t *testing.T) {
+func TestARefusalIsReportedInTheSummaryOfTheKind(t *testing.T) {
 	s := newStage(t, builder.CAPTCluster("demo"))
-	s.steps.Summary = infrav1.ValidCondition
-	s.steps.Act = func(context.Context, *infrav1.CAPTCluster, *facts) error { return forbidden("policy says no") }
+	s.phases.Summary = infrav1.ValidCondition
+	s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error {
+		return forbidden("policy says no")
+	}
 	_, err := s.reconcile()
 	require.Error(t, err)
 	condition := conditions.Get(s.get(), infrav1.ValidCondition)
@@ -142,18 +167,23 @@ func TestTheSummaryOfAKindMayBeAnother(t *testing.T) {
 
 // Equal refusals are logged once, so that only the condition says why an object stands still.
 func TestARefusedReadIsReported(t *testing.T) {
-	obj := builder.WorkspaceTemplateApply("demo")
-	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(obj).WithStatusSubresource(obj).Build()
-	e := Engine{Client: c, Recorder: events.NewFakeRecorder(1), Written: &Memory{}}
-	_, err := Reconcile(t.Context(), e, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)}, &infrav1.WorkspaceTemplateApply{}, Steps[*infrav1.WorkspaceTemplateApply, struct{}]{
-		Observe: func(context.Context, *infrav1.WorkspaceTemplateApply) (*struct{}, error) {
-			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "demo", nil)
+	for name, phases := range map[string]Phases[*infrav1.CAPTCluster, facts, struct{}]{
+		"while observing": {Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return nil, refused }},
+		"while planning": {
+			Observe: func(context.Context, *infrav1.CAPTCluster) (*facts, error) { return &facts{}, nil },
+			Plan:    func(*infrav1.CAPTCluster, *facts) (struct{}, error) { return struct{}{}, refused },
 		},
-	})
-	require.Error(t, err)
-	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	condition := conditions.Get(obj, infrav1.ReadyCondition)
-	require.NotNil(t, condition)
-	assert.Equal(t, infrav1.WriteRefusedReason, condition.Reason)
-	assert.Contains(t, condition.Message, "clusters")
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, builder.CAPTCluster("demo"))
+			s.phases = phases
+			_, err := s.reconcile()
+			require.ErrorIs(t, err, refused)
+			condition := conditions.Get(s.get(), infrav1.ReadyCondition)
+			require.NotNil(t, condition)
+			assert.Equal(t, infrav1.WriteRefusedReason, condition.Reason)
+			assert.Contains(t, condition.Message, "clusters")
+		})
+	}
 }

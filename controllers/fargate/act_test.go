@@ -36,11 +36,11 @@ func (w *world) answering(errs ...error) {
 }
 
 // The others are made, and the person who can mend it learns what the API server said.
-func TestAProfileThatTheAPIServerRefusesHoldsUpNobody(t *testing.T) {
+func TestARefusedProfileDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
 	w.answering(apierrors.NewForbidden(resource, "demo-a-fargate-apply", nil))
-	f := w.look(foundation())
-	require.ErrorContains(t, f.Act(ctx, w.Cached, w.controlPlane), "writing Fargate profile a")
+	f := w.plan(cluster())
+	require.ErrorContains(t, f.Act(ctx, w.Cached), "writing Fargate profile a")
 	require.Len(t, w.applies(), 1)
 	assert.Equal(t, "b", w.applies()[0].Spec.Variables["profile_name"])
 	status := f.Report().Statuses[0]
@@ -48,8 +48,8 @@ func TestAProfileThatTheAPIServerRefusesHoldsUpNobody(t *testing.T) {
 	assert.Contains(t, status.FailureMessage, "the API server refused the WorkspaceTemplateApply")
 }
 
-// Errors of Kubernetes are no errors of the profile: they are tried again, and nothing else is told of them.
-func TestAnErrorOfKubernetesIsTriedAgain(t *testing.T) {
+// Errors of the API server are not errors of the profile: they are retried and not reported.
+func TestAnErrorOfTheAPIServerIsRetried(t *testing.T) {
 	for name, err := range map[string]error{
 		"an API server that is busy": apierrors.NewTooManyRequests("later", 1),
 		"a conflict of versions":     apierrors.NewConflict(resource, "demo-a-fargate-apply", nil),
@@ -58,10 +58,10 @@ func TestAnErrorOfKubernetesIsTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
 			w.answering(err)
-			f := w.look(foundation())
-			require.ErrorIs(t, f.Act(ctx, w.Cached, w.controlPlane), err)
-			assert.Equal(t, creating, f.view(&f.Profiles[0]).stage)
-			w.act(w.look(foundation()))
+			f := w.plan(cluster())
+			require.ErrorIs(t, f.Act(ctx, w.Cached), err)
+			assert.Equal(t, creating, f.stateOf(&f.Profiles[0]).stage)
+			w.act(w.plan(cluster()))
 			assert.Len(t, w.applies(), 1)
 		})
 	}

@@ -25,92 +25,92 @@ import (
 )
 
 // Which profile a WorkspaceTemplateApply is for, it says itself; status may be lost.
-func TestAProfileThatSpecNoLongerHasIsDeleted(t *testing.T) {
+func TestAnObsoleteProfileIsDeleted(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("keep"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-keep-fargate-apply", "keep"), owned("demo-old-fargate-apply", "old"),
 		owned("by-hand", ""), builder.WorkspaceTemplateApply("demo-eks-controlplane-apply", builder.OwnedBy(builder.CAPTControlPlane("demo"))),
 		builder.WorkspaceTemplateApply("of-others", builder.WithLabel(naming.TurnsLabel, naming.FargateTurns), builder.WithVariables(map[string]string{"profile_name": "old"})),
 		vpcSecret())
-	f := w.look(foundation())
-	require.Len(t, f.Leaving, 1)
-	assert.Equal(t, "old", f.Leaving[0].Name)
+	f := w.plan(cluster())
+	require.Len(t, f.Obsolete, 1)
+	assert.Equal(t, "old", f.Obsolete[0].Name)
 	w.act(f)
 	var names []string
 	for _, apply := range w.applies() {
 		names = append(names, apply.Name)
 	}
 	assert.ElementsMatch(t, []string{"demo-keep-fargate-apply", "by-hand", "demo-eks-controlplane-apply", "of-others"}, names)
-	assert.True(t, isHeld(w.controlPlane))
+	assert.True(t, w.held())
 }
 
 // A manager that has just taken over may know of a profile that its predecessor made, and not yet of the spec that asks for it.
-func TestASpecOfBeforeDeletesNothing(t *testing.T) {
+func TestAStaleSpecDeletesNothing(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a"), held, builder.WithGeneration(2)), owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
 	w.controlPlane = builder.CAPTControlPlane("demo", held, builder.WithGeneration(1))
-	f, err := w.Existing(ctx, w.controlPlane)
+	f, err := w.ObserveExisting(ctx, w.controlPlane)
 	if err == nil {
-		w.act(&f)
+		w.act(w.planOf(&f, Intent{}))
 	}
 	assert.Len(t, w.applies(), 1)
-	assert.True(t, apierrors.IsConflict(err), "the change is on its way, and wakes it again")
+	assert.True(t, apierrors.IsConflict(err), "the event of the change causes the next reconcile")
 }
 
-// A Cluster that can not be read for a moment is no reason to delete anything, nor to forget it.
-func TestProfilesOfSpecStayWhileTheClusterIsNotKnown(t *testing.T) {
+// A Cluster that cannot be read for a moment must not cause deletions.
+func TestProfilesAreKeptWhileTheClusterIsUnknown(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer)),
 		owned("demo-a-fargate-apply", "a", builder.UpToDate(nil)))
-	f, err := w.Existing(ctx, w.controlPlane)
+	f, err := w.ObserveExisting(ctx, w.controlPlane)
 	require.NoError(t, err)
-	w.act(&f)
+	w.act(w.planOf(&f, Intent{}))
 	assert.Len(t, w.applies(), 1)
-	assert.True(t, isHeld(w.controlPlane))
-	assert.Equal(t, []string{"a"}, statuses(f))
+	assert.True(t, w.held())
+	assert.Equal(t, []string{"a"}, statuses(*w.planOf(&f, Intent{})))
 
 	w.Cached = newClient(w.controlPlane)
-	f, err = w.Existing(ctx, w.controlPlane)
+	f, err = w.ObserveExisting(ctx, w.controlPlane)
 	require.NoError(t, err)
-	require.NoError(t, f.Act(ctx, w.Cached, w.controlPlane))
-	assert.True(t, isHeld(w.controlPlane), "a cache that has seen none of them says nothing about a spec that has some")
+	w.act(w.planOf(&f, Intent{}))
+	assert.True(t, w.held(), "a cache that has seen none of them says nothing about a spec that has some")
 }
 
-func TestTheFinalizerGoesWithTheLastProfile(t *testing.T) {
+func TestTheFinalizerIsRemovedWithTheLastProfile(t *testing.T) {
 	held := builder.WithFinalizers(controlplanev1.CAPTControlPlaneFinalizer, controlplanev1.FargateProfileFinalizer)
 	w := newWorld(t, builder.CAPTControlPlane("demo", held), owned("demo-a-fargate-apply", "a", builder.WithFinalizers("terraform"), builder.Deleting()))
-	w.act(w.look(foundation()))
-	assert.True(t, isHeld(w.controlPlane))
+	w.act(w.plan(cluster()))
+	assert.True(t, w.held())
 
 	w = newWorld(t, builder.CAPTControlPlane("demo", held))
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	assert.Equal(t, []string{controlplanev1.CAPTControlPlaneFinalizer}, w.controlPlane.Finalizers)
 }
 
 // The cache may not have seen yet what was made a moment ago.
-func TestTheFinalizerStaysForWhatTheCacheHasNotSeen(t *testing.T) {
+func TestTheFinalizerIsKeptForProfilesThatAreNotInTheCache(t *testing.T) {
 	for name, deleted := range map[string]builder.Option{"taken out of spec": builder.With(func(*controlplanev1.CAPTControlPlane) {}), "deleted": builder.Deleting()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.CAPTControlPlane("demo", builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), deleted), owned("demo-a-fargate-apply", "a"))
 			w.Cached = newClient(w.controlPlane)
-			assert.Len(t, w.look(foundation()).Leaving, 1)
+			assert.Len(t, w.plan(cluster()).Obsolete, 1)
 		})
 	}
 }
 
-func TestWhoIsDeletedDeletesAllItsProfiles(t *testing.T) {
+func TestADeletedControlPlaneDeletesItsProfiles(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
 		owned("demo-a-fargate-apply", "a"), owned("demo-b-fargate-apply", "b"))
-	f := w.look(foundation())
-	assert.Len(t, f.Leaving, 2)
+	f := w.plan(cluster())
+	assert.Len(t, f.Obsolete, 2)
 	w.act(f)
 	assert.Empty(t, w.applies())
-	require.NoError(t, (&Facts{}).Act(ctx, w.Cached, w.controlPlane))
+	w.act(w.planOf(&Facts{}, Intent{}))
 	found, err := engine.Get(ctx, w.Cached, client.ObjectKeyFromObject(w.controlPlane), &controlplanev1.CAPTControlPlane{})
 	require.NoError(t, err)
 	assert.Nil(t, found, "nothing holds it any more")
 }
 
 // The profiles of a thousand clusters of a namespace would be sent with each step of the deletion of each.
-func TestWhoIsDeletedAsksForItsOwnProfilesOnly(t *testing.T) {
+func TestADeletedControlPlaneListsItsOwnProfilesOnly(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b"), builder.WithLabel(clusterv1.ClusterNameLabel, "demo"),
 		builder.WithFinalizers(controlplanev1.FargateProfileFinalizer), builder.Deleting()),
 		owned("demo-a-fargate-apply", "a", builder.WithLabel(clusterv1.ClusterNameLabel, "demo")), owned("demo-b-fargate-apply", "b"))
@@ -127,19 +127,19 @@ func TestWhoIsDeletedAsksForItsOwnProfilesOnly(t *testing.T) {
 			return err
 		},
 	})
-	f, err := w.Existing(ctx, w.controlPlane)
+	f, err := w.ObserveExisting(ctx, w.controlPlane)
 	require.NoError(t, err)
 	assert.Equal(t, 1, sent)
-	assert.Len(t, f.Leaving, 2, "the cache knows of the one that lost its label")
+	assert.Len(t, f.Obsolete, 2, "the cache knows of the one that lost its label")
 }
 
-// EKS does not delete a cluster that has profiles, and nobody else deletes those that the control plane does not control (any
-// more). What it has neither been told of nor written is left alone.
-func TestWhoIsDeletedDeletesTheProfilesThatItDoesNotControl(t *testing.T) {
+// EKS does not delete a cluster that has profiles, and no other controller deletes those that the control plane does not control.
+// What it neither refers to nor has written is kept.
+func TestADeletedControlPlaneDeletesOrphans(t *testing.T) {
 	alone := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })
 	unlabelled := builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil })
 	referring := builder.With(func(c *controlplanev1.CAPTControlPlane) {
-		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
+		c.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "by-hand"}
 	})
 	scheme := naming.FargateWorkspaceTemplateApply("demo", "a")
 	for what, row := range map[string]struct {
@@ -160,8 +160,8 @@ func TestWhoIsDeletedDeletesTheProfilesThatItDoesNotControl(t *testing.T) {
 				options = append(options, referring)
 			}
 			w := newWorld(t, builder.CAPTControlPlane("demo", options...), row.there)
-			f := w.look(foundation())
-			assert.Equal(t, row.goes, len(f.Leaving) == 1, "until it is gone, the EKS cluster stays")
+			f := w.plan(cluster())
+			assert.Equal(t, row.goes, len(f.Obsolete) == 1, "the EKS cluster is deleted after it")
 			w.act(f)
 			assert.Equal(t, row.goes, len(w.applies()) == 0)
 		})

@@ -16,12 +16,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/test/builder"
 )
@@ -31,7 +32,7 @@ var ctx = context.Background()
 // world is a control plane with an API server, of which the cache may lag behind.
 type world struct {
 	*testing.T
-	Readers
+	Reader
 	controlPlane *controlplanev1.CAPTControlPlane
 }
 
@@ -71,38 +72,50 @@ func newWorld(t *testing.T, controlPlane *controlplanev1.CAPTControlPlane, objec
 	c := newClient(append(objects, controlPlane)...)
 	live := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(controlPlane), live))
-	return &world{T: t, Readers: Readers{Cached: c, Uncached: c}, controlPlane: live}
+	return &world{T: t, Reader: Reader{Cached: c, Uncached: c}, controlPlane: live}
 }
 
-func foundation() Foundation {
-	return Foundation{
-		ClusterName: "demo", EKSName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", Ready: true,
+func cluster() Cluster {
+	return Cluster{
+		Name: "demo", EKSName: "demo", Region: "eu-central-1", Workspace: "demo-eks-controlplane", UpToDate: true,
 		Connection: connection(), ConnectionName: "demo-eks-connection", VPCSecretName: "demo-vpc-connection",
 	}
 }
 
-// look is what the controller of control planes does before it acts.
-func (w *world) look(on Foundation) *Facts {
+// observe reads the profiles as the controller of control planes does.
+func (w *world) observe(cluster Cluster) *Facts {
 	w.Helper()
-	f, err := w.Existing(ctx, w.controlPlane)
+	f, err := w.ObserveExisting(ctx, w.controlPlane)
 	require.NoError(w, err)
 	if w.controlPlane.DeletionTimestamp.IsZero() {
-		require.NoError(w, w.Observe(ctx, w.controlPlane, on, &f))
+		require.NoError(w, w.ObserveSpec(ctx, w.controlPlane, cluster, &f))
 	}
-	require.NoError(w, w.Strays(ctx, w.controlPlane, on.EKSName, &f))
+	require.NoError(w, w.ObserveOrphans(ctx, w.controlPlane, cluster.EKSName, &f))
 	return &f
 }
 
-func (w *world) act(f *Facts) {
+// plan is the plan of a control plane that is ready when its cluster is up to date.
+func (w *world) plan(cluster Cluster) *Plan {
+	return w.planOf(w.observe(cluster), Intent{Ready: cluster.UpToDate})
+}
+
+func (w *world) planOf(f *Facts, intent Intent) *Plan {
 	w.Helper()
-	require.NoError(w, f.Act(ctx, w.Cached, w.controlPlane))
+	p, err := f.Plan(w.controlPlane, intent)
+	require.NoError(w, err)
+	return &p
+}
+
+func (w *world) act(p *Plan) {
+	w.Helper()
+	require.NoError(w, p.Act(ctx, w.Cached))
 }
 
 // make lets Terraform make all profiles.
-func (w *world) make(on Foundation) {
+func (w *world) make(cluster Cluster) {
 	w.Helper()
 	for range w.controlPlane.Spec.FargateProfiles {
-		w.act(w.look(on))
+		w.act(w.plan(cluster))
 		for _, apply := range w.applies() {
 			builder.UpToDate(nil)(&apply)
 			require.NoError(w, w.Cached.Update(ctx, &apply))
@@ -125,12 +138,12 @@ func owned(name, profile string, options ...builder.Option) *infrav1.WorkspaceTe
 	}, options...)...)
 }
 
-func TestWhatIsMadeForAProfile(t *testing.T) {
+func TestTheWorkspaceTemplateApplyOfAProfile(t *testing.T) {
 	tagged := builder.With(func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]controlplanev1.TagValue{"team": `a "b"`}
 	})
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("dns"), tagged), vpcSecret())
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 
 	require.Len(t, w.applies(), 1)
 	apply := w.applies()[0]
@@ -151,71 +164,74 @@ func TestWhatIsMadeForAProfile(t *testing.T) {
 			{Name: "demo-vpc-connection", Namespace: builder.Namespace, Keys: []string{"vpc_config"}},
 		},
 	}, apply.Spec)
-	assert.ElementsMatch(t, validation.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
-	assert.True(t, isHeld(w.controlPlane), "it is not left behind")
-	assert.Nil(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
+	assert.ElementsMatch(t, owners.FargateVariables(), slices.Collect(maps.Keys(apply.Spec.Variables)), "admission knows them all")
+	assert.True(t, w.held(), "it is not left behind")
+	assert.Zero(t, w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef, "the list is the user's")
 }
 
-func TestAtRestNothingIsWrittenAndNoSecretIsRead(t *testing.T) {
+func (w *world) held() bool {
+	return controllerutil.ContainsFinalizer(w.controlPlane, controlplanev1.FargateProfileFinalizer)
+}
+
+func TestAtRestNothingIsWritten(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.make(foundation())
+	w.make(cluster())
 	before := w.applies()
-	w.Uncached = nil // Whoever asks the API server now panics.
-	f := w.look(foundation())
-	for i := range f.Profiles {
-		assert.False(t, f.mayWrite(&f.Profiles[i]))
+	p := w.plan(cluster())
+	for i := range p.Profiles {
+		assert.False(t, p.mayWrite(&p.Profiles[i]))
 	}
-	w.act(f)
+	w.act(p)
 	assert.Equal(t, before, w.applies())
 }
 
 // The design asks for the EKS cluster first, and for every key of both Secrets.
-func TestNothingIsMadeBeforeWhatItStandsOn(t *testing.T) {
+func TestNothingIsCreatedBeforeItsDependencies(t *testing.T) {
 	for name, row := range map[string]struct {
-		on   func(*Foundation)
+		on   func(*Cluster)
 		vpc  *corev1.Secret
 		says string
 	}{
-		"the EKS cluster":         {func(on *Foundation) { on.Ready = false }, vpcSecret(), ""},
-		"its connection Secret":   {func(on *Foundation) { on.Connection = nil }, vpcSecret(), "Secret demo-eks-connection does not exist"},
-		"cluster_name":            {func(on *Foundation) { delete(on.Connection.Data, "cluster_name") }, vpcSecret(), "Secret demo-eks-connection has no value for key cluster_name"},
-		"cluster_endpoint":        {func(on *Foundation) { on.Connection.Data["cluster_endpoint"] = nil }, vpcSecret(), "no value for key cluster_endpoint"},
-		"certificate authority":   {func(on *Foundation) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
-		"Secret of the VPC":       {func(*Foundation) {}, secret("other", nil), "Secret demo-vpc-connection does not exist"},
-		"vpc_config":              {func(*Foundation) {}, secret("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
-		"a VPC that is none":      {func(*Foundation) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
-		"a VPC that is described": {func(on *Foundation) { on.VPCSecretName = "" }, vpcSecret(), "set spec.vpc.connectionSecretRef of the CAPTCluster"},
+		"the EKS cluster":         {func(on *Cluster) { on.UpToDate = false }, vpcSecret(), ""},
+		"its connection Secret":   {func(on *Cluster) { on.Connection = nil }, vpcSecret(), "Secret demo-eks-connection does not exist"},
+		"cluster_name":            {func(on *Cluster) { delete(on.Connection.Data, "cluster_name") }, vpcSecret(), "Secret demo-eks-connection has no value for key cluster_name"},
+		"cluster_endpoint":        {func(on *Cluster) { on.Connection.Data["cluster_endpoint"] = nil }, vpcSecret(), "no value for key cluster_endpoint"},
+		"certificate authority":   {func(on *Cluster) { delete(on.Connection.Data, "cluster_certificate_authority_data") }, vpcSecret(), "no value for key cluster_certificate_authority_data"},
+		"Secret of the VPC":       {func(*Cluster) {}, secret("other", nil), "Secret demo-vpc-connection does not exist"},
+		"vpc_config":              {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_id": "vpc-1"}), "Secret demo-vpc-connection has no value for key vpc_config"},
+		"an invalid VPC":          {func(*Cluster) {}, secret("demo-vpc-connection", map[string]string{"vpc_config": "private_subnets = []"}), "key vpc_config of Secret demo-vpc-connection does not describe a VPC"},
+		"a VPC that is described": {func(on *Cluster) { on.VPCSecretName = "" }, vpcSecret(), "set spec.vpc.connectionSecretRef of the CAPTCluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.vpc)
-			on := foundation()
+			on := cluster()
 			row.on(&on)
-			f := w.look(on)
+			f := w.plan(on)
 			assert.Contains(t, f.Missing, row.says)
 			assert.Equal(t, row.says == "", f.Missing == "")
 			w.act(f)
 			assert.Empty(t, w.applies())
-			assert.False(t, isHeld(w.controlPlane), "there is nothing that could be left behind")
+			assert.False(t, w.held(), "there is nothing that could be left behind")
 		})
 	}
 }
 
-func TestEveryLackIsTold(t *testing.T) {
+func TestAllMissingDependenciesAreReported(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")))
-	on := foundation()
+	on := cluster()
 	on.Connection.Data = nil
-	missing := w.look(on).Missing
+	missing := w.plan(on).Missing
 	for _, part := range []string{"key cluster_name", "key cluster_endpoint", "key cluster_certificate_authority_data", "Secret demo-vpc-connection does not exist"} {
 		assert.Contains(t, missing, part)
 	}
 }
 
-func TestAnEditChangesTheOneProfile(t *testing.T) {
+func TestAnEditChangesOneProfile(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.make(foundation())
+	w.make(cluster())
 	before := w.applies()
 	w.controlPlane.Spec.FargateProfiles[1].Selectors[0].Namespace = "other"
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	after := w.applies()
 	assert.Equal(t, before[0], after[0])
 	assert.Contains(t, after[1].Spec.Variables["selectors"], `"namespace":"other"`)
@@ -223,86 +239,84 @@ func TestAnEditChangesTheOneProfile(t *testing.T) {
 }
 
 // The order is that of spec, whatever the names.
-func TestANewProfileWaitsForTheOneBeforeIt(t *testing.T) {
+func TestNewProfilesAreCreatedOneAfterTheOther(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
-	w.act(w.look(foundation()))
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
+	w.act(w.plan(cluster()))
 	require.Len(t, w.applies(), 1, "Terraform is at work on the first")
 	assert.Equal(t, "z", w.applies()[0].Spec.Variables["profile_name"])
-	f := w.look(foundation())
+	f := w.plan(cluster())
 	assert.Equal(t, []string{"z", "a"}, statuses(*f))
-	assert.Equal(t, creating, f.view(&f.Profiles[1]).stage)
+	assert.Equal(t, creating, f.stateOf(&f.Profiles[1]).stage)
 
 	first := w.applies()[0]
 	builder.NotUpToDate(infrav1.ApplyFailedReason, "limit")(&first)
 	require.NoError(t, w.Cached.Update(ctx, &first))
-	w.act(w.look(foundation()))
-	assert.Len(t, w.applies(), 2, "one that failed holds up nobody")
+	w.act(w.plan(cluster()))
+	assert.Len(t, w.applies(), 2, "a failed one does not block others")
 }
 
-func TestANewProfileWaitsForOneThatTheCacheHasNotSeen(t *testing.T) {
+func TestANewProfileWaitsForOneThatIsNotInTheCache(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("z", "a")), vpcSecret())
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	live := w.Cached
 	w.Cached = newClient(w.controlPlane.DeepCopy())
-	f := w.look(foundation())
+	f := w.plan(cluster())
 	w.Cached = live
 	w.act(f)
 	assert.Len(t, w.applies(), 1)
 }
 
-func TestANewProfileWaitsForOneThatLeaves(t *testing.T) {
+func TestANewProfileWaitsForADeletion(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old", builder.WithFinalizers("terraform")))
-	w.act(w.look(foundation()))
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
+	w.act(w.plan(cluster()))
 	assert.Len(t, w.applies(), 1)
 }
 
-// Who is paused, or stays for what stands on it, may stay for ever.
-func TestANewProfileDoesNotWaitForOneThatWaitsItself(t *testing.T) {
+// One that is paused, or waits for its dependents, may wait forever.
+func TestANewProfileDoesNotWaitForABlockedDeletion(t *testing.T) {
 	for _, reason := range []string{infrav1.DeletingReason, infrav1.WaitingForDependentsReason, infrav1.DestroyFailedReason} {
 		leaving := deletingBecause(reason, "")
 		w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old",
 			builder.WithFinalizers("terraform"), builder.Deleting(), builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Status = leaving.Apply.Status })))
-		w.act(w.look(foundation()))
+		w.act(w.plan(cluster()))
 		assert.Len(t, w.applies(), 2, reason)
 	}
 }
 
-func TestANewProfileDoesNotWaitForOneThatIsPaused(t *testing.T) {
+func TestANewProfileDoesNotWaitForAPausedOne(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret())
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	first := w.applies()[0]
 	builder.NotUpToDate(infrav1.ProvisioningReason, "the Workspace is has not been updated to the rendered spec yet")(&first)
 	engine.Set(&first, engine.PausedCondition("the object has the annotation"))
 	require.NoError(t, w.Cached.Update(ctx, &first))
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	assert.Len(t, w.applies(), 2)
 }
 
 func TestAnEditWaitsForTheControlPlane(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	before := w.applies()
 	w.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
-	on := foundation()
-	on.Ready = false
-	w.act(w.look(on))
+	on := cluster()
+	on.UpToDate = false
+	w.act(w.plan(on))
 	assert.Equal(t, before, w.applies())
 }
 
-func TestNothingIsWrittenForAControlPlaneThatIsPaused(t *testing.T) {
+func TestNothingIsWrittenWhilePaused(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret(), owned("demo-old-fargate-apply", "old"))
-	f := w.look(foundation())
-	f.Paused = "annotation"
 	before := w.applies()
-	w.act(f)
+	w.act(w.planOf(w.observe(cluster()), Intent{Ready: true, Paused: "annotation"}))
 	assert.Equal(t, before, w.applies())
-	assert.False(t, isHeld(w.controlPlane))
+	assert.False(t, w.held())
 }
 
-// What somebody made under the name of a profile is not written to, whoever owns it, unless it is just what the profile needs.
-func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
+// What another client created under the name of a profile is written only if it matches the profile.
+func TestAnApplyOfAnotherOwnerIsNotUsed(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
 	for what, row := range map[string]struct {
 		there *infrav1.WorkspaceTemplateApply
@@ -317,8 +331,8 @@ func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), row.there, vpcSecret())
-			f := w.look(foundation())
-			assert.Equal(t, row.taken, f.Profiles[0].Apply.Claimed == "", f.Profiles[0].Apply.Claimed)
+			f := w.plan(cluster())
+			assert.Equal(t, row.taken, f.Profiles[0].Apply.Conflict == "", f.Profiles[0].Apply.Conflict)
 			w.act(f)
 			assert.Equal(t, row.taken, w.applies()[0].Spec.Variables["selectors"] != "")
 		})
@@ -326,20 +340,30 @@ func TestWhatBelongsToOthersIsNotTaken(t *testing.T) {
 }
 
 // A reference is for what exists. One that is added to a profile that CAPT has made would be a second Workspace for it.
-func TestNoProfileIsMadeTwice(t *testing.T) {
+func TestNoProfileIsCreatedTwice(t *testing.T) {
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
-	w.make(foundation())
-	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
-	f := w.look(foundation())
-	assert.Equal(t, failed, f.view(&f.Profiles[0]).stage)
-	assert.Contains(t, f.view(&f.Profiles[0]).message, "has WorkspaceTemplateApply demo-a-fargate-apply already")
+	w.make(cluster())
+	w.controlPlane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	f := w.plan(cluster())
+	assert.Equal(t, failed, f.stateOf(&f.Profiles[0]).stage)
+	assert.Contains(t, f.stateOf(&f.Profiles[0]).message, "already has WorkspaceTemplateApply demo-a-fargate-apply")
 	w.act(f)
 	assert.Len(t, w.applies(), 1)
 }
 
-func TestAProfileWhoseNameIsTakenHoldsUpNobody(t *testing.T) {
+func TestANameConflictDoesNotBlockOtherProfiles(t *testing.T) {
 	name := naming.FargateWorkspaceTemplateApply("demo", "a")
 	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a", "b")), vpcSecret(), builder.WorkspaceTemplateApply(name, builder.OwnedBy(builder.CAPTControlPlane("other"))))
-	w.act(w.look(foundation()))
+	w.act(w.plan(cluster()))
 	assert.Len(t, w.applies(), 2)
+}
+
+// Values of Secrets are not cached, so each read of one is a request.
+func TestTheVPCSecretIsReadOnlyForAProfileThatIsToBeWritten(t *testing.T) {
+	w := newWorld(t, builder.CAPTControlPlane("demo", withProfiles("a")), vpcSecret())
+	assert.NotNil(t, w.observe(cluster()).VPCSecret, "a profile is to be created")
+	w.make(cluster())
+	assert.Nil(t, w.observe(cluster()).VPCSecret, "at rest")
+	w.controlPlane.Spec.FargateProfiles[0].Selectors[0].Namespace = "other"
+	assert.NotNil(t, w.observe(cluster()).VPCSecret, "a profile is to be changed")
 }

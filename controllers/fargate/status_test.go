@@ -15,7 +15,11 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func named(name string, apply owner.Facts) Profile { return Profile{Name: name, Apply: apply} }
+func planned(name string, apply owner.Facts) PlannedProfile {
+	return PlannedProfile{Name: name, Apply: as(apply)}
+}
+
+func obsolete(name string, apply owner.Facts) Profile { return Profile{Name: name, Apply: apply} }
 
 var (
 	good   = made(builder.UpToDate(nil))
@@ -27,40 +31,40 @@ var (
 // Each row says what the three conditions are, and whether Terraform is at work with nothing wrong.
 func TestConditionsOfProfiles(t *testing.T) {
 	for name, row := range map[string]struct {
-		facts                      Facts
+		plan                       Plan
 		ready, creating, hasFailed string
 		working                    bool
 	}{
-		"all ready": {Facts{Profiles: []Profile{named("a", good), named("b", good)}},
+		"all ready": {Plan{Profiles: []PlannedProfile{planned("a", good), planned("b", good)}},
 			"True FargateProfileReady: ", "False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", false},
-		"one in the making": {Facts{ClusterReady: true, Profiles: []Profile{named("a", good), named("b", busy), named("c", owner.Facts{})}},
-			"False FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: b; c",
-			"True FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: b; c", "False FargateProfileNotFailed: ", true},
-		"one failed, one in the making": {Facts{ClusterReady: true, Profiles: []Profile{named("a", broken), named("b", busy)}},
-			"False FargateProfileFailed: Fargate profiles that failed: a (WorkspaceTemplateApply " + applyName + ": limit)",
-			"True FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: b",
-			"True FargateProfileFailed: Fargate profiles that failed: a (WorkspaceTemplateApply " + applyName + ": limit)", false},
-		"one without what it needs": {Facts{ClusterReady: true, Profiles: []Profile{named("a", lacks), named("b", busy)}},
-			"False FargateProfileDependencyNotReady: Fargate profiles that wait for what they need: a (WorkspaceTemplateApply " + applyName + ": no key)",
-			"True FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: b", "False FargateProfileNotFailed: ", false},
-		"before the control plane": {Facts{Profiles: []Profile{named("a", owner.Facts{})}},
-			"False WaitingForWorkspace: Fargate profiles that wait: a (the control plane comes first)",
+		"one in the making": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", good), planned("b", busy), planned("c", owner.Facts{})}},
+			"False FargateProfileCreating: creating or updating Fargate profiles b; c",
+			"True FargateProfileCreating: creating or updating Fargate profiles b; c", "False FargateProfileNotFailed: ", true},
+		"one failed, one in the making": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", broken), planned("b", busy)}},
+			"False FargateProfileFailed: failed Fargate profile a (WorkspaceTemplateApply " + applyName + ": limit)",
+			"True FargateProfileCreating: creating or updating Fargate profile b",
+			"True FargateProfileFailed: failed Fargate profile a (WorkspaceTemplateApply " + applyName + ": limit)", false},
+		"one without what it needs": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", lacks), planned("b", busy)}},
+			"False FargateProfileDependencyNotReady: missing dependency of Fargate profile a (WorkspaceTemplateApply " + applyName + ": no key)",
+			"True FargateProfileCreating: creating or updating Fargate profile b", "False FargateProfileNotFailed: ", false},
+		"before the control plane": {Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}},
+			"False WaitingForWorkspace: pending Fargate profile a (waiting for the control plane)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
-		"one to be made, while paused": {Facts{ClusterReady: true, Paused: "annotation", Profiles: []Profile{named("a", good), named("b", owner.Facts{})}},
-			"False Paused: Fargate profiles that wait: b (nothing is made or changed while the control plane is paused: annotation)",
+		"one to be made, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", good), planned("b", owner.Facts{})}},
+			"False Paused: pending Fargate profile b (nothing is created or updated while the object is paused: annotation)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
-		"one that spec no longer has, while paused": {Facts{ClusterReady: true, Paused: "annotation", Leaving: []Profile{named("old", good)}},
-			"False Paused: Fargate profiles that wait: old (nothing is deleted while the control plane is paused: annotation)",
+		"one that spec no longer has, while paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Obsolete: []Profile{obsolete("old", good)}},
+			"False Paused: pending Fargate profile old (nothing is deleted while the object is paused: annotation)",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
-		"one in the making, when paused": {Facts{ClusterReady: true, Paused: "annotation", Profiles: []Profile{named("a", busy)}},
-			"False FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: a",
-			"True FargateProfileCreating: Terraform makes or changes Fargate profiles, one at a time: a", "False FargateProfileNotFailed: ", true},
-		"one on its way out": {Facts{ClusterReady: true, Profiles: []Profile{named("a", good)}, Leaving: []Profile{named("old", good)}},
-			"False FargateProfileDeleting: Terraform deletes Fargate profiles, one at a time: old",
+		"one in the making, when paused": {Plan{Intent: Intent{Ready: true, Paused: "annotation"}, Profiles: []PlannedProfile{planned("a", busy)}},
+			"False FargateProfileCreating: creating or updating Fargate profile a",
+			"True FargateProfileCreating: creating or updating Fargate profile a", "False FargateProfileNotFailed: ", true},
+		"one on its way out": {Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("a", good)}, Obsolete: []Profile{obsolete("old", good)}},
+			"False FargateProfileDeleting: deleting Fargate profile old",
 			"False FargateProfileNotCreating: ", "False FargateProfileNotFailed: ", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := row.facts.Report()
+			report := row.plan.Report()
 			var got []string
 			for i, condition := range report.Conditions {
 				assert.Equal(t, Types()[i], condition.Type)
@@ -72,47 +76,47 @@ func TestConditionsOfProfiles(t *testing.T) {
 	}
 }
 
-func TestWithoutProfilesNothingIsTold(t *testing.T) {
-	assert.Equal(t, Report{}, (&Facts{ClusterReady: true}).Report())
+func TestTheReportIsEmptyWithoutProfiles(t *testing.T) {
+	assert.Equal(t, Report{}, (&Plan{Intent: Intent{Ready: true}}).Report())
 }
 
-func statuses(f Facts) (names []string) {
-	for _, s := range f.Report().Statuses {
+func statuses(p Plan) (names []string) {
+	for _, s := range p.Report().Statuses {
 		names = append(names, s.Name)
 	}
 	return names
 }
 
-func TestStatusesAreInTheOrderOfSpecAndThoseThatLeaveComeLast(t *testing.T) {
-	f := Facts{ClusterReady: true, Profiles: []Profile{named("z", good), named("b", busy), named("m", broken)}, Leaving: []Profile{named("a", good)}}
-	assert.Equal(t, []string{"z", "b", "m", "a"}, statuses(f))
+func TestObsoleteProfilesAreReportedLast(t *testing.T) {
+	p := Plan{Intent: Intent{Ready: true}, Profiles: []PlannedProfile{planned("z", good), planned("b", busy), planned("m", broken)}, Obsolete: []Profile{obsolete("a", good)}}
+	assert.Equal(t, []string{"z", "b", "m", "a"}, statuses(p))
 }
 
-func TestAProfileForWhichNothingWasBegunHasNoStatus(t *testing.T) {
-	assert.Empty(t, statuses(Facts{Profiles: []Profile{named("a", owner.Facts{})}}), "the control plane comes first")
-	assert.Equal(t, []string{"a"}, statuses(Facts{ClusterReady: true, Missing: "Secret", Profiles: []Profile{named("a", owner.Facts{})}}))
+func TestAProfileThatWasNotBegunHasNoStatus(t *testing.T) {
+	assert.Empty(t, statuses(Plan{Profiles: []PlannedProfile{planned("a", owner.Facts{})}}), "the control plane comes first")
+	assert.Equal(t, []string{"a"}, statuses(Plan{Intent: Intent{Ready: true}, Missing: "Secret", Profiles: []PlannedProfile{planned("a", owner.Facts{})}}))
 }
 
 // The API takes one status a name, and not more than 64.
-func TestStatusesAreWhatTheAPITakes(t *testing.T) {
-	assert.Equal(t, []string{"a"}, statuses(Facts{Leaving: []Profile{named("a", good), named("a", busy)}}))
-	var many Facts
+func TestStatusesRespectTheLimitsOfTheAPI(t *testing.T) {
+	assert.Equal(t, []string{"a"}, statuses(Plan{Obsolete: []Profile{obsolete("a", good), obsolete("a", busy)}}))
+	var many Plan
 	for i := range maxStatuses + 1 {
-		many.Leaving = append(many.Leaving, named(fmt.Sprint(i), good))
+		many.Obsolete = append(many.Obsolete, obsolete(fmt.Sprint(i), good))
 	}
 	assert.Len(t, statuses(many), maxStatuses)
 }
 
-func TestWhatDeletionWaitsFor(t *testing.T) {
-	assert.Nil(t, (&Facts{}).Deleting())
+func TestDeleting(t *testing.T) {
+	assert.Nil(t, (&Plan{}).Deleting())
 
-	two := Facts{Leaving: []Profile{named("a", deletingBecause(infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys")), named("b", good)}}
+	two := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.WaitingForWorkspaceDeletionReason, "Terraform destroys")), obsolete("b", good)}}
 	condition := two.Deleting()
 	assert.Equal(t, controlplanev1.FargateProfileDeletingReason, condition.Reason)
-	assert.Equal(t, "the EKS cluster stays until its Fargate profiles are gone, which Terraform deletes one at a time: "+
+	assert.Equal(t, "before the EKS cluster, deleting Fargate profiles "+
 		"a (WorkspaceTemplateApply "+applyName+": Terraform destroys); b", condition.Message)
 
-	stuck := Facts{Leaving: []Profile{named("a", deletingBecause(infrav1.DestroyFailedReason, "AccessDenied"))}}
+	stuck := Plan{Obsolete: []Profile{obsolete("a", deletingBecause(infrav1.DestroyFailedReason, "AccessDenied"))}}
 	assert.Equal(t, controlplanev1.FargateProfileFailedReason, stuck.Deleting().Reason)
 	assert.Contains(t, stuck.Deleting().Message, "AccessDenied")
 

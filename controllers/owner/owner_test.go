@@ -25,17 +25,24 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-const manager = naming.CAPTClusterFieldManager
-
 var ctx = context.Background()
 
 func newClient(objects ...client.Object) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).WithReturnManagedFields().Build()
 }
 
-func want() Want {
-	return Want{
-		Owner: builder.CAPTCluster("demo"), ClusterName: "demo-cluster", Name: "demo-vpc",
+// demoOwner is the owner of the tests.
+func demoOwner(options ...builder.Option) Owner {
+	captCluster := builder.CAPTCluster("demo", options...)
+	return Owner{
+		Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &captCluster.Spec.WorkspaceTemplateApplyRef,
+		Finalizer: infrav1.CAPTClusterFinalizer, FieldManager: naming.CAPTClusterFieldManager, Creates: "the VPC",
+	}
+}
+
+func want() *Want {
+	return &Want{
+		Expectation: adoption.Expectation{SchemeName: "demo-vpc"}, ClusterName: "demo-cluster",
 		Template: infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "shared"},
 		Intent: adoption.Intent{
 			Variables:        map[string]string{naming.ClusterVariable: "demo-cluster", naming.VPCVariable: "demo-vpc", "region": "us-east-1", "size": "small"},
@@ -45,18 +52,24 @@ func want() Want {
 	}
 }
 
+// planned is the plan of an owner; want may be nil.
+func planned(t *testing.T, f *Facts, owner Owner, want *Want) *Plan {
+	t.Helper()
+	p, err := f.Plan(Intent{Owner: owner, Want: want})
+	require.NoError(t, err)
+	return &p
+}
+
 // desired is what would be written, in types.
-func desired(t *testing.T, f *Facts) *infrav1.WorkspaceTemplateApply {
+func desired(t *testing.T, f *Facts, owner Owner, want *Want) *infrav1.WorkspaceTemplateApply {
 	t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(f.Desired.Object, apply))
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(planned(t, f, owner, want).Desired.Object, apply))
 	return apply
 }
 
-func TestWhatAnOwnerWrites(t *testing.T) {
-	f := &Facts{}
-	require.NoError(t, f.Desire(newClient(), want()))
-	apply := desired(t, f)
+func TestDesired(t *testing.T) {
+	apply := desired(t, &Facts{}, demoOwner(), want())
 	assert.Equal(t, "demo-vpc", apply.Name)
 	assert.Equal(t, map[string]string{clusterv1.ClusterNameLabel: "demo-cluster"}, apply.Labels)
 	controller := metav1.GetControllerOf(apply)
@@ -70,36 +83,66 @@ func TestWhatAnOwnerWrites(t *testing.T) {
 	}, apply.Spec)
 }
 
-func TestTheManagerThatSeesTheOwnerSeesWhatItOwns(t *testing.T) {
-	sharded := want()
-	sharded.Owner = builder.CAPTCluster("demo", builder.WithLabel(clusterv1.WatchLabel, "shard-1"))
-	f := &Facts{}
-	require.NoError(t, f.Desire(newClient(), sharded))
-	assert.Equal(t, "shard-1", desired(t, f).Labels[clusterv1.WatchLabel])
+func TestDesiredHasTheWatchLabelOfTheOwner(t *testing.T) {
+	apply := desired(t, &Facts{}, demoOwner(builder.WithLabel(clusterv1.WatchLabel, "shard-1")), want())
+	assert.Equal(t, "shard-1", apply.Labels[clusterv1.WatchLabel])
 }
 
-// Another value would be another EKS cluster or VPC, in place of the one that runs.
-func TestVariablesThatAreTheIdentityOfCloudResourcesKeepTheirValue(t *testing.T) {
+// Another value would create another EKS cluster or VPC in place of the running one.
+func TestIdentityVariablesKeepTheirValue(t *testing.T) {
 	for _, identity := range naming.IdentityVariables() {
-		f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{
-			identity: "of-long-ago", "size": "of-long-ago",
-		}))}
-		require.NoError(t, f.Desire(newClient(), want()))
-		variables := desired(t, f).Spec.Variables
-		assert.Equal(t, "of-long-ago", variables[identity])
+		f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{identity: "earlier", "size": "earlier"}))}
+		w := want()
+		variables := desired(t, f, demoOwner(), w).Spec.Variables
+		assert.Equal(t, "earlier", variables[identity])
 		assert.Equal(t, "small", variables["size"], "others follow the spec")
+		assert.Equal(t, want(), w, "the caller's variables are unchanged")
 	}
 }
 
-func TestDesiringDoesNotChangeTheVariablesOfTheCaller(t *testing.T) {
-	w := want()
-	f := &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "old"}))}
-	require.NoError(t, f.Desire(newClient(), w))
-	assert.Equal(t, "demo-cluster", w.Intent.Variables[naming.ClusterVariable])
+// The steps of the life cycle, for an owner with its finalizer unless the row is about Hold.
+func TestSteps(t *testing.T) {
+	finalizer := builder.WithFinalizers(infrav1.CAPTClusterFinalizer)
+	living, deleted := demoOwner(finalizer), demoOwner(finalizer, builder.Deleting())
+	exists := func(options ...builder.Option) Facts {
+		return Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", options...)}
+	}
+	helper := Facts{Apply: exists().Apply, Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("helper")}}
+	for name, row := range map[string]struct {
+		facts  Facts
+		intent Intent
+		want   Step
+	}{
+		"nothing wanted":                           {Facts{}, Intent{Owner: living}, Wait},
+		"wanted":                                   {Facts{}, Intent{Owner: living, Want: want()}, Provision},
+		"exists and wanted":                        {exists(), Intent{Owner: living, Want: want()}, Provision},
+		"blocked":                                  {exists(), Intent{Owner: living}, Wait},
+		"blocked, without finalizer":               {exists(), Intent{Owner: demoOwner()}, Hold},
+		"nothing to create, but to hold":           {Facts{}, Intent{Owner: demoOwner(), Hold: true}, Hold},
+		"paused":                                   {exists(), Intent{Owner: demoOwner(), Want: want(), Paused: true}, Wait},
+		"deleted":                                  {exists(), Intent{Owner: deleted}, Destroy},
+		"deleted, paused":                          {exists(), Intent{Owner: deleted, Paused: true}, Wait},
+		"deleted, being destroyed":                 {exists(builder.Deleting()), Intent{Owner: deleted}, Wait},
+		"deleted, nothing left":                    {Facts{}, Intent{Owner: deleted}, Release},
+		"deleted, dependents need all":             {exists(), Intent{Owner: deleted, BlockDeletion: true}, Wait},
+		"deleted, dependents, policy changed":      {exists(), Intent{Owner: deleted, BlockDeletion: true, Want: want()}, WritePolicy},
+		"deleted, dependents need its own":         {exists(), Intent{Owner: deleted, BlockOwnDeletion: true}, Wait},
+		"deleted, helpers do not wait for those":   {helper, Intent{Owner: deleted, BlockOwnDeletion: true}, Destroy},
+		"deleted, only dependents left":            {Facts{}, Intent{Owner: deleted, BlockOwnDeletion: true}, Wait},
+		"deleted, deletion policies conflict":      {Facts{Apply: exists().Apply, RetainConflict: "conflict"}, Intent{Owner: deleted}, Wait},
+		"deleted, a candidate would be deleted":    {Facts{OwnedCandidates: []string{"by-hand"}}, Intent{Owner: deleted}, Wait},
+		"deleted, a candidate of another, no more": {Facts{Candidates: []adoption.Candidate{{Name: "x"}}}, Intent{Owner: deleted}, Release},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := row.facts.Plan(row.intent)
+			require.NoError(t, err)
+			assert.Equal(t, row.want, p.Step)
+		})
+	}
 }
 
-func refer(name string) *infrav1.WorkspaceTemplateApplyReference {
-	return &infrav1.WorkspaceTemplateApplyReference{Name: name}
+func refer(name string) infrav1.WorkspaceTemplateApplyReference {
+	return infrav1.WorkspaceTemplateApplyReference{Name: name}
 }
 
 // expected is what the owner "demo" would make of the template that the builder gives to a WorkspaceTemplateApply.
@@ -115,16 +158,16 @@ func TestObserve(t *testing.T) {
 		builder.WorkspaceTemplateApply("by-hand", builder.OwnedBy(owner)),
 		builder.WorkspaceTemplateApply("elsewhere", builder.OwnedBy(owner), builder.WithNamespace("other")))
 
-	f, err := Observe(ctx, c, c, owner, refer("by-hand"), expected)
+	f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, refer("by-hand"), expected)
 	require.NoError(t, err)
 	assert.Equal(t, "by-hand", f.Apply.Name)
 	assert.Empty(t, f.Candidates, "what is referred to is not asked about")
 
-	f, err = Observe(ctx, c, c, owner, refer("gone"), expected)
+	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, refer("gone"), expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 
-	f, err = Observe(ctx, c, c, owner, nil, expected)
+	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
 	assert.Equal(t, []adoption.Candidate{
@@ -132,26 +175,30 @@ func TestObserve(t *testing.T) {
 	}, f.Candidates)
 }
 
-// Defaulting sets the reference when nothing of the name exists. What is made under it afterwards may not be in the cache.
-func TestWhatTheCacheHasNotSeenIsNotOverwritten(t *testing.T) {
-	owner, behind := builder.CAPTCluster("demo"), newClient()
-	unseen, err := Observe(ctx, behind, down(), owner, refer("demo-vpc"), expected)
-	require.NoError(t, err, "who makes nothing does not ask the API server")
-	assert.Nil(t, unseen.Apply)
+// Defaulting sets the reference when nothing of the name exists. What is created under it afterwards may not be in the cache.
+func TestObserveConfirmsThatTheReferencedOneIsMissing(t *testing.T) {
+	owner := builder.CAPTCluster("demo")
+	observe := func(live client.Reader, confirm bool) Facts {
+		f, err := Reader{Cached: newClient(), Uncached: live, Confirm: confirm}.Observe(ctx, owner, refer("demo-vpc"), expected)
+		require.NoError(t, err)
+		return f
+	}
+	assert.Nil(t, observe(down(), false).Apply, "the API server is not asked")
 
-	f := unseen
-	require.NoError(t, f.Confirm(ctx, newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), owner, refer("demo-vpc"), expected))
+	f := observe(newClient(builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(nil))), true)
 	assert.Nil(t, f.Apply)
-	assert.Contains(t, f.Claimed, "nothing is written to it")
+	assert.Contains(t, f.Conflict, "CAPT does not change it")
 
-	f = unseen
-	require.NoError(t, f.Confirm(ctx, newClient(builder.WorkspaceTemplateApply("demo-vpc")), owner, refer("demo-vpc"), expected))
+	f = observe(newClient(builder.WorkspaceTemplateApply("demo-vpc")), true)
 	assert.NotNil(t, f.Apply)
-	assert.Empty(t, f.Claimed)
-	require.NoError(t, f.Confirm(ctx, down(), owner, refer("demo-vpc"), expected), "what is there need not be confirmed")
+	assert.Empty(t, f.Conflict)
+
+	cached := newClient(builder.WorkspaceTemplateApply("demo-vpc"))
+	_, err := Reader{Cached: cached, Uncached: down(), Confirm: true}.Observe(ctx, owner, refer("demo-vpc"), expected)
+	require.NoError(t, err, "one that exists need not be confirmed")
 }
 
-func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
+func TestAnUnownedOneIsUsedOnlyIfItMatches(t *testing.T) {
 	stranger := builder.WorkspaceTemplateApply("demo-vpc", builder.WithVariables(map[string]string{naming.ClusterVariable: "another"}))
 	owner := builder.CAPTCluster("demo")
 	for name, row := range map[string]struct {
@@ -162,36 +209,36 @@ func TestWhatBelongsToNobodyIsTakenOnlyWhenItCanBeMeant(t *testing.T) {
 		"by the content": {func(want *adoption.Expectation) {
 			want.Variables = map[string]string{naming.ClusterVariable: "another"}
 		}, true},
-		"when it was the owner's before":                    {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
-		"not by a name that nobody but a person can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, false},
+		"when it was the owner's before":            {func(want *adoption.Expectation) { want.Recorded = "demo-vpc" }, true},
+		"not by a name that only a user can choose": {func(want *adoption.Expectation) { want.SchemeName = "other-vpc" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := expected
 			row.change(&want)
-			f, err := Observe(ctx, newClient(stranger), newClient(stranger), owner, refer("demo-vpc"), want)
+			f, err := Reader{Cached: newClient(stranger), Uncached: newClient(stranger)}.Observe(ctx, owner, refer("demo-vpc"), want)
 			require.NoError(t, err)
 			assert.Equal(t, row.taken, f.Apply != nil)
-			assert.Equal(t, row.taken, f.Claimed == "")
+			assert.Equal(t, row.taken, f.Conflict == "")
 		})
 	}
 }
 
-// The older CAPT made Workspaces besides the one of the cluster, each in an own WorkspaceTemplateApply of the owner.
-func TestHelpersOfTheOlderCAPTAreNoCandidates(t *testing.T) {
+// CAPT v0.3 created further Workspaces, each in its own WorkspaceTemplateApply of the owner.
+func TestHelpersOfV03AreNoCandidates(t *testing.T) {
 	owner := builder.CAPTCluster("demo")
 	helper := builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.OwnedBy(owner), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
 		apply.Spec.TemplateRef.Name = "kubeconfig"
 	}))
 	c := newClient(helper)
-	f, err := Observe(ctx, c, c, owner, nil, expected)
+	f, err := Reader{Cached: c, Uncached: c}.Observe(ctx, owner, infrav1.WorkspaceTemplateApplyReference{}, expected)
 	require.NoError(t, err)
 	assert.Empty(t, f.Candidates)
-	assert.Empty(t, f.Owned)
+	assert.Empty(t, f.OwnedCandidates)
 
-	f, err = Observe(ctx, c, c, owner, refer(helper.Name), expected)
+	f, err = Reader{Cached: c, Uncached: c}.Observe(ctx, owner, refer(helper.Name), expected)
 	require.NoError(t, err)
 	assert.Nil(t, f.Apply)
-	assert.Contains(t, f.Claimed, "another WorkspaceTemplate")
+	assert.Contains(t, f.Conflict, "another WorkspaceTemplate")
 }
 
 // down is an API server that does not answer.
@@ -203,31 +250,22 @@ func down() client.Client {
 	})
 }
 
-func TestWhatCouldNotBeLookedUpIsNotTakenForMissing(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	f, err := Observe(ctx, newClient(), down(), owner, refer("demo-vpc"), expected)
-	require.NoError(t, err)
-	require.ErrorContains(t, f.Confirm(ctx, down(), owner, refer("demo-vpc"), expected), "no route to host")
-	_, err = Observe(ctx, newClient(), down(), builder.CAPTCluster("demo", builder.Deleting()), refer("demo-vpc"), expected)
-	require.ErrorContains(t, err, "no route to host")
+func TestAReadErrorIsNotTakenForMissing(t *testing.T) {
+	reader := Reader{Cached: newClient(), Uncached: down(), Confirm: true}
+	for _, owner := range []client.Object{builder.CAPTCluster("demo"), builder.CAPTCluster("demo", builder.Deleting())} {
+		_, err := reader.Observe(ctx, owner, refer("demo-vpc"), expected)
+		require.ErrorContains(t, err, "no route to host")
+	}
 }
 
-func TestWritingMakesItSoAndThenNothingDiffers(t *testing.T) {
-	c := newClient()
-	f := &Facts{}
-	require.NoError(t, f.Desire(c, want()))
-	assert.True(t, f.Differs(manager))
-	require.NoError(t, f.Write(ctx, c, manager))
+func TestWrite(t *testing.T) {
+	c, f := newClient(), &Facts{}
+	p := planned(t, f, demoOwner(), want())
+	assert.True(t, p.Differs())
+	require.NoError(t, p.Write(ctx, c))
 	assert.Equal(t, "demo-vpc", f.Apply.Name)
 	assert.NotEmpty(t, f.Apply.ResourceVersion)
-	assert.False(t, f.Differs(manager))
-}
-
-func TestWhatDoesNotDifferIsNotWritten(t *testing.T) {
-	c := newClient()
-	f := &Facts{}
-	require.NoError(t, f.Desire(c, want()))
-	require.NoError(t, f.Write(ctx, c, manager))
+	assert.False(t, p.Differs())
 
 	silent := interceptor.NewClient(c, interceptor.Funcs{
 		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
@@ -235,49 +273,37 @@ func TestWhatDoesNotDifferIsNotWritten(t *testing.T) {
 			return nil
 		},
 	})
-	require.NoError(t, f.Write(ctx, silent, manager))
-	require.NoError(t, (&Facts{}).Write(ctx, silent, manager), "an owner that wants nothing yet writes nothing")
-}
+	require.NoError(t, p.Write(ctx, silent))
+	require.NoError(t, planned(t, &Facts{}, demoOwner(), nil).Write(ctx, silent), "an owner that is blocked writes nothing")
 
-// Defect 6: what a person added stays.
-func TestWhatAPersonAddedIsNoDifference(t *testing.T) {
-	c := newClient()
-	f := &Facts{}
-	require.NoError(t, f.Desire(c, want()))
-	require.NoError(t, f.Write(ctx, c, manager))
+	// Defect 6: what another client added stays.
 	f.Apply.Spec.Variables["environment"] = "production"
 	f.Apply.Spec.WaitForSecrets = []infrav1.SecretDependency{{Name: "mine"}}
 	f.Apply.Labels["mine"] = "too"
-	assert.False(t, f.Differs(manager))
+	assert.False(t, p.Differs())
 }
 
-func TestAVariableTheOwnerNoLongerWantsIsADifference(t *testing.T) {
-	c := newClient()
-	f := &Facts{}
-	before := want()
-	before.Intent.Variables["gone"] = "x"
-	require.NoError(t, f.Desire(c, before))
-	require.NoError(t, f.Write(ctx, c, manager))
-	require.NoError(t, f.Desire(c, want()))
-	assert.True(t, f.Differs(manager))
+func TestAVariableThatIsNoLongerWantedIsADifference(t *testing.T) {
+	f, before := &Facts{}, want()
+	before.Intent.Variables["removed"] = "x"
+	require.NoError(t, planned(t, f, demoOwner(), before).Write(ctx, newClient()))
+	assert.True(t, planned(t, f, demoOwner(), want()).Differs())
 }
 
-func TestReadyIsNotSaidOfThePast(t *testing.T) {
+func TestReady(t *testing.T) {
+	ready := func(f *Facts, want *Want) bool { return planned(t, f, demoOwner(), want).Ready() }
 	upToDate := func(options ...builder.Option) *Facts {
 		return &Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc", append(options, builder.UpToDate(nil))...)}
 	}
-	assert.True(t, upToDate().Ready(manager))
-	assert.False(t, (&Facts{}).Ready(manager), "there is none")
-	assert.False(t, upToDate(builder.Deleting()).Ready(manager), "it is being deleted")
+	assert.True(t, ready(upToDate(), nil))
+	assert.False(t, ready(&Facts{}, nil), "it does not exist")
+	assert.False(t, ready(upToDate(builder.Deleting()), nil), "it is being deleted")
+	assert.False(t, ready(upToDate(), want()), "a change is not written yet")
+	assert.False(t, ready(&Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc")}, nil), "it has no status")
 
-	unseen := upToDate()
-	unseen.Apply.Generation++
-	assert.False(t, unseen.Ready(manager), "its controller has not seen the change")
-
-	unwritten := upToDate()
-	require.NoError(t, unwritten.Desire(newClient(), want()))
-	assert.False(t, unwritten.Ready(manager), "a change is not written yet")
-	assert.False(t, (&Facts{Apply: builder.WorkspaceTemplateApply("demo-vpc")}).Ready(manager), "it has no status")
+	unobserved := upToDate()
+	unobserved.Apply.Generation++
+	assert.False(t, ready(unobserved, nil), "its controller has not observed the change")
 }
 
 func TestConditionOfTheOwner(t *testing.T) {
@@ -287,12 +313,14 @@ func TestConditionOfTheOwner(t *testing.T) {
 		message string
 		working bool
 	}{
-		"none yet":      {nil, "False Provisioning", "about to be created", true},
-		"no status yet": {builder.WorkspaceTemplateApply("demo-vpc"), "False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
+		"none yet":      {nil, "False Provisioning", "waiting for the WorkspaceTemplateApply of the VPC to be created", true},
+		"no status yet": {builder.WorkspaceTemplateApply("demo-vpc"), "False Provisioning", "waiting for Terraform to create the VPC; see WorkspaceTemplateApply demo-vpc", true},
 		"Terraform is at work": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ProvisioningReason, "each of its steps")),
-			"False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
+			"False Provisioning", "waiting for Terraform to create the VPC; see WorkspaceTemplateApply demo-vpc", true},
 		"it waits for its turn": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.WaitingForTurnReason, "one at a time")),
-			"False Provisioning", "Terraform is at work; see WorkspaceTemplateApply demo-vpc", true},
+			"False Provisioning", "WorkspaceTemplateApply demo-vpc: one at a time", true},
+		"updating": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil), builder.NotUpToDate(infrav1.ProvisioningReason, "")),
+			"False Provisioning", "waiting for Terraform to update the VPC; see WorkspaceTemplateApply demo-vpc", true},
 		"up to date": {builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil)), "True VPCReady", "", true},
 		"failed": {builder.WorkspaceTemplateApply("demo-vpc", builder.NotUpToDate(infrav1.ApplyFailedReason, "VpcLimitExceeded")),
 			"False ApplyFailed", "WorkspaceTemplateApply demo-vpc: VpcLimitExceeded", false},
@@ -303,7 +331,7 @@ func TestConditionOfTheOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &Facts{Apply: row.apply}
-			condition := f.Condition("VPCReady", "VPCReady", manager)
+			condition := planned(t, f, demoOwner(), nil).Condition("VPCReady", "VPCReady")
 			assert.Equal(t, row.story, string(condition.Status)+" "+condition.Reason)
 			assert.Contains(t, condition.Message, row.message)
 			assert.Equal(t, row.working, f.Working())
@@ -311,16 +339,7 @@ func TestConditionOfTheOwner(t *testing.T) {
 	}
 }
 
-func TestAdoptionRequiredNamesTheCandidates(t *testing.T) {
-	condition := (&Facts{Candidates: []adoption.Candidate{
-		{Name: "a", Evidence: []adoption.Evidence{adoption.Named}}, {Name: "b", Evidence: []adoption.Evidence{adoption.Recorded, adoption.Owned}},
-	}}).AdoptionCondition("AdoptionRequired")
-	assert.Equal(t, metav1.ConditionTrue, condition.Status)
-	assert.Contains(t, condition.Message, "a (it has the name that the naming scheme gives), b (status records it, this object owns it) may belong to this object: nothing is created before that is decided. captctl migrate check shows")
-	assert.Equal(t, metav1.ConditionFalse, (&Facts{}).AdoptionCondition("AdoptionRequired").Status)
-}
-
-func TestDeletingSaysWhatTheApplyWaitsFor(t *testing.T) {
+func TestDeletingConditionCarriesTheCause(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.Deleting())
 	f := &Facts{Apply: apply}
 	assert.Equal(t, "waiting for WorkspaceTemplateApply demo-vpc to be deleted", f.DeletingCondition("Deleting", "").Message)
@@ -330,18 +349,18 @@ func TestDeletingSaysWhatTheApplyWaitsFor(t *testing.T) {
 }
 
 func TestTheSummary(t *testing.T) {
-	assert.Nil(t, (&Facts{}).Summary(manager))
+	assert.Nil(t, planned(t, &Facts{}, demoOwner(), nil).Summary())
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.UpToDate(nil))
 	when := metav1.NewTime(builder.Created.Add(time.Hour))
 	apply.Status.LastAppliedTime = &when
-	summary := (&Facts{Apply: apply}).Summary(manager)
+	summary := planned(t, &Facts{Apply: apply}, demoOwner(), nil).Summary()
 	assert.Equal(t, "demo-vpc", summary.Name)
-	assert.True(t, *summary.Ready)
+	assert.Equal(t, metav1.ConditionTrue, summary.Ready)
 	assert.Equal(t, "0123456789ab", summary.LastAppliedRevision)
 	assert.Equal(t, &when, summary.LastAppliedTime)
 }
 
-func TestOnlyTheVeryApplyIsDeleted(t *testing.T) {
+func TestDeleteHasAUIDPrecondition(t *testing.T) {
 	apply := builder.WorkspaceTemplateApply("demo-vpc")
 	var given client.DeleteOptions
 	c := interceptor.NewClient(newClient(apply), interceptor.Funcs{
@@ -355,83 +374,4 @@ func TestOnlyTheVeryApplyIsDeleted(t *testing.T) {
 	require.NotNil(t, given.Preconditions)
 	assert.Equal(t, apply.UID, *given.Preconditions.UID)
 	require.NoError(t, f.Delete(ctx, c), "one that is gone is deleted")
-}
-
-// What the older CAPT made is referred to by name, so that it looks like the owner's; it is left as it was all the same.
-func TestWhatNobodyHasAdoptedIsNeitherWrittenNorLetGo(t *testing.T) {
-	owner := builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc"))
-	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(owner), builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer))
-	want := adoption.Expectation{SchemeName: "demo-vpc", Template: infrav1.WorkspaceTemplateReference{Name: "vpc"}}
-	facts := taken(owner, want, apply)
-	assert.Nil(t, facts.Apply)
-	assert.Equal(t, []adoption.Candidate{{Name: "demo-vpc", Evidence: []adoption.Evidence{adoption.Referred}}}, facts.Candidates)
-	assert.Equal(t, []string{"demo-vpc"}, facts.Owned, "the owner stays until it is adopted")
-	assert.Contains(t, facts.AdoptionCondition("AdoptionRequired").Message, "WorkspaceTemplateApply demo-vpc has Workspace demo-vpc, which was created by CAPT v0.3")
-	assert.Contains(t, facts.DeletingCondition("Deleting", "").Message, "captctl migrate")
-
-	apply.Spec.WorkspaceName = "demo-vpc"
-	assert.Equal(t, apply, taken(owner, want, apply).Apply, "it was adopted")
-}
-
-// What awaits adoption keeps its status, and nothing is created for it.
-func TestWhatAwaitsAdoption(t *testing.T) {
-	owner := builder.CAPTCluster("demo")
-	legacy := builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
-	others := builder.OwnedBy(builder.CAPTCluster("another"))
-	made := func(options ...builder.Option) *infrav1.WorkspaceTemplateApply {
-		return builder.WorkspaceTemplateApply("demo-vpc", options...)
-	}
-	for name, row := range map[string]struct {
-		apply     *infrav1.WorkspaceTemplateApply
-		ref       *infrav1.WorkspaceTemplateApplyReference
-		legacy    bool
-		recorded  string
-		awaits    bool
-		undecided bool
-	}{
-		"it refers to one of v0.3":                 {made(legacy), refer("demo-vpc"), false, "", true, true},
-		"it refers to an adopted one":              {made(legacy, builder.WithWorkspaceName("demo-vpc")), refer("demo-vpc"), true, "", false, false},
-		"it refers to a new one":                   {made(), refer("demo-vpc"), false, "", false, false},
-		"it refers to another's of v0.3":           {made(legacy, others), refer("demo-vpc"), false, "", false, false},
-		"v0.3 left it, and it refers to another's": {made(others), refer("demo-vpc"), true, "", true, false},
-		"it refers to another's":                   {made(others), refer("demo-vpc"), false, "", false, false},
-		"one of v0.3 may be its own":               {made(legacy), nil, false, "", true, true},
-		"v0.3 left it, and one may be its own":     {made(), nil, true, "", true, true},
-		"one may be its own":                       {made(), nil, false, "", false, true},
-		"one of v0.3 of its cluster, of another template": {
-			made(legacy, builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), nil, false, "", true, true,
-		},
-		"one of v0.3 that it owns, of another template": {
-			made(legacy, builder.OwnedBy(owner), builder.WithVariables(nil), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-				apply.Name, apply.Spec.TemplateRef.Name = "production", "vpc-v1"
-			})), nil, false, "", true, true,
-		},
-		"v0.3 left it, and nothing may be its own":             {made(builder.WithNamespace("elsewhere")), nil, true, "", false, false},
-		"what v0.3 recorded is gone":                           {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "demo-vpc", true, true},
-		"what v0.3 recorded is gone, and it refers to a new":   {made(builder.WithNamespace("elsewhere")), refer("new-vpc"), true, "demo-vpc", false, false},
-		"v0.3 recorded nothing, and it refers to a new one":    {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), true, "", false, false},
-		"what this version recorded is gone and created again": {made(builder.WithNamespace("elsewhere")), refer("demo-vpc"), false, "demo-vpc", false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := expected
-			want.Legacy, want.Recorded = row.legacy, row.recorded
-			c := newClient(row.apply)
-			f, err := Observe(ctx, c, c, owner, row.ref, want)
-			require.NoError(t, err)
-			assert.Equal(t, row.awaits, f.AwaitsAdoption)
-			assert.Equal(t, row.undecided, f.Undecided())
-			status := f.AdoptionCondition("AdoptionRequired").Status
-			assert.Equal(t, row.awaits || row.undecided, status == metav1.ConditionTrue)
-			require.NoError(t, f.Confirm(ctx, c, owner, row.ref, want))
-			assert.Equal(t, row.awaits, f.AwaitsAdoption, "a look past the cache finds the same")
-		})
-	}
-	deleted := builder.CAPTCluster("demo", builder.Deleting())
-	want := expected
-	want.Legacy, want.Recorded = true, "demo-vpc"
-	f, err := Observe(ctx, newClient(), newClient(), deleted, refer("demo-vpc"), want)
-	require.NoError(t, err)
-	assert.False(t, f.Undecided(), "nothing holds up its deletion")
 }

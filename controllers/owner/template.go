@@ -15,33 +15,34 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspacetemplate"
 )
 
-// TemplateFacts are what an owner knows about the WorkspaceTemplate that it refers to.
+// TemplateFacts are what an owner observed of the WorkspaceTemplate that it refers to.
 type TemplateFacts struct {
 	Key types.NamespacedName
-	// Template is nil when there is none that the owner may use.
+	// Template is nil when it does not exist, or does not allow the namespace of the owner.
 	Template *infrav1.WorkspaceTemplate
 	// Unreadable is why the template could not be read.
 	Unreadable error
 	// Restricted is true when fields of the owner restrict access.
 	Restricted bool
-	// Restricting are those of them that have no effect with the template, Others are other fields that have none.
+	// Restricting are those of them that have no effect with the template, Others are other fields without effect.
 	Restricting, Others field.ErrorList
 }
 
 // ObserveTemplate reads the template that an object of a namespace refers to, and compares its fields with it.
-func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []validation.TypedField) TemplateFacts {
-	f := TemplateFacts{Key: key, Restricted: validation.RestrictsAccess(fields)}
+func ObserveTemplate(ctx context.Context, lookup workspacetemplate.Lookup, key types.NamespacedName, namespace string, fields []consumption.TypedField) TemplateFacts {
+	f := TemplateFacts{Key: key, Restricted: consumption.RestrictsAccess(fields)}
 	if f.Template, f.Unreadable = lookup.Permitted(ctx, key, namespace); f.Template != nil {
-		f.Restricting, f.Others = validation.Unconsumed(f.Template, fields)
+		f.Restricting, f.Others = consumption.Unconsumed(f.Template, fields)
 	}
 	return f
 }
 
-// InUse reports whether an owner uses the template already: it has a WorkspaceTemplateApply with it or, without one, was built.
+// InUse reports whether an owner uses the template already: it has a WorkspaceTemplateApply with it or, without one, was created before.
 func (f *TemplateFacts) InUse(apply *infrav1.WorkspaceTemplateApply, built bool) bool {
 	if apply == nil {
 		return built
@@ -49,43 +50,69 @@ func (f *TemplateFacts) InUse(apply *infrav1.WorkspaceTemplateApply, built bool)
 	return apply.TemplateKey() == f.Key
 }
 
-// TemplateInterval is how often to look at a template that blocks and cannot be watched.
+// TemplateInterval is how often to read a template that blocks and is not watched.
 const TemplateInterval = time.Minute
 
-// Unwatched reports whether no watch reports when an object of a namespace may use the template: that depends on the labels of the
-// namespace, or the template is outside of what the manager watches.
+// Unwatched reports whether no watch reports that an object of a namespace may use the template: it depends on the labels of the
+// namespace, or is outside of the namespaces that the manager watches.
 func (f *TemplateFacts) Unwatched(namespace string) bool {
 	return f.Key.Namespace != namespace || f.Unreadable != nil
 }
 
-// Blocks says why a template is not taken into use; nil when it may be. It does not concern objects that use the template
-// already.
-func (f *TemplateFacts) Blocks(conditionType string) *engine.Condition {
-	var condition engine.Condition
-	switch {
-	case f.Template != nil && !f.Template.DeletionTimestamp.IsZero():
-		condition = engine.False(conditionType, infrav1.TemplateDeletingReason, validation.TemplateLeaves(f.Key))
-	case len(f.Restricting) > 0:
-		condition = engine.False(conditionType, infrav1.FieldNotConsumedReason, "nothing is created: "+sentences(f.Restricting))
-	case f.Restricted && f.Unreadable != nil:
-		condition = engine.False(conditionType, infrav1.LookupFailedReason, fmt.Sprintf(
-			"spec restricts access to the API server, and WorkspaceTemplate %s cannot be read: %v. Nothing is created; CAPT tries again", f.Key, f.Unreadable))
-	case f.Restricted && f.Template == nil:
-		condition = engine.False(conditionType, infrav1.TemplateNotFoundReason, fmt.Sprintf(
-			"WorkspaceTemplate %s does not exist, or does not allow this namespace, and spec restricts access to the API server: nothing is created before it is known that the template does so. Create it, or add the namespace to its spec.allowedNamespaces", f.Key))
-	default:
-		return nil
+// TemplateRules block the use of a template by an owner that does not use it yet. get returns the template, nil when it is in use already.
+func TemplateRules[F any](get func(F) *TemplateFacts) []engine.Rule[F] {
+	rule := func(reason string, message func(*TemplateFacts) string) engine.Rule[F] {
+		return engine.Rule[F]{Name: reason, Reason: reason, Message: func(facts F) string {
+			if f := get(facts); f != nil {
+				return message(f)
+			}
+			return ""
+		}}
 	}
-	return &condition
+	return []engine.Rule[F]{
+		rule(infrav1.TemplateDeletingReason, (*TemplateFacts).deleting),
+		rule(infrav1.FieldNotConsumedReason, (*TemplateFacts).restrictionIgnored),
+		rule(infrav1.LookupFailedReason, (*TemplateFacts).restrictionUnchecked),
+		rule(infrav1.TemplateNotFoundReason, (*TemplateFacts).restrictionUnknown),
+	}
 }
 
-// Report sets the condition that lists the fields without effect, and removes it when there are none.
-func Report(object engine.Object, templates ...*TemplateFacts) {
+func (f *TemplateFacts) deleting() string {
+	if f.Template == nil || f.Template.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return validation.TemplateLeaves(f.Key)
+}
+
+func (f *TemplateFacts) restrictionIgnored() string {
+	if len(f.Restricting) == 0 {
+		return ""
+	}
+	return "nothing is created: " + messages(f.Restricting)
+}
+
+func (f *TemplateFacts) restrictionUnchecked() string {
+	if !f.Restricted || f.Unreadable == nil {
+		return ""
+	}
+	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and WorkspaceTemplate %s cannot be read: %v. CAPT retries", f.Key, f.Unreadable)
+}
+
+func (f *TemplateFacts) restrictionUnknown() string {
+	if !f.Restricted || f.Template != nil || f.Unreadable != nil {
+		return ""
+	}
+	return fmt.Sprintf("nothing is created: spec restricts access to the API server, and WorkspaceTemplate %s, which must do so, does not exist or does not allow this namespace. "+
+		"Create it, or add the namespace to its spec.allowedNamespaces", f.Key)
+}
+
+// ReportTemplates sets the condition that lists the fields without effect, and removes it when there are none.
+func ReportTemplates(object engine.Object, templates ...*TemplateFacts) {
 	var found field.ErrorList
 	reason := infrav1.FieldsWithoutEffectReason
 	for _, f := range templates {
 		if f.Unreadable != nil {
-			return // What was known stays.
+			return // The condition stays.
 		}
 		found = append(append(found, f.Restricting...), f.Others...)
 		if len(f.Restricting) > 0 {
@@ -96,14 +123,14 @@ func Report(object engine.Object, templates ...*TemplateFacts) {
 		conditions.Delete(object, infrav1.FieldsConsumedCondition)
 		return
 	}
-	engine.Set(object, engine.False(infrav1.FieldsConsumedCondition, reason, sentences(found)))
+	engine.Set(object, engine.False(infrav1.FieldsConsumedCondition, reason, messages(found)))
 }
 
-// sentences are errors without their values.
-func sentences(errs field.ErrorList) string {
-	told := make([]string, len(errs))
+// messages of errors, without their values.
+func messages(errs field.ErrorList) string {
+	list := make([]string, len(errs))
 	for i, e := range errs {
-		told[i] = e.Field + ": " + e.Detail
+		list[i] = e.Field + ": " + e.Detail
 	}
-	return strings.Join(told, "; ")
+	return strings.Join(list, "; ")
 }

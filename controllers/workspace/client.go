@@ -25,6 +25,7 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/ssa"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
 )
 
@@ -58,7 +59,7 @@ type Client struct {
 	Watch func(ctx context.Context, scope terraform.Scope) error
 
 	// written is what this process applied last, to detect a stale cache.
-	written engine.Memory
+	written engine.StateCache
 	// creating has one lock per hash of a name.
 	creating [64]sync.Mutex
 }
@@ -69,7 +70,7 @@ func (c *Client) Get(ctx context.Context, scope terraform.Scope, namespace, name
 		return nil, err
 	}
 	live, err := get(ctx, c.Client, scope, namespace, name)
-	if live != nil && c.written.Newer(live.object) {
+	if live != nil && c.written.CacheIsStale(live.object) {
 		return get(ctx, c.Uncached, scope, namespace, name)
 	}
 	return live, err
@@ -263,10 +264,10 @@ func (c *Client) Restore(ctx context.Context, live *Live, rendered *render.Rende
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Reclaim(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
+	if err := ssa.RestoreManagedFields(ctx, c.Client, restored.object, naming.WorkspaceTemplateApplyFieldManager); err != nil {
 		return nil, err
 	}
-	c.written.Remember(restored.object)
+	c.written.Record(restored.object)
 	return restored, nil
 }
 
@@ -281,7 +282,7 @@ func (c *Client) apply(ctx context.Context, object *unstructured.Unstructured) (
 	case err != nil:
 		return nil, fmt.Errorf("applying Workspace %s: %w", object.GetName(), err)
 	}
-	c.written.Remember(object)
+	c.written.Record(object)
 	return newLive(object)
 }
 

@@ -173,7 +173,7 @@ func TestAStaleCacheIsBypassed(t *testing.T) {
 	stale.SetResourceVersion("5")
 	written := stale.DeepCopy()
 	written.SetResourceVersion("7")
-	w.written.Remember(written)
+	w.written.Record(written)
 	cache := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithRESTMapper(mapper(terraform.Scopes())).
 		WithObjects(builder.WorkspaceDefinition(terraform.ScopeNamespaced)).Build()
 	w.Client.Client = interceptor.NewClient(cache, interceptor.Funcs{

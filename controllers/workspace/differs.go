@@ -9,19 +9,19 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/ssa"
 )
 
 // Differs reports whether applying the rendered Workspace would change the live one. It is checked before each write, because any write makes
 // the provider run a plan.
 func (l *Live) Differs(rendered *render.Rendered) bool {
-	return engine.Differs(l.object, l.desired(rendered), naming.WorkspaceTemplateApplyFieldManager)
+	return ssa.Differs(l.object, l.desired(rendered), naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // LostManagedFields reports whether the managedFields of a Workspace that CAPT created for the WorkspaceTemplateApply were lost. CAPT did not
 // write an adopted one, so it has none.
 func (l *Live) LostManagedFields(apply *infrav1.WorkspaceTemplateApply) bool {
-	return l.ClaimedBy(apply) && engine.Disowned(l.object, naming.WorkspaceTemplateApplyFieldManager)
+	return l.ClaimedBy(apply) && ssa.ManagedFieldsLost(l.object, naming.WorkspaceTemplateApplyFieldManager)
 }
 
 // equals reports whether the Workspace is exactly as rendered, except for defaults. That applying changes nothing does not prove ownership:

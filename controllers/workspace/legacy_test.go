@@ -69,6 +69,10 @@ func legacyApply(t *testing.T, object map[string]any) *infrav1.WorkspaceTemplate
 	apply := &infrav1.WorkspaceTemplateApply{}
 	// Conditions of CAPT v0.3 have no message.
 	unstructured.RemoveNestedField(object, "status", "conditions")
+	applied, _, err := unstructured.NestedBool(object, "status", "applied")
+	require.NoError(t, err)
+	unstructured.RemoveNestedField(object, "status", "applied")
+	apply.Status.Applied = infrav1.ConditionStatus(applied)
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object, apply))
 	return apply
 }

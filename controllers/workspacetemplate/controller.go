@@ -30,13 +30,16 @@ type Reconciler struct {
 
 // Reconcile one WorkspaceTemplate.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return engine.Reconcile(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Steps[*infrav1.WorkspaceTemplate, Facts]{
-		Observe:  r.observe,
-		Act:      r.act,
-		Status:   status,
-		Summary:  infrav1.ValidCondition,
-		Told:     []string{infrav1.ValidCondition, infrav1.DeletingCondition},
-		Warnings: warning,
+	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplate{}, engine.Phases[*infrav1.WorkspaceTemplate, Facts, Action]{
+		Observe: r.observe,
+		Plan:    func(template *infrav1.WorkspaceTemplate, f *Facts) (Action, error) { return decide(template, f), nil },
+		Act: func(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts, _ Action) error {
+			return r.act(ctx, template, f)
+		},
+		Status:          func(template *infrav1.WorkspaceTemplate, f *Facts, _ Action) { status(template, f) },
+		Summary:         infrav1.ValidCondition,
+		EventConditions: []string{infrav1.ValidCondition, infrav1.DeletingCondition},
+		IsWarning:       warning,
 	})
 }
 

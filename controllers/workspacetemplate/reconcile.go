@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/controllers/engine"
 )
 
@@ -43,7 +44,7 @@ func (r *Reconciler) observe(ctx context.Context, template *infrav1.WorkspaceTem
 	if err := r.Client.List(ctx, &users, client.MatchingFields{UserIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing WorkspaceTemplateApplies of the template: %w", err)
 	}
-	f := &Facts{Errors: validation.WorkspaceTemplate(template).Errors}
+	f := &Facts{Errors: templates.WorkspaceTemplate(template).Errors}
 	for i := range users.Items {
 		namespace := users.Items[i].Namespace
 		// Users without permission do not block the deletion. For those of CAPT v0.3, the permission is written by the adoption.
@@ -132,7 +133,7 @@ func status(template *infrav1.WorkspaceTemplate, f *Facts) {
 
 // revision is a hash of the template of Workspaces: 12 hexadecimal digits.
 func revision(template *infrav1.WorkspaceTemplate) string {
-	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope, template.Spec.Template.Spec})
+	revision, err := terraform.Revision([]any{template.Spec.WorkspaceScope.OrDefault(), template.Spec.Template.Spec})
 	if err != nil {
 		return "" // Cannot happen: it was decoded from JSON.
 	}

@@ -96,7 +96,7 @@ func newWorld(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&infrav1.WorkspaceTemplateApply{}, UserIndex, func(object client.Object) []string {
 			return []string{object.(*infrav1.WorkspaceTemplateApply).TemplateKey().String()}
 		}).Build()
-	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), Written: &engine.Memory{}}}
+	return &Reconciler{Engine: engine.Engine{Client: c, Recorder: events.NewFakeRecorder(16), State: &engine.StateCache{}}}
 }
 
 // The finalizer of CAPT v0.3 holds the template as well.
@@ -142,7 +142,7 @@ func TestATemplateStaysUntilItsLastUserIsGone(t *testing.T) {
 	inShared := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = "shared" })
 	user := builder.WorkspaceTemplateApply("demo-vpc", inShared)
 	allowing := builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"default"}}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"default"}}
 	})
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", shared, allowing, builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateFinalizer)),
 		user, builder.WorkspaceTemplateApply("of-another-template"),

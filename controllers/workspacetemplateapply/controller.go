@@ -55,17 +55,12 @@ type Reconciler struct {
 
 // Reconcile one WorkspaceTemplateApply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var decided Plan // One per reconcile, made from the facts before anything is written.
-	return engine.Reconcile(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Steps[*infrav1.WorkspaceTemplateApply, Facts]{
-		Observe: r.observe,
-		Act: func(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-			decided = plan(apply, f)
-			return r.act(ctx, apply, f, decided)
+	return engine.Run(ctx, r.Engine, req, &infrav1.WorkspaceTemplateApply{}, engine.Phases[*infrav1.WorkspaceTemplateApply, Facts, Plan]{
+		Observe: r.observe, Plan: plan, Act: r.act, Status: status, OnDeleted: r.forget,
+		EventConditions: []string{
+			infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition,
 		},
-		Status:   func(apply *infrav1.WorkspaceTemplateApply, f *Facts) { status(apply, f, decided) },
-		Gone:     r.forget,
-		Told:     []string{infrav1.ReadyCondition, infrav1.DeletingCondition, infrav1.AdoptionRequiredCondition, infrav1.WorkspaceConflictCondition},
-		Warnings: func(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) },
+		IsWarning: func(condition metav1.Condition) bool { return infrav1.NeedsPerson(condition.Reason) },
 	})
 }
 

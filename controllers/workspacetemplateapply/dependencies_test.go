@@ -24,7 +24,7 @@ import (
 	"github.com/capt-provider/capt/test/builder"
 )
 
-func allowing(allowed *infrav1.AllowedNamespaces) builder.Option {
+func allowing(allowed infrav1.AllowedNamespaces) builder.Option {
 	return builder.With(func(template *infrav1.WorkspaceTemplate) { template.Spec.AllowedNamespaces = allowed })
 }
 
@@ -38,17 +38,17 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}
 	for name, row := range map[string]struct {
-		allowed *infrav1.AllowedNamespaces
+		allowed infrav1.AllowedNamespaces
 		want    bool
 	}{
-		"nothing is said":               {nil, false},
-		"it is named":                   {&infrav1.AllowedNamespaces{Names: []string{"other", "default"}}, true},
-		"another is named":              {&infrav1.AllowedNamespaces{Names: []string{"other"}}, false},
-		"every one may":                 {&infrav1.AllowedNamespaces{Names: []string{"*"}}, true},
-		"its labels match":              {&infrav1.AllowedNamespaces{Selector: labels("team", "blue")}, true},
-		"its labels do not match":       {&infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
-		"an empty selector matches all": {&infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{}}, true},
-		"a selector that is none": {&infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+		"nothing is said":               {infrav1.AllowedNamespaces{}, false},
+		"it is named":                   {infrav1.AllowedNamespaces{Names: []string{"other", "default"}}, true},
+		"another is named":              {infrav1.AllowedNamespaces{Names: []string{"other"}}, false},
+		"every one may":                 {infrav1.AllowedNamespaces{Names: []string{"*"}}, true},
+		"its labels match":              {infrav1.AllowedNamespaces{Selector: labels("team", "blue")}, true},
+		"its labels do not match":       {infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
+		"an empty selector matches all": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{}}, true},
+		"a selector that is none": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
 		}}, false},
 	} {
@@ -177,7 +177,7 @@ func TestATemplateOutsideTheWatchedNamespaceIsReadFromTheAPIServer(t *testing.T)
 	w := newWorld(t, builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team")))
 	w.reconciler.Namespace = "team"
 	w.reconciler.Uncached = newWorld(t, builder.WorkspaceTemplate("vpc", builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team"}}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team"}}
 	}))).client
 	apply := builder.WorkspaceTemplateApply("demo-vpc", builder.WithNamespace("team"))
 	apply.Spec.TemplateRef = infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: builder.Namespace}
@@ -196,12 +196,12 @@ func TestMissingDependenciesHaveATime(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc", builder.WaitingForSecret("s", "a", "b")))
 	w.mustReconcile("demo-vpc")
 	first := metav1.NewTime(now).Rfc3339Copy()
-	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: first}}, w.get("demo-vpc").Status.MissingDependencies))
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Message: "Secret s does not exist", Since: &first}}, w.get("demo-vpc").Status.MissingDependencies))
 
 	w.reconciler.Clock = clocktesting.NewFakePassiveClock(now.Add(time.Hour))
 	require.NoError(t, w.client.Create(t.Context(), secret("default", "s", map[string]string{"a": "x"})))
 	w.mustReconcile("demo-vpc")
-	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: first}},
+	require.True(t, equality.Semantic.DeepEqual([]infrav1.MissingDependency{{Kind: "Secret", Name: "s", Key: "b", Message: "Secret s has no value for key b", Since: &first}},
 		w.get("demo-vpc").Status.MissingDependencies), "the key was missing all the time")
 	assert.Contains(t, w.ready("demo-vpc"), "(since 2026-01-03T03:04:05Z)")
 

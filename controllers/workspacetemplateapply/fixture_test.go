@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	require.NoError(t, index.Register(context.Background(), indexer{client: builders}))
 	w.client = builders.Build()
 	w.reconciler = &Reconciler{
-		Engine: engine.Engine{Client: w.client, Recorder: w.recorder, Written: &engine.Memory{}},
+		Engine: engine.Engine{Client: w.client, Recorder: w.recorder, State: &engine.StateCache{}},
 		Workspaces: &workspace.Client{Client: w.client, Uncached: w.client, Watch: func(context.Context, terraform.Scope) error {
 			return nil
 		}},
@@ -208,7 +209,7 @@ func (w *world) ready(name string) string {
 func lacking(messages ...string) []infrav1.MissingDependency {
 	var missing []infrav1.MissingDependency
 	for _, message := range messages {
-		missing = append(missing, infrav1.MissingDependency{Message: message, Since: metav1.NewTime(builder.Created)})
+		missing = append(missing, infrav1.MissingDependency{Message: message, Since: ptr.To(metav1.NewTime(builder.Created))})
 	}
 	return missing
 }

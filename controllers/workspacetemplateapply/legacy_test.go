@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +26,7 @@ import (
 // legacyStatus is what the older CAPT noted.
 func legacyStatus(workspace string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
-		apply.Status.WorkspaceName, apply.Status.Applied = workspace, ptr.To(true)
+		apply.Status.WorkspaceName, apply.Status.Applied = workspace, metav1.ConditionTrue
 	})
 }
 
@@ -171,7 +170,7 @@ func TestAnAdoptedHelperKeepsItsSecretInAnotherNamespace(t *testing.T) {
 		builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Namespace = "default" }))
 	template := builder.WorkspaceTemplate("vpc", builder.WithScope(terraform.ScopeCluster), builder.WithNamespace("default"),
 		builder.With(func(template *infrav1.WorkspaceTemplate) {
-			template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team-a"}}
+			template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team-a"}}
 		}))
 	w := newWorld(t, live, helper, template, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
 	key := client.ObjectKeyFromObject(helper)

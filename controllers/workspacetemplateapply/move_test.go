@@ -257,7 +257,7 @@ func TestDeletionByMoveDestroysNothing(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch status"}, w.writes)
 	assert.Contains(t, w.get("demo-vpc").Finalizers, infrav1.WorkspaceTemplateApplyFinalizer)
-	assert.Contains(t, w.paused(), "it lives on in another cluster")
+	assert.Contains(t, w.paused(), "clusterctl move moves the object")
 }
 
 // A move makes the Workspace first, and takes status away. Should the owner, or another version of CAPT, want something else

@@ -20,7 +20,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
 	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/workspace"
 	"github.com/capt-provider/capt/controllers/workspace/failure"
@@ -70,7 +70,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, apply *infrav1.Workspa
 	f.TemplateKey = apply.TemplateKey()
 	templates := workspacetemplate.Lookup{Cached: r.Client, Uncached: r.Uncached, Namespace: r.Namespace}
 	f.Template, f.LookupError = templates.Permitted(ctx, f.TemplateKey, apply.Namespace)
-	f.Name = validation.WorkspaceName(apply, f.Template)
+	f.Name = applies.WorkspaceName(apply, f.Template)
 	if f.Template != nil {
 		f.Rendered, f.RenderErrors = render.Workspace(r.renderInput(apply, f))
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) observeWorkspace(ctx context.Context, apply *infrav1.Worksp
 		r.observed.UnclaimedFor(client.ObjectKeyFromObject(apply), "", f.Now)
 		f.NotRecreated = apply.Status.WorkspaceRef != nil && retained(apply)
 		f.LostState = lostState(apply, f)
-		f.StateUnknown = validation.StateUnknown(apply, f.Template)
+		f.StateUnknown = applies.StateUnknown(apply, f.Template)
 		f.Unadopted, err = r.unadopted(ctx, apply, f)
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) findWorkspace(ctx context.Context, apply *infrav1.Workspace
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
 	live, err := r.Workspaces.Get(ctx, f.Template.Spec.WorkspaceScope, apply.Namespace, f.Name)
-	gone := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || validation.StateUnknown(apply, f.Template)
+	gone := retained(apply) && apply.Status.WorkspaceRef != nil || lostState(apply, f) != "" || applies.StateUnknown(apply, f.Template)
 	if live == nil && err == nil && gone { // Confirmed by the API server, and in the other scope, before it is reported.
 		return r.Workspaces.Recorded(ctx, apply, f.Rendered)
 	}
@@ -265,7 +265,7 @@ func (r *Reconciler) retainConflict(ctx context.Context, apply *infrav1.Workspac
 		}
 		others = append(others, found...)
 	}
-	return validation.RetainConflict(apply, others), nil
+	return applies.RetainConflict(apply, others), nil
 }
 
 // dependentsOf lists objects of the same namespace whose Workspaces depend on this one. The garbage collector and the namespace controller

@@ -44,14 +44,14 @@ type Plan struct {
 }
 
 // plan is pure.
-func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) Plan {
+func plan(apply *infrav1.WorkspaceTemplateApply, f *Facts) (Plan, error) {
 	switch {
 	case f.Paused != "":
-		return planPaused(apply, f)
+		return planPaused(apply, f), nil
 	case !apply.DeletionTimestamp.IsZero():
-		return Plan{Action: deletionAction(apply, f)}
+		return Plan{Action: deletionAction(apply, f)}, nil
 	}
-	return Plan{Action: normalAction(apply, f)}
+	return Plan{Action: normalAction(apply, f)}, nil
 }
 
 // planPaused only allows the object to be moved.

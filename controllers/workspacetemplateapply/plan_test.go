@@ -98,6 +98,13 @@ func withOtherSpec() builder.Option {
 	})
 }
 
+func (s *scene) plan() Plan {
+	s.Helper()
+	p, err := plan(s.apply, s.Facts)
+	require.NoError(s, err)
+	return p
+}
+
 func (s *scene) with(change func(f *Facts)) *scene {
 	change(s.Facts)
 	return s
@@ -136,7 +143,7 @@ func TestPlan(t *testing.T) {
 			newScene(t, builder.With(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })).withWorkspace(builder.AtRest).
 				with(func(f *Facts) { f.Ownership = workspace.Foreign }), Observe},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, plan(row.scene.apply, row.scene.Facts).Action) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.plan().Action) })
 	}
 }
 
@@ -163,7 +170,7 @@ func TestPlanDuringDeletion(t *testing.T) {
 		"paused: nothing is destroyed":                  {deleting().withWorkspace(builder.AtRest).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
 		"paused, and nothing is left: still not let go": {deleting(retain).with(func(f *Facts) { f.Paused = "annotation" }), Observe},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, plan(row.scene.apply, row.scene.Facts).Action) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.plan().Action) })
 	}
 }
 

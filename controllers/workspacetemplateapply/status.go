@@ -47,7 +47,7 @@ func status(apply *infrav1.WorkspaceTemplateApply, f *Facts, p Plan) {
 		s.Outputs = observation.Outputs
 	}
 	if observation.Applied {
-		s.Applied = ptr.To(true)
+		s.Applied = metav1.ConditionTrue
 	}
 	s.MissingDependencies = f.Missing
 	if f.Rendered != nil && f.written() {

@@ -21,7 +21,7 @@ import (
 )
 
 func (s *scene) status() infrav1.WorkspaceTemplateApplyStatus {
-	status(s.apply, s.Facts, plan(s.apply, s.Facts))
+	status(s.apply, s.Facts, s.plan())
 	return s.apply.Status
 }
 
@@ -158,7 +158,7 @@ func TestStatusFieldsOfAnUpToDateWorkspace(t *testing.T) {
 	assert.Equal(t, "demo-vpc", got.WorkspaceName)
 	assert.Equal(t, s.Live.Reference(), got.WorkspaceRef)
 	assert.Equal(t, map[string]string{"vpc_id": "vpc-1"}, got.Outputs)
-	assert.Equal(t, ptr.To(true), got.Applied)
+	assert.Equal(t, metav1.ConditionTrue, got.Applied)
 	assert.Equal(t, s.Rendered.Revision, got.LastAppliedRevision)
 	assert.Equal(t, ptr.To(metav1.NewTime(now)), got.LastAppliedTime)
 	for _, condition := range got.Conditions {
@@ -234,7 +234,7 @@ func TestAForeignWorkspaceIsNotRecorded(t *testing.T) {
 	got := s.status()
 	assert.Nil(t, got.WorkspaceRef)
 	assert.Empty(t, got.Outputs)
-	assert.Nil(t, got.Applied)
+	assert.Empty(t, got.Applied)
 }
 
 func TestTransitionTimesChangeOnlyWithTheStatus(t *testing.T) {

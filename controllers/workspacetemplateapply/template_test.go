@@ -19,7 +19,7 @@ func TestSafety13NoWorkspaceIsCreatedFromADeletedTemplate(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc", builder.Deleting(), held), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Nil(t, w.workspace("demo-vpc"))
-	assert.Contains(t, w.ready("demo-vpc"), "False TemplateDeleting: WorkspaceTemplate default/vpc is being deleted and only serves the objects that use it already")
+	assert.Contains(t, w.ready("demo-vpc"), "False TemplateDeleting: WorkspaceTemplate default/vpc is being deleted and cannot be used by new objects")
 	w.mustReconcile("demo-vpc")
 	assert.Empty(t, w.writes)
 

@@ -67,6 +67,8 @@ const (
 	LeftOut    UnitOutcome = "LeftOut"    // The plan has no steps for the unit, or another run has decided about it since; the message says why.
 	Failed     UnitOutcome = "Failed"     // The message says why. The unit may be written in part.
 	NotStarted UnitOutcome = "NotStarted" // The run ended before.
+	// Interrupted: the run ended while it worked on the unit, which may be written in part. The message says how it is left.
+	Interrupted UnitOutcome = "Interrupted"
 )
 
 // UnitResult is one unit after a run.

@@ -41,6 +41,7 @@ type run struct {
 	mutex   sync.Mutex
 	results map[string]*UnitResult
 	halted  bool        // Set when a Workspace changed: no other unit is started.
+	end     Phase       // The phase of a unit for which nothing is left to do.
 	silent  atomic.Bool // Set when the manager did not report a unit that was rolled back: no other one waits for it.
 }
 
@@ -61,6 +62,7 @@ func Apply(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.end = PhaseApplied
 	result, err := r.do(ctx, "Applying", units, r.backUp, r.apply)
 	if result == nil || len(left) == 0 {
 		return result, err
@@ -81,7 +83,7 @@ func Rollback(ctx context.Context, p *plan.Plan, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.FixClusterEndpoints = true // What was written of Clusters is reverted.
+	r.end, r.FixClusterEndpoints = PhaseRolledBack, true // What was written of Clusters is reverted.
 	return r.do(ctx, "Rolling back", units, r.wasApplied, r.rollBack)
 }
 
@@ -247,10 +249,9 @@ func (r *run) each(ctx context.Context, phase string, units []*plan.Unit, work w
 	workers.SetLimit(r.Concurrency)
 	for _, unit := range units {
 		workers.Go(func() error {
-			if ctx.Err() == nil && r.mayStart() {
-				r.one(ctx, unit, work)
+			if ctx.Err() == nil && r.mayStart() && r.one(ctx, unit, work) != Interrupted {
+				r.Progress.Add(1)
 			}
-			r.Progress.Add(1)
 			return nil
 		})
 	}
@@ -258,11 +259,17 @@ func (r *run) each(ctx context.Context, phase string, units []*plan.Unit, work w
 	return r.result(ctx, units)
 }
 
-func (r *run) one(ctx context.Context, unit *plan.Unit, work work) {
+func (r *run) one(ctx context.Context, unit *plan.Unit, work work) UnitOutcome {
 	result := &UnitResult{Unit: unit.Name()}
 	err := work(ctx, unit, result)
 	if err != nil {
 		result.Outcome, result.Message = Failed, err.Error()
+		if interrupted(ctx) && errors.Is(err, context.Cause(ctx)) {
+			result.Outcome = Interrupted
+			if r.journal.unit(unit.Name()).Phase == "" {
+				result.Message = "interrupted before it was written"
+			}
+		}
 		if !r.DryRun {
 			record, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 			defer cancel()
@@ -279,6 +286,7 @@ func (r *run) one(ctx context.Context, unit *plan.Unit, work work) {
 	changed := (*workspaceError)(nil)
 	r.halted = r.halted || errors.As(err, &changed)
 	r.results[unit.Name()] = result
+	return result.Outcome
 }
 
 func (r *run) mayStart() bool {
@@ -299,39 +307,42 @@ func (r *run) result(ctx context.Context, units []*plan.Unit) (*Result, error) {
 		of := r.results[unit.Name()]
 		if of == nil {
 			of = &UnitResult{Unit: unit.Name(), Outcome: NotStarted}
+			if r.journal.unit(unit.Name()).Phase == r.end {
+				of.Outcome = Unchanged // By an earlier run.
+			}
 		}
 		result.Units = append(result.Units, *of)
 	}
 	return result, r.failure(ctx, result.Units)
 }
 
+// interrupted reports whether the user ended the run. If the Lease was lost, it failed.
+func interrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
+
 // failure is the error of a run; nil if it did everything.
 func (r *run) failure(ctx context.Context, units []UnitResult) error {
-	failed, left, first, kept, outcome := 0, 0, "", []string{}, migrate.Failed
+	number, first, kept, outcome := map[UnitOutcome]int{}, "", []string{}, migrate.Failed
 	for i := range units {
-		switch units[i].Outcome {
-		case NotStarted:
-			left++
-		case Failed:
-			failed++
+		number[units[i].Outcome]++
+		if is := units[i].Outcome; is == Failed || is == Interrupted {
 			first = cmp.Or(first, units[i].Unit) // Its result has the message.
-		default:
-			if len(units[i].Kept) > 0 {
-				kept = append(kept, units[i].Unit+": "+strings.Join(units[i].Kept, "; "))
-			}
+		} else if len(units[i].Kept) > 0 {
+			kept = append(kept, units[i].Unit+": "+strings.Join(units[i].Kept, "; "))
 		}
 		if r.journal.unit(units[i].Unit).Phase != "" {
 			outcome = migrate.Partly // Something is written.
 		}
 	}
-	again := "Run the same command again to resume"
+	again, failed, left := "Run the same command again to resume", number[Failed]+number[Interrupted], number[NotStarted]
 	switch {
 	case failed+left == 0 && len(kept) > 0:
 		return migrate.Partly.Errorf("%d units keep fields that were changed since the plan wrote them: %s", len(kept), strings.Join(kept, "; "))
 	case failed+left == 0:
 		return nil
-	case ctx.Err() != nil:
-		return migrate.Partly.Errorf("interrupted (%w): %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)
+	case interrupted(ctx):
+		return migrate.Partly.Errorf("interrupted: %d of %d done, %d ended early (%s), %d not started. %s", len(units)-failed-left, len(units), failed, cmp.Or(first, "none"), left, again)
+	case ctx.Err() != nil: // Another run may write now, so that nothing can be said about what is written.
+		return migrate.Partly.Errorf("%w. %d of %d failed, %d not started. %s", context.Cause(ctx), failed, len(units), left, again)
 	case outcome == migrate.Failed:
 		again = "Nothing was written"
 	}

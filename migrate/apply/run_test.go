@@ -166,7 +166,7 @@ func TestARollbackLeavesThePermissionThatTheUserAdded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, interceptor.Funcs{})
 			template := builder.WorkspaceTemplate("eks", builder.WithNamespace("shared"))
-			template.UID, template.Spec.AllowedNamespaces = "template", &infrav1.AllowedNamespaces{Names: row.before}
+			template.UID, template.Spec.AllowedNamespaces = "template", infrav1.AllowedNamespaces{Names: row.before}
 			require.NoError(t, w.Create(t.Context(), template))
 			p := w.plan("plan", label("one"))
 			permission := plan.Step{Object: migrate.Ref(templateKind, template), Fields: []plan.Field{

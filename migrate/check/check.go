@@ -108,7 +108,8 @@ type Options struct {
 	Quiet               time.Duration // For how long CAPT v0.3 must not have written; a minute by default.
 	Clock               clock.PassiveClock
 	Progress            migrate.Progress
-	Before              Stage // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
+	Only                string // The name of the only check to run; empty for all of a stage.
+	Before              Stage  // The next one. By default it is Apply if v1beta2 is served, and else Untouched.
 }
 
 // Run runs the checks of a stage. There is a report whenever the API server could be reached. A failed check is no error: see Report.Failed.
@@ -122,8 +123,10 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "CheckReport"}, Stage: l.options.Before}
-	checks := slices.DeleteFunc(l.checks(), func(c stagedCheck) bool { return !slices.Contains(c.stages, report.Stage) })
-	options.Progress.Phase("check", len(checks))
+	checks := slices.DeleteFunc(l.checks(), func(c stagedCheck) bool {
+		return !slices.Contains(c.stages, report.Stage) || options.Only != "" && c.name != options.Only
+	})
+	options.Progress.Phase("Checking", len(checks))
 	for _, c := range checks {
 		check, err := c.run(ctx)
 		if ctx.Err() != nil {

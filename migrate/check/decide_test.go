@@ -133,7 +133,7 @@ func TestWhyAWorkspaceIsNotUpToDate(t *testing.T) {
 		"changed, not applied": {conditions(is("Synced", "True", "ReconcileSuccess", 1), is("Ready", "True", "Available", 1)), "its last change is not applied yet"},
 		"being deleted":        {leaving, "it is being deleted"},
 	} {
-		assert.Equal(t, row.want, unsettledBecause(row.workspace), name)
+		assert.Equal(t, row.want, migrate.Unsettled(row.workspace), name)
 	}
 }
 

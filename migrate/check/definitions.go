@@ -111,10 +111,9 @@ func (l *look) legacyDefinitions(ctx context.Context) (Check, error) {
 		}
 		found.Status = Warning
 		found.Message = "the kind of " + template.Name + " cannot be changed in place. Delete it before this version is installed"
-		if len(objects) > 0 { // The finding has the commands that export them as well.
-			found.Message += ", as finding TemplateKindRenamed says"
-		} else {
-			found.Commands = replaceTemplates()[2:]
+		found.Commands = []string{replaceTemplates()[2]}
+		if len(objects) > 0 {
+			found.Commands = []string{replaceTemplates()[0], replaceTemplates()[2]}
 		}
 	}
 	for _, name := range legacyDefinitionNames {
@@ -154,7 +153,7 @@ func (l *look) some(ctx context.Context, kind schema.GroupVersionKind, limit int
 
 // conversion reads one object of each kind in each version: the one that is not stored is converted.
 func (l *look) conversion(ctx context.Context) (Check, error) {
-	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs, and that the API server reaches its webhooks"}
+	found := Check{Status: Failed, Message: "objects cannot be read in both versions. Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
 	for _, kind := range migrate.Kinds() {
 		for _, version := range []string{migrate.LegacyVersion, migrate.Version} {
 			if version == migrate.LegacyVersion && kind.IsNew() {
@@ -174,7 +173,7 @@ func (l *look) conversion(ctx context.Context) (Check, error) {
 
 // admission patches one object of each kind with nothing, as a dry run, so that conversion, defaulting and validation take place.
 func (l *look) admission(ctx context.Context) (Check, error) {
-	refused := Check{Status: Failed, Message: "a write that changes nothing is refused (dry run). Check that the manager runs, and that the API server reaches its webhooks"}
+	refused := Check{Status: Failed, Message: "a write that changes nothing is refused (dry run). Check that the manager runs (kubectl -n capt-system get pods), and that the API server reaches its webhooks"}
 	untried := Check{Status: Warning, Message: "not tried: the right to patch is missing"}
 	var tried []string
 	for _, kind := range migrate.Kinds() {

@@ -22,9 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -119,11 +117,11 @@ func (l *look) review(ctx context.Context, roles ...string) error {
 
 // permissions reports missing rights. Before this version is installed, those to write are missing without harm.
 func (l *look) permissions(ctx context.Context) (found Check, err error) {
-	roles := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
+	review := []string{RoleReader, RoleJournalReader, RoleWriter, RoleJournal, RoleOwners}
 	if l.options.FixClusterEndpoints {
-		roles = append(roles, RoleEndpoints)
+		review = append(review, RoleEndpoints)
 	}
-	if err := l.review(ctx, roles...); err != nil {
+	if err := l.review(ctx, review...); err != nil {
 		return found, err
 	}
 	found = Check{Status: OK, Message: "all required rights are granted"}
@@ -143,12 +141,14 @@ func (l *look) permissions(ctx context.Context) (found Check, err error) {
 	if len(required) == 0 {
 		return found, nil
 	}
-	found.Objects, found.Message = nil, "rights are missing. Bind the roles of config/rbac/captctl.yaml that have them"
+	roles := []string{}
+	found.Objects = nil
+	for _, right := range required {
+		found.Objects, roles = append(found.Objects, right.String()), append(roles, right.Role)
+	}
+	found.Message = fmt.Sprintf("%d rights are missing, of %s. Bind these roles of config/rbac/captctl.yaml", len(required), strings.Join(unique(roles), ", "))
 	if found.Status == Warning {
 		found.Message = "for apply and rollback, " + found.Message
-	}
-	for _, right := range required {
-		found.Objects = append(found.Objects, right.String())
 	}
 	found.Commands, err = l.bind(ctx, required)
 	return found, err
@@ -301,7 +301,7 @@ func (l *look) workspaces(ctx context.Context) (Check, error) {
 			return nil
 		}
 		total++
-		if why := unsettledBecause(workspace); why != "" {
+		if why := migrate.Unsettled(workspace); why != "" {
 			found.Objects = append(found.Objects, fmt.Sprintf("Workspace %s: %s", workspace.GetName(), why))
 		}
 		return nil
@@ -329,27 +329,4 @@ func (l *look) workspaceNames(ctx context.Context) (sets.Set[string], error) {
 		return names, nil
 	}
 	return names, err
-}
-
-// unsettledBecause is why a Workspace is not up to date; empty if it is. It has reasons only: messages of Terraform may hold secrets.
-func unsettledBecause(workspace *unstructured.Unstructured) string {
-	if workspace.GetDeletionTimestamp() != nil {
-		return "it is being deleted"
-	}
-	var typed terraform.WorkspaceStatus
-	status, _ := workspace.Object["status"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &typed); err != nil {
-		return "its status cannot be read"
-	}
-	for _, kind := range []string{"Synced", "Ready"} {
-		switch c := meta.FindStatusCondition(typed.Conditions, kind); {
-		case c == nil:
-			return kind + " is unknown"
-		case c.Status != metav1.ConditionTrue:
-			return fmt.Sprintf("%s is %s (%s)", kind, c.Status, c.Reason)
-		case c.ObservedGeneration != 0 && c.ObservedGeneration != workspace.GetGeneration(): // Before v1 the provider reports no generation.
-			return "its last change is not applied yet"
-		}
-	}
-	return ""
 }

@@ -68,6 +68,9 @@ const (
 	Blocked       UnitState = "Blocked"       // The manager would change a Workspace of a member. The unit has no steps.
 	Skipped       UnitState = "Skipped"       // It stays as it is, by decision or because it is of a kind that this version does not have.
 	NeverBuilt    UnitState = "NeverBuilt"    // CAPT v0.3 created nothing for it, so there is nothing to adopt. The manager creates it.
+	PartlyAdopted UnitState = "PartlyAdopted" // In reports only: it is adopted but for objects that a decision skips, which await adoption.
+	Interrupted   UnitState = "Interrupted"   // In reports only: a run ended while it wrote or reverted the unit. Its objects may be paused.
+	InProgress    UnitState = "InProgress"    // In reports only: a run writes or reverts the unit.
 )
 
 // Name is NAMESPACE/NAME of the Cluster, or KIND/NAMESPACE/NAME of another object. It is unique in a plan.
@@ -133,6 +136,25 @@ func (p *Plan) Select(names []string) (units []*Unit, missing []string) {
 	return units, missing
 }
 
+// Only keeps the units with some names and what was found about them; all if no name is given. Seal the plan then.
+func (p *Plan) Only(names []string) error {
+	units, missing := p.Select(names)
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("there is no Cluster %s of CAPT. Name Clusters as NAMESPACE/NAME; captctl migrate check lists them", missing[0])
+	case len(names) == 0:
+		return nil
+	}
+	var kept []Unit
+	var about []migrate.ObjectRef
+	for _, unit := range units {
+		kept, about = append(kept, *unit), append(about, unit.Objects()...)
+	}
+	p.Units = kept
+	p.Findings = p.findingsAbout(about)
+	return nil
+}
+
 // Undecided are the findings that keep units from being adopted.
 func (p *Plan) Undecided() (found []migrate.Finding) {
 	for _, finding := range p.Findings {
@@ -144,8 +166,9 @@ func (p *Plan) Undecided() (found []migrate.Finding) {
 }
 
 // FindingsOf returns the findings about the objects of a unit.
-func (p *Plan) FindingsOf(unit *Unit) (found []migrate.Finding) {
-	objects := unit.Objects()
+func (p *Plan) FindingsOf(unit *Unit) []migrate.Finding { return p.findingsAbout(unit.Objects()) }
+
+func (p *Plan) findingsAbout(objects []migrate.ObjectRef) (found []migrate.Finding) {
 	for _, finding := range p.Findings {
 		if slices.ContainsFunc(finding.Objects(), func(object migrate.ObjectRef) bool { return slices.Contains(objects, object) }) {
 			found = append(found, finding)

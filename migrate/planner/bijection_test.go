@@ -75,10 +75,12 @@ func collide(t *testing.T, random *rand.Rand) (scenes []*scene) {
 			}
 		}
 	}
-	rarely(func(s, _ *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = nil })
-	rarely(func(s, _ *scene) { s.network.Spec.WorkspaceTemplateApplyRef = nil })
+	rarely(func(s, _ *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{} })
+	rarely(func(s, _ *scene) {
+		s.network.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
+	})
 	rarely(func(s, other *scene) {
-		s.plane.Spec.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: other.eks.Name}
+		s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: other.eks.Name}
 	})
 	rarely(func(s, other *scene) { rename(s, other.name+"-eks-controlplane-apply") })
 	rarely(func(s, _ *scene) { rename(s, "demo-eks-controlplane-apply") })
@@ -143,7 +145,7 @@ func requireOneToOne(t *testing.T, which string, got *plan.Plan, scenes []*scene
 	}
 	// Nor does another owner's spec refer to what was planned for one.
 	for _, s := range scenes {
-		if ref := s.plane.Spec.WorkspaceTemplateApplyRef; ref != nil {
+		if ref := s.plane.Spec.WorkspaceTemplateApplyRef; ref.IsDefined() {
 			if taker := references["CAPTControlPlane"+s.namespace+ref.Name]; taker != "" {
 				require.Equal(t, s.name, strings.TrimSpace(taker), "%s: %s refers to what %s gets", which, s.name, taker)
 			}

@@ -86,7 +86,7 @@ func TestASharedEndpointIsNoConflict(t *testing.T) {
 	assert.Equal(t, map[string]plan.UnitState{"default/a": plan.Adoptable, "default/b": plan.Adoptable}, states(got))
 
 	a, b = clusters()
-	a.plane.Spec.WorkspaceTemplateApplyRef, b.plane.Spec.WorkspaceTemplateApplyRef = nil, nil
+	a.plane.Spec.WorkspaceTemplateApplyRef, b.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}, infrav1.WorkspaceTemplateApplyReference{}
 	require.Empty(t, planFor(t, nil, a, b).Undecided(), "v0.3 left the references empty")
 
 	a, b = clusters()

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +21,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -216,7 +215,7 @@ func (f *fleet) findOwners() {
 // settledFor is the WorkspaceTemplateApply that an owner refers to, if the manager uses it already, and therefore creates no other one.
 func (f *fleet) settledFor(o *owner, decided types.UID) *infrav1.WorkspaceTemplateApply {
 	ref := o.referenceInSpec()
-	if ref == nil {
+	if !ref.IsDefined() {
 		return nil
 	}
 	apply := f.applies[types.NamespacedName{Namespace: o.typed.GetNamespace(), Name: ref.Name}]
@@ -242,19 +241,19 @@ func (f *fleet) claimant(o *owner) (adoption.Claimant, bool) {
 	if o.plane != nil {
 		claimant.Want = adoption.OfControlPlane(o.plane, o.cluster)
 		claimant.ConnectionSecret = naming.ControlPlaneConnectionSecret(o.plane.Name)
-		claimant.Reference = ptr.Deref(o.plane.Spec.WorkspaceTemplateApplyRef, infrav1.WorkspaceTemplateApplyReference{}).Name
-		if endpoint := validation.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
+		claimant.Reference = o.plane.Spec.WorkspaceTemplateApplyRef.Name
+		if endpoint := owners.Endpoint(o.plane.Spec.ControlPlaneEndpoint); endpoint.Host != "" {
 			claimant.Outputs = map[string]string{terraform.OutputClusterEndpoint: address(endpoint)}
 		}
 		return claimant, true
 	}
 	claimant.Want = adoption.OfCAPTCluster(o.network, o.cluster)
 	claimant.ConnectionSecret = naming.VPCConnectionSecret(o.network.Name)
-	claimant.Reference = ptr.Deref(o.network.Spec.WorkspaceTemplateApplyRef, infrav1.WorkspaceTemplateApplyReference{}).Name
+	claimant.Reference = o.network.Spec.WorkspaceTemplateApplyRef.Name
 	if id := o.network.Status.VPC.ID; id != "" {
 		claimant.Outputs = map[string]string{terraform.OutputVPCID: id}
 	}
-	return claimant, o.network.Spec.VPC.Template != nil
+	return claimant, o.network.Spec.VPC.Template.IsDefined()
 }
 
 // inScope reports whether an object is in the namespace that was asked for.

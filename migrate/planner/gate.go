@@ -18,6 +18,8 @@ import (
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
 )
 
 // obstacle is why adopting an owner would change its Workspace.
@@ -226,12 +228,12 @@ func (f *fleet) intent(o *owner) (adoption.Intent, error) {
 	if o.plane == nil {
 		return adoption.VPCIntent(o.network, o.cluster), nil
 	}
-	version, err := validation.ParseKubernetesVersion(o.plane.Spec.Version)
+	version, err := versions.ParseKubernetesVersion(o.plane.Spec.Version)
 	if err != nil {
 		return adoption.Intent{}, fmt.Errorf("spec.version: %w", err)
 	}
 	return adoption.ControlPlaneIntent(o.plane, adoption.Surroundings{
-		Cluster: o.cluster, EKSVersion: version.EKS, Region: validation.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
+		Cluster: o.cluster, EKSVersion: version.EKS, Region: owners.Region(o.plane, o.network), VPCID: f.vpcID(o.network),
 	})
 }
 

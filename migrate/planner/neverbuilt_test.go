@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
@@ -33,7 +34,7 @@ func TestWhatWasNeverBuiltDoesNotBlockItsCluster(t *testing.T) {
 	}{
 		"nothing says that it was built": {func(*scene) {}, never, plan.Adoptable},
 		"its status names the Workspace": {func(s *scene) { s.eks.Status.WorkspaceName = "demo-eks-controlplane" }, missing, plan.Blocked},
-		"it was applied":                 {func(s *scene) { s.eks.Status.Applied = ptr.To(true) }, missing, plan.Blocked},
+		"it was applied":                 {func(s *scene) { s.eks.Status.Applied = metav1.ConditionTrue }, missing, plan.Blocked},
 		"the owner has an endpoint":      {func(s *scene) { s.plane.Spec.ControlPlaneEndpoint.Host = s.endpoint() }, missing, plan.Blocked},
 		"the owner was initialized": {
 			func(s *scene) { s.plane.Status.Initialization.ControlPlaneInitialized = ptr.To(true) }, missing, plan.Blocked,
@@ -66,7 +67,7 @@ func TestWhatWasNeverBuiltDoesNotBlockItsCluster(t *testing.T) {
 
 			// The way out: once it is deleted, the manager creates another one.
 			s.gone[s.eks] = true
-			s.plane.Spec.WorkspaceTemplateApplyRef = nil
+			s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			after := unitOf(t, planFor(t, nil, s), "team-a/demo")
 			assert.Equal(t, migrate.NothingToAdopt, after.Members[1].State)
 		})

@@ -19,7 +19,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/render"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/templates"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -91,16 +92,16 @@ func pinFailed(o *owner, why string) *obstacle {
 
 // refused is why admission would refuse the template, or the reference of a control plane to it.
 func refused(o *owner, template, old *infrav1.WorkspaceTemplate) field.ErrorList {
-	errs := validation.WorkspaceTemplate(template).Errors
+	errs := templates.WorkspaceTemplate(template).Errors
 	if o.plane == nil {
 		return errs
 	}
-	fields := validation.ControlPlaneFields(o.plane)
+	fields := consumption.ControlPlaneFields(o.plane)
 	var before field.ErrorList
 	if old != nil {
-		before, _ = validation.Unconsumed(old, fields)
+		before, _ = consumption.Unconsumed(old, fields)
 	}
-	after, _ := validation.Unconsumed(template, fields)
+	after, _ := consumption.Unconsumed(template, fields)
 	return append(errs, slices.DeleteFunc(after, func(e *field.Error) bool {
 		return slices.ContainsFunc(before, func(b *field.Error) bool { return b.Field == e.Field })
 	})...)
@@ -125,7 +126,7 @@ func pinnedTemplate(o *owner, spec *terraform.WorkspaceSpec, old *infrav1.Worksp
 		template.Spec.Template.Metadata = old.Spec.Template.Metadata
 	}
 	if template.Namespace != o.apply.Namespace {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{o.apply.Namespace}}
 	}
 	template.Spec.Template.Metadata.Description = fmt.Sprintf("Reproduces Workspace %s, as it was when %s was adopted", o.live.GetName(), o.Object)
 	template.Spec.Template.Spec = *spec

@@ -205,7 +205,7 @@ func TestWhatATemplateCannotSayIsNamed(t *testing.T) {
 func TestADecisionIsOneOfThem(t *testing.T) {
 	const head = "apiVersion: " + migrate.APIVersion + "\nkind: Decisions\nowners:\n"
 	for owner, fails := range map[string]bool{
-		"{uid: a, pin: true}": false, "{uid: a, pin: true, take: x}": false, "{uid: a, skip: true, pin: true}": true, "{uid: a}": true,
+		"{uid: a, pin: true}": false, "{uid: a, pin: true, take: x}": false, "{uid: a, skip: true, pin: true}": true, "{uid: a}": false,
 	} {
 		_, err := migrate.ParseDecisions([]byte(head + "- " + owner + "\n"))
 		assert.Equal(t, fails, err != nil, "%s: %v", owner, err)

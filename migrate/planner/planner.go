@@ -20,7 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -38,7 +38,7 @@ type Options struct {
 // WorkspaceTemplateApplies and Workspaces; what is not clear is a finding, and its unit has no steps.
 func New(s *migrate.Snapshot, options Options) (*plan.Plan, error) {
 	f := newFleet(s, options)
-	if err := f.unknownDecisions(); err != nil {
+	if err := f.unknownDecisions(options.Decisions); err != nil {
 		return nil, err
 	}
 	if err := f.resolve(); err != nil {
@@ -141,7 +141,7 @@ func stateOf(owners []*owner) plan.UnitState {
 // endpointStep repairs an endpoint that CAPT v0.3 wrote as a URL; nil if there is nothing to repair.
 func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan.Step {
 	var c change
-	repaired := validation.Endpoint(stored)
+	repaired := owners.Endpoint(stored)
 	if repaired.Host == "" {
 		return nil
 	}
@@ -161,16 +161,22 @@ func endpointStep(cluster migrate.ObjectRef, stored clusterv1.APIEndpoint) *plan
 const whyEndpoint = "clients cannot connect to a host with a scheme"
 
 // unknownDecisions refuses decisions about objects that do not exist.
-func (f *fleet) unknownDecisions() error {
+func (f *fleet) unknownDecisions(decisions *migrate.Decisions) error {
+	if decisions == nil {
+		return nil
+	}
 	exists := f.known()
-	for uid, decision := range f.decided.owners {
-		if !exists[uid] || decision.Take != "" && !exists[decision.Take] {
-			return fmt.Errorf("decision about owner %s: no object has this UID, or the one of take", uid)
+	for _, d := range decisions.Owners {
+		if !exists[d.UID] {
+			return fmt.Errorf("there is no CAPTCluster, CAPTControlPlane or WorkspaceTemplateApply with UID %s (uid in owners of the decisions)", d.UID)
+		}
+		if d.Take != "" && !exists[d.Take] {
+			return fmt.Errorf("there is no WorkspaceTemplateApply with UID %s (take in owners of the decisions)", d.Take)
 		}
 	}
-	for uid := range f.decided.workspaces {
-		if !exists[uid] { // What is wrong with belongsTo is a finding.
-			return fmt.Errorf("decision about Workspace %s: no object has this UID", uid)
+	for _, d := range decisions.Workspaces {
+		if !exists[d.UID] { // What is wrong with belongsTo is a finding.
+			return fmt.Errorf("there is no Workspace with UID %s (uid in workspaces of the decisions)", d.UID)
 		}
 	}
 	return nil

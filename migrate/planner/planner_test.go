@@ -80,17 +80,17 @@ func TestTopologies(t *testing.T) {
 		"references are set": {
 			nil, nil, []string{vpc, vpcStatus, eks, eksStatus, eksEndpoint}},
 		"reference empty, generated name": {
-			func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = nil }, nil,
+			func(s *scene) { s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{} }, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksOwner}},
 		"reference empty, the fixed name of an older CAPT": {
 			func(s *scene) {
-				s.plane.Spec.WorkspaceTemplateApplyRef = nil
+				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				rename(s, "demo-eks-controlplane-apply")
 			}, nil,
 			[]string{vpc, vpcStatus, eks, eksStatus, eksOwner}},
 		"reference empty, made by hand, without an owner reference": {
 			func(s *scene) {
-				s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = nil, nil
+				s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = infrav1.WorkspaceTemplateApplyReference{}, nil
 				rename(s, "production")
 			}, nil,
 			[]string{vpc, vpcStatus,
@@ -100,7 +100,7 @@ func TestTopologies(t *testing.T) {
 			func(s *scene) {
 				s.plane.Name = "green"
 				s.cluster.Spec.ControlPlaneRef.Name = "green"
-				s.plane.Spec.WorkspaceTemplateApplyRef = nil
+				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.eks.OwnerReferences[0].Name = "green"
 				rename(s, "green-eks-controlplane-apply")
 			}, nil,
@@ -109,7 +109,7 @@ func TestTopologies(t *testing.T) {
 		"existing VPC": {
 			func(s *scene) {
 				s.network.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1"}
-				s.network.Spec.WorkspaceTemplateApplyRef = nil
+				s.network.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.gone[s.vpc] = true
 			}, nil,
 			[]string{eks, eksStatus, eksEndpoint}},
@@ -157,14 +157,14 @@ func TestTopologies(t *testing.T) {
 		"nothing but a Workspace of the name is left": {
 			func(s *scene) {
 				s.gone[s.eks] = true
-				s.plane.Spec.WorkspaceTemplateApplyRef = nil
+				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.plane.Spec.ControlPlaneEndpoint.Host = ""
 			}, nil,
 			[]string{"Blocked WorkspaceTemplateApplyNotFound CAPTControlPlane demo"}},
 		"never built": {
 			func(s *scene) {
 				s.gone[s.eks] = true
-				s.plane.Spec.WorkspaceTemplateApplyRef = nil
+				s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 				s.plane.Spec.ControlPlaneEndpoint.Host = ""
 			}, func(s *scene) { s.gone[s.more[1]] = true },
 			[]string{vpc, vpcStatus, "Warning NeverBuilt CAPTControlPlane demo"}},
@@ -267,7 +267,7 @@ func TestEndpointsOnOneHostAreTwo(t *testing.T) {
 	rename(a, "one")
 	rename(b, "two")
 	for _, s := range []*scene{a, b} {
-		s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = nil, nil
+		s.plane.Spec.WorkspaceTemplateApplyRef, s.eks.OwnerReferences = infrav1.WorkspaceTemplateApplyReference{}, nil
 		s.add(s.live(t, s.vpc, s.vpcTemplate, nil), s.live(t, s.eks, s.eksTemplate, map[string]any{"cluster_endpoint": s.plane.Spec.ControlPlaneEndpoint.Host}))
 	}
 	got := planFor(t, nil, a, b)
@@ -286,7 +286,7 @@ func TestTemplatesOfAnotherNamespaceAreGranted(t *testing.T) {
 	for _, template := range []*infrav1.WorkspaceTemplate{s.vpcTemplate, s.eksTemplate} {
 		template.Namespace = "default"
 	}
-	s.vpcTemplate.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"others"}}
+	s.vpcTemplate.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"others"}}
 	ref := infrav1.WorkspaceTemplateReference{Name: "vpc", Namespace: "default"}
 	s.vpc.Spec.TemplateRef, s.network.Spec.VPC.Template.Ref = ref, ref
 	ref.Name = "eks"
@@ -318,7 +318,7 @@ func TestTooManyNamespacesBlockTheirUnits(t *testing.T) {
 		names[i] = fmt.Sprint("other-", i)
 	}
 	b.eksTemplate = a.eksTemplate
-	a.eksTemplate.Namespace, a.eksTemplate.Spec.AllowedNamespaces = "default", &infrav1.AllowedNamespaces{Names: names}
+	a.eksTemplate.Namespace, a.eksTemplate.Spec.AllowedNamespaces = "default", infrav1.AllowedNamespaces{Names: names}
 	ref := infrav1.WorkspaceTemplateReference{Name: "eks", Namespace: "default"}
 	for _, s := range []*scene{a, b} {
 		s.eks.Spec.TemplateRef, s.plane.Spec.WorkspaceTemplateRef = ref, ref

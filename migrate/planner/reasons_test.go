@@ -185,7 +185,7 @@ func situations() map[string]situation {
 				for i := range names {
 					names[i] = fmt.Sprintf("other-%d", i)
 				}
-				s.eksTemplate.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+				s.eksTemplate.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
 			}),
 			solve: edit(func(s *scene) { s.eksTemplate.Spec.AllowedNamespaces.Names = []string{"*"} }),
 		},
@@ -193,7 +193,7 @@ func situations() map[string]situation {
 		planner.ReasonNeverBuilt: {
 			arrange: arrange(func(s *scene) {
 				s.gone[s.eks], s.gone[s.more[1]] = true, true
-				s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = nil, ""
+				s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.WorkspaceTemplateApplyReference{}, ""
 			}),
 			solve: edit(func(s *scene) { s.gone[s.plane] = true }),
 		},
@@ -221,7 +221,7 @@ func situations() map[string]situation {
 				s.eks.Spec.TemplateRef.Namespace, s.plane.Spec.WorkspaceTemplateRef.Namespace = "shared", "shared"
 			}),
 			solve: edit(func(s *scene) {
-				s.eksTemplate.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"team-a"}}
+				s.eksTemplate.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"team-a"}}
 			}),
 		},
 		planner.ReasonInvalidClusterEndpoint: {

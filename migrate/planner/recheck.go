@@ -113,11 +113,25 @@ func stillPlanned(s *migrate.Snapshot, now []write, step *plan.Step) error {
 	return nil
 }
 
+// Written counts the steps of which a snapshot has all fields as they are planned. What cannot be compared is not written.
+func Written(s *migrate.Snapshot, steps []plan.Step) (written int) {
+	for i := range steps {
+		live, err := content(s, steps[i].Object)
+		if err == nil && live != nil && !slices.ContainsFunc(steps[i].Fields, func(field plan.Field) bool {
+			state, err := field.State(live)
+			return err != nil || state != plan.Applied
+		}) {
+			written++
+		}
+	}
+	return written
+}
+
 // content of an object of a snapshot; nil if it does not exist.
 func content(s *migrate.Snapshot, ref migrate.ObjectRef) (map[string]any, error) {
 	objects := map[string][]client.Object{
 		kindCAPTCluster: migrate.Objects(s.CAPTClusters), kindControlPlane: migrate.Objects(s.ControlPlanes),
-		kindApply: migrate.Objects(s.Applies), kindTemplate: migrate.Objects(s.Templates),
+		kindApply: migrate.Objects(s.Applies), kindTemplate: migrate.Objects(s.Templates), "Cluster": migrate.Objects(s.Clusters),
 	}
 	for _, object := range objects[ref.Kind] {
 		if object.GetNamespace() == ref.Namespace && object.GetName() == ref.Name {

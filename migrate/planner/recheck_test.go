@@ -26,7 +26,7 @@ func TestRecheckPassesAfterEveryStep(t *testing.T) {
 	for name, decide := range map[string]func(s *scene) *migrate.Decisions{
 		"without decisions": func(*scene) *migrate.Decisions { return nil },
 		"references are empty": func(s *scene) *migrate.Decisions {
-			s.plane.Spec.WorkspaceTemplateApplyRef, s.network.Spec.WorkspaceTemplateApplyRef = nil, nil
+			s.plane.Spec.WorkspaceTemplateApplyRef, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}, infrav1.WorkspaceTemplateApplyReference{}
 			s.eks.OwnerReferences = nil
 			return nil
 		},
@@ -77,7 +77,7 @@ func TestRecheckFindsWhatChanged(t *testing.T) {
 			func(s *scene) { s.eksTemplate.Spec.Template.Spec.ForProvider.Module += "# edited" },
 			"WorkspaceTemplate team-a/eks changed since the plan was made (WorkspaceDiffers): Terraform would run for Workspace demo-eks-controlplane, in spec.forProvider.module. captctl migrate check -n team-a shows the differences",
 		},
-		"the WorkspaceTemplateApply is gone": {func(s *scene) { s.gone[s.eks] = true }, "no object has this UID"},
+		"the WorkspaceTemplateApply is gone": {func(s *scene) { s.gone[s.eks] = true }, "there is no WorkspaceTemplateApply with UID"},
 		"the Workspace is gone":              {func(s *scene) { s.gone[s.more[1]] = true }, "WorkspaceNotFound"},
 		"more would be written": {
 			func(s *scene) { s.eks.OwnerReferences = nil }, "would now also write /metadata/ownerReferences",

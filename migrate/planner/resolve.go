@@ -44,7 +44,7 @@ func (f *fleet) resolve() error {
 func (f *fleet) resolveOwner(o *owner) error {
 	if decision := f.decided.owners[o.typed.GetUID()]; decision.Skip {
 		o.State = migrate.OwnerSkipped
-		o.find(migrate.Skipped, ReasonSkipped, "it stays as it is, as decided. "+decision.Reason)
+		o.find(migrate.Skipped, ReasonSkipped, strings.TrimSuffix("it stays as it is, as decided: "+decision.Reason, ": "))
 		return nil
 	}
 	if o.settled && (o.Object.Kind == kindApply || byThisVersion(o.apply) || o.typed.GetDeletionTimestamp() != nil) {
@@ -139,7 +139,7 @@ func (f *fleet) unclear(o *owner) bool {
 	case f.machineLeft(o):
 	case o.apply != nil:
 		return false
-	case o.network != nil && o.plane == nil && o.network.Spec.VPC.Template == nil:
+	case o.network != nil && o.plane == nil && !o.network.Spec.VPC.Template.IsDefined():
 		o.State = migrate.NothingToAdopt
 	case f.perhapsBuilt(o):
 		o.ambiguous(ReasonMultipleCandidates, "it refers to no WorkspaceTemplateApply, and the evidence does not decide whether it was built by one of these. "+
@@ -166,7 +166,7 @@ func (f *fleet) perhapsBuilt(o *owner) bool {
 	}
 	for i := range f.Applies {
 		apply := &f.Applies[i]
-		if taken[apply.UID] || apply.Namespace != o.typed.GetNamespace() || o.referenceInSpec() != nil {
+		if taken[apply.UID] || apply.Namespace != o.typed.GetNamespace() || o.referenceInSpec().IsDefined() {
 			continue
 		}
 		if evidence := o.match.Claimant.Want.EvidenceFor(o.typed, apply); len(evidence) > 0 {
@@ -185,7 +185,7 @@ func (f *fleet) built(o *owner) bool {
 	if _, left := f.workspaces[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]; left && len(f.claims[types.NamespacedName{Name: naming.LegacyWorkspace(name)}]) == 0 {
 		return true
 	}
-	return o.match.Claimant.Want.Built != "" || o.referenceInSpec() != nil
+	return o.match.Claimant.Want.Built != "" || o.referenceInSpec().IsDefined()
 }
 
 // candidates of an owner, for a user to decide among.
@@ -303,7 +303,7 @@ func (f *fleet) ofProfile(o *owner) bool {
 
 func meansProfile(apply *infrav1.WorkspaceTemplateApply, cluster string, profile *controlplanev1.FargateProfile) bool {
 	switch ref := profile.WorkspaceTemplateApplyRef; {
-	case ref != nil:
+	case ref.IsDefined():
 		return ref.Name == apply.Name
 	case cluster == "": // Its name will be known when its Cluster is.
 		return profile.Name == apply.Spec.Variables[naming.ProfileVariable]

@@ -40,7 +40,7 @@ func TestTheRestOfAnAdoptionPassesTheGate(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.eks.Spec.WorkspaceName = "demo-eks-controlplane"
 	s.eks.Status.WorkspaceRef = &infrav1.WorkspaceReference{Name: "demo-eks-controlplane", UID: "Workspace/demo-eks-controlplane"}
-	s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.Version = nil, "1.32"
+	s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.Version = infrav1.WorkspaceTemplateApplyReference{}, "1.32"
 
 	assert.Contains(t, story(planFor(t, nil, s)), "Blocked WorkspaceDiffers CAPTControlPlane demo")
 }
@@ -67,7 +67,7 @@ func TestAWorkspaceIsNotAdoptedAgainstADecision(t *testing.T) {
 // Nobody but a person can tell whether one that names no cluster is a control plane's: to build a second one would be worse.
 func TestAnOwnerIsNotCalledNeverBuiltWhileOneOfItsTemplateIsNobodys(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
-	s.plane.Spec.WorkspaceTemplateApplyRef = nil
+	s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 	s.plane.Spec.ControlPlaneEndpoint.Host = ""
 	s.eks.OwnerReferences, s.eks.Spec.WriteConnectionSecretToRef = nil, nil
 	delete(s.eks.Spec.Variables, "cluster_name")
@@ -140,7 +140,7 @@ func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 	apply.Name = "by-hand"
 	assert.Contains(t, story(planFor(t, nil, s)), "Blocked FargateProfileConflict WorkspaceTemplateApply by-hand", "of which Cluster it is, is not known yet")
 
-	s.plane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: "another"}
+	s.plane.Spec.FargateProfiles[0].WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: "another"}
 	assert.NotContains(t, story(planFor(t, nil, s)), "Blocked FargateProfileConflict WorkspaceTemplateApply by-hand")
 
 	s.plane.Spec.FargateProfiles = nil

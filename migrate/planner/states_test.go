@@ -21,7 +21,7 @@ func TestStatesOfUnits(t *testing.T) {
 	}
 	neverCreated := func(s *scene) {
 		s.gone[s.eks], s.gone[s.vpc] = true, true
-		s.network.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.WorkspaceTemplateApplyRef = nil, nil
+		s.network.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}, infrav1.WorkspaceTemplateApplyReference{}
 		s.network.Status, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.CAPTClusterStatus{}, ""
 	}
 	for name, row := range map[string]struct {
@@ -48,13 +48,13 @@ func TestStatesOfUnits(t *testing.T) {
 		},
 		"one member needs nothing": {
 			func(s *scene) {
-				s.network.Spec.VPC, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.VPC{ExistingID: "vpc-1"}, nil
+				s.network.Spec.VPC, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.VPC{ExistingID: "vpc-1"}, infrav1.WorkspaceTemplateApplyReference{}
 				s.gone[s.vpc] = true
 			}, nil, plan.Adoptable, []migrate.OwnerState{migrate.NothingToAdopt, migrate.Adoptable},
 		},
 		"one member is skipped, the other needs nothing": {
 			func(s *scene) {
-				s.network.Spec.VPC, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.VPC{ExistingID: "vpc-1"}, nil
+				s.network.Spec.VPC, s.network.Spec.WorkspaceTemplateApplyRef = infrav1.VPC{ExistingID: "vpc-1"}, infrav1.WorkspaceTemplateApplyReference{}
 				s.gone[s.vpc] = true
 			}, skip, plan.Skipped, []migrate.OwnerState{migrate.NothingToAdopt, migrate.OwnerSkipped},
 		},
@@ -184,7 +184,7 @@ func TestAnUnadoptedCandidateOfAnotherTemplateIsDecided(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene("demo", "team-a").withWorkspaces(t)
-			s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = nil, ""
+			s.plane.Spec.WorkspaceTemplateApplyRef, s.plane.Spec.ControlPlaneEndpoint.Host = infrav1.WorkspaceTemplateApplyReference{}, ""
 			s.eks.Spec.WriteConnectionSecretToRef = nil
 			s.gone[s.more[1]] = true
 			rename(s, "production")

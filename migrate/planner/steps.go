@@ -17,7 +17,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/render"
-	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -96,7 +96,7 @@ func (o *owner) whyRetained() string {
 // retains reports whether what was created must outlive the WorkspaceTemplateApply.
 func (o *owner) retains() bool {
 	if o.plane == nil && o.network != nil {
-		return o.network.Spec.VPC.Template != nil && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
+		return o.network.Spec.VPC.Template.IsDefined() && o.network.Spec.VPC.Template.DeletionPolicy == infrav1.DeletionPolicyRetain
 	}
 	return o.retain
 }
@@ -128,19 +128,19 @@ func (o *owner) ownerSteps() []plan.Step {
 	}
 	var c change
 	o.pinOwner(&c)
-	if o.referenceInSpec() == nil {
+	if !o.referenceInSpec().IsDefined() {
 		c.add("/spec/workspaceTemplateApplyRef", infrav1.WorkspaceTemplateApplyReference{Name: o.apply.Name}, "no second WorkspaceTemplateApply is created")
 	}
 	if o.plane != nil {
 		stored := o.plane.Spec.ControlPlaneEndpoint
-		if repaired := validation.Endpoint(stored); repaired.Host != "" {
+		if repaired := owners.Endpoint(stored); repaired.Host != "" {
 			c.replace("/spec/controlPlaneEndpoint/host", stored.Host, repaired.Host, whyEndpoint)
 		}
 	}
 	return step(o.Object.Kind, o.typed, "", c)
 }
 
-func (o *owner) referenceInSpec() *infrav1.WorkspaceTemplateApplyReference {
+func (o *owner) referenceInSpec() infrav1.WorkspaceTemplateApplyReference {
 	if o.plane != nil {
 		return o.plane.Spec.WorkspaceTemplateApplyRef
 	}
@@ -188,7 +188,7 @@ func (f *fleet) tooManyNamespaces() (findings []migrate.Finding) {
 	for i := range f.Templates {
 		template := &f.Templates[i]
 		names := sets.New[string]()
-		if allowed := template.Spec.AllowedNamespaces; allowed != nil {
+		if allowed := template.Spec.AllowedNamespaces; allowed.IsDefined() {
 			names.Insert(allowed.Names...)
 		}
 		finding := migrate.Finding{Severity: migrate.Blocked, Reason: ReasonTooManyNamespaces, Object: migrate.Ref(kindTemplate, template)}

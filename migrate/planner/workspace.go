@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/api/adoption"
@@ -236,7 +236,7 @@ func (f *fleet) claimOn(apply *infrav1.WorkspaceTemplateApply, key types.Namespa
 // Workspace. No record may say otherwise: neither its own or its owner's, nor, for a VPC, a control plane of the same Cluster.
 func (f *fleet) neverBuilt(o *owner) bool {
 	status, key := &o.apply.Status, f.workspaceKey(o.apply)
-	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || ptr.Deref(status.Applied, false)
+	recorded := o.apply.Spec.WorkspaceName != "" || status.WorkspaceName != "" || status.WorkspaceRef != nil || status.Applied == metav1.ConditionTrue
 	if recorded || !adoption.LegacyFinalizer(o.apply) || f.workspaces[types.NamespacedName{Name: key.Name}] != nil {
 		return false
 	}

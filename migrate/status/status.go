@@ -11,6 +11,7 @@ import (
 
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
 )
@@ -24,12 +25,14 @@ type Status struct {
 	Lock *lock.Holder `json:"lock,omitempty"`
 	// Definitions are the CustomResourceDefinitions of CAPT with the versions in which objects are stored.
 	Definitions []Definition      `json:"definitions,omitempty"`
+	Legacy      *check.Check      `json:"legacy,omitempty"`   // Legacy is the check whether CAPT v0.3 runs; absent if it was not made.
 	Findings    []migrate.Finding `json:"findings,omitempty"` // Findings are those of the new plan.
 }
 
 // Unit is one unit of the fleet.
 type Unit struct {
-	Unit  string         `json:"unit"`
+	Unit string `json:"unit"`
+	// State is what a run left or is doing, and otherwise what becomes of the unit with the decisions of the plans that were applied.
 	State plan.UnitState `json:"state"`
 	// PlanID and Phase are those of the last plan that wrote the unit; empty if none did.
 	PlanID string      `json:"planID,omitempty"`
@@ -38,7 +41,9 @@ type Unit struct {
 	Message string `json:"message,omitempty"`
 	// PendingChange says what the manager would change in a Workspace of the unit.
 	PendingChange string `json:"pendingChange,omitempty"`
-	Paused        bool   `json:"paused,omitempty"` // Paused is true if the Cluster, or an object of the unit, is paused.
+	// Skipped are the objects of the unit that a decision skips. They await adoption.
+	Skipped []migrate.ObjectRef `json:"skipped,omitempty"`
+	Paused  bool                `json:"paused,omitempty"` // Paused is true if the Cluster, or an object of the unit, is paused.
 }
 
 // Plan is a plan that was applied in this cluster.
@@ -60,7 +65,12 @@ type Definition struct {
 // Options say what to look at.
 type Options struct {
 	Reader           client.Reader
-	JournalNamespace string // Where the journals and the Lease are.
-	Namespace        string // The only one to look at; empty for all.
+	JournalNamespace string   // Where the journals and the Lease are.
+	Namespace        string   // The only one to look at; empty for all.
+	Units            []string // The only ones to look at; empty for all.
+	Decisions        *migrate.Decisions
+	Decided          bool // The decisions of the plans that were applied are used instead.
+	NoJournal        bool // It is no error if the journals may not be read.
 	Clock            clock.PassiveClock
+	Progress         migrate.Progress
 }

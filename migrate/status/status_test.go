@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -56,7 +57,9 @@ func journal(t *testing.T, planID string, minutes int, units map[string]apply.Un
 // read returns the status, and fails the test if it writes.
 func read(t *testing.T, only string, objects ...client.Object) *status.Status {
 	t.Helper()
-	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}})
+	for _, name := range []string{metav1.NamespaceSystem, "team-a", "team-b"} {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}})
+	}
 	errWrite := errors.New("status must not write")
 	reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return errWrite },
@@ -133,7 +136,7 @@ func TestPausedUnitsAreReported(t *testing.T) {
 			network := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "demo", UID: "network", OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster-demo"},
 			}}}
-			network.Spec.VPC.Template = &infrav1.VPCTemplate{}
+			network.Spec.VPC.Template = infrav1.VPCTemplate{}
 			if tc.value != "" {
 				network.Annotations = map[string]string{clusterv1.PausedAnnotation: tc.value}
 			}

@@ -41,7 +41,7 @@ func CAPTCluster(name string, options ...Option) *infrav1.CAPTCluster {
 	captCluster := &infrav1.CAPTCluster{ObjectMeta: metadata("CAPTCluster", name)}
 	captCluster.SetGroupVersionKind(infrav1.GroupVersion.WithKind("CAPTCluster"))
 	captCluster.Spec.Region = Region
-	captCluster.Spec.VPC.Template = &infrav1.VPCTemplate{
+	captCluster.Spec.VPC.Template = infrav1.VPCTemplate{
 		Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, DeletionPolicy: infrav1.DeletionPolicyDelete,
 	}
 	return apply(captCluster, options)
@@ -94,7 +94,7 @@ func WithRegion(region string) Option {
 
 // WithApplyRef says which WorkspaceTemplateApply a CAPTCluster or CAPTControlPlane uses.
 func WithApplyRef(name string) Option {
-	ref := &infrav1.WorkspaceTemplateApplyReference{Name: name}
+	ref := infrav1.WorkspaceTemplateApplyReference{Name: name}
 	return func(object client.Object) {
 		switch object := object.(type) {
 		case *infrav1.CAPTCluster:

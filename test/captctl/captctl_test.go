@@ -103,7 +103,7 @@ func (u *user) run(name string, want migrate.Outcome, arguments ...string) {
 
 var (
 	uids      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	moments   = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\dZ| UTC)`)
+	moments   = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(Z| UTC)`)
 	checksums = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	ages      = regexp.MustCompile(`\b(\d+[ms])+ ago`)
 	plans     = regexp.MustCompile(`(^|[^-0-9a-f])[0-9a-f]{12}\b`)

@@ -4,6 +4,7 @@
 package conversion_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,9 +23,9 @@ spec:
   - {name: Batch_1, selectors: [{namespace: two, labels: {k: v}}], workspaceTemplateRef: {name: fargate, namespace: shared}, workspaceTemplateApplyRef: {name: by-hand}}
 status:
   fargateProfiles:
-  - {name: monitoring, ready: true, workspaceTemplateApplyName: demo-monitoring-fargate-apply}
-  - {name: Batch_1, ready: false, workspaceTemplateApplyName: by-hand, failureReason: FargateProfileFailed, failureMessage: subnet not found}
-  - {name: removed, ready: false, workspaceTemplateApplyName: demo-removed-fargate-apply}
+  - {name: monitoring, ready: "True", workspaceTemplateApplyName: demo-monitoring-fargate-apply}
+  - {name: Batch_1, ready: "False", workspaceTemplateApplyName: by-hand, failureReason: FargateProfileFailed, failureMessage: subnet not found}
+  - {name: removed, ready: "False", workspaceTemplateApplyName: demo-removed-fargate-apply}
 `
 
 // field is a part of an object, which must be there.
@@ -36,6 +37,17 @@ func field(t *testing.T, object *unstructured.Unstructured, path ...string) []an
 	return list
 }
 
+// withBools returns Fargate profiles of v1beta2 as v1beta1 has them: ready is a bool.
+func withBools(profiles []any) []any {
+	converted := make([]any, 0, len(profiles))
+	for _, profile := range profiles {
+		profile := maps.Clone(profile.(map[string]any))
+		profile["ready"] = profile["ready"] == "True"
+		converted = append(converted, profile)
+	}
+	return converted
+}
+
 func TestFargateProfilesAreTheSameInBothVersions(t *testing.T) {
 	t.Parallel()
 	object := &unstructured.Unstructured{}
@@ -45,7 +57,7 @@ func TestFargateProfilesAreTheSameInBothVersions(t *testing.T) {
 	created := shared.create(t, namespace, object)[0]
 
 	older := shared.read(t, created, spoke)
-	require.Equal(t, field(t, object, "status", "fargateProfiles"), field(t, older, "status", "fargateProfileStatuses"))
+	require.Equal(t, withBools(field(t, object, "status", "fargateProfiles")), field(t, older, "status", "fargateProfileStatuses"))
 
 	// Somebody edits them in v1beta1, which knows of no references.
 	profiles := field(t, older, "spec", "additionalFargateProfiles")
@@ -64,5 +76,5 @@ func TestFargateProfilesAreTheSameInBothVersions(t *testing.T) {
 	batch["workspaceTemplateApplyRef"] = map[string]any{"name": "by-hand"}
 	require.Equal(t, []any{batch, added}, field(t, newer, "spec", "fargateProfiles"))
 	require.Equal(t, field(t, object, "status", "fargateProfiles"), field(t, newer, "status", "fargateProfiles"))
-	require.Equal(t, field(t, object, "status", "fargateProfiles"), field(t, shared.read(t, created, spoke), "status", "fargateProfileStatuses"))
+	require.Equal(t, withBools(field(t, object, "status", "fargateProfiles")), field(t, shared.read(t, created, spoke), "status", "fargateProfileStatuses"))
 }

@@ -106,7 +106,7 @@ func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 		healed := w.AwaitState(controlplanev1.StateReady, "")
 		require.Empty(w, healed.Status.WorkspaceTemplateApply.LastFailureMessage)
 		require.Empty(w, healed.Status.WorkspaceTemplateApply.LastFailedRevision)
-		require.True(w, meta.IsStatusConditionFalse(healed.Status.Conditions, controlplanev1.FailedCondition))
+		require.False(w, meta.IsStatusConditionTrue(healed.Status.Conditions, controlplanev1.FailedCondition))
 		for _, condition := range healed.Status.Conditions {
 			require.NotContains(w, condition.Message, "Throttling", condition.Type)
 		}

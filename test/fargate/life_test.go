@@ -65,14 +65,14 @@ func TestTheLifeOfProfiles(t *testing.T) {
 		w.RequireDestroyedInOrder(fixture.ControlPlane, apply("a"))
 		w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 		assert.Equal(w, []string{
-			"Normal FargateProfileCreating: Fargate profile z is being made; see WorkspaceTemplateApply " + apply("z"),
+			"Normal FargateProfileCreating: creating Fargate profile z; see WorkspaceTemplateApply " + apply("z"),
 			"Normal FargateProfileReady: Fargate profile z is ready",
-			"Normal FargateProfileCreating: Fargate profile a is being made; see WorkspaceTemplateApply " + apply("a"),
+			"Normal FargateProfileCreating: creating Fargate profile a; see WorkspaceTemplateApply " + apply("a"),
 			"Normal FargateProfileReady: Fargate profile a is ready",
-			"Normal FargateProfileCreating: Fargate profile z is being changed; see WorkspaceTemplateApply " + apply("z"),
+			"Normal FargateProfileCreating: updating Fargate profile z; see WorkspaceTemplateApply " + apply("z"),
 			"Normal FargateProfileReady: Fargate profile z is ready",
-			"Normal FargateProfileDeleting: Fargate profile z is being deleted", "Normal FargateProfileDeleted: Fargate profile z is gone",
-			"Normal FargateProfileDeleting: Fargate profile a is being deleted", "Normal FargateProfileDeleted: Fargate profile a is gone",
+			"Normal FargateProfileDeleting: deleting Fargate profile z", "Normal FargateProfileDeleted: Fargate profile z was deleted",
+			"Normal FargateProfileDeleting: deleting Fargate profile a", "Normal FargateProfileDeleted: Fargate profile a was deleted",
 		}, w.told())
 	})
 }
@@ -88,7 +88,7 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 			w.Play(apply(name), takes(aWhile))
 		}
 		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
-		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "one at a time")
+		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "before the EKS cluster, deleting Fargate profile")
 		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		for _, name := range names {
 			w.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
@@ -112,7 +112,7 @@ func (w *world) profiles() (told []string) {
 	}
 	for _, s := range controlPlane.Status.FargateProfiles {
 		line := s.Name + " is not ready"
-		if ptr.Deref(s.Ready, false) {
+		if s.Ready == metav1.ConditionTrue {
 			line = s.Name + " is ready"
 		}
 		if s.FailureReason != "" {

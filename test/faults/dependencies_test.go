@@ -39,7 +39,7 @@ func (w *world) missing(name string, messages ...string) map[string]metav1.Time 
 			return "it was not looked at"
 		}
 		for _, missing := range apply.Status.MissingDependencies {
-			since[missing.Message] = missing.Since
+			since[missing.Message] = *missing.Since
 		}
 		for _, message := range messages {
 			if _, told := since[message]; !told {

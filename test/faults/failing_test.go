@@ -67,7 +67,7 @@ func TestAFailedApplyIsToldByItsClassAndTriedAgain(t *testing.T) {
 			require.Equal(w, sample.Class, failed.Status.LastFailureClass, name)
 			require.NotEmpty(w, failed.Status.LastFailedRevision)
 			require.Empty(w, failed.Status.LastAppliedRevision)
-			require.Nil(w, failed.Status.Applied)
+			require.Empty(w, failed.Status.Applied)
 			w.await(name, infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.ApplyFailedReason, failed.Status.LastFailureMessage)
 			w.mend(name)
 		}
@@ -94,7 +94,7 @@ func TestAFailedUpdateIsToldAndTriedAgain(t *testing.T) {
 		require.Equal(w, first.Status.LastAppliedRevision, failed.Status.LastAppliedRevision)
 		require.NotEqual(w, first.Status.LastAppliedRevision, failed.Status.LastFailedRevision)
 		require.Equal(w, before, failed.Status.Outputs["cidr"])
-		require.True(w, *failed.Status.Applied)
+		require.Equal(w, metav1.ConditionTrue, failed.Status.Applied)
 
 		w.mend("demo")
 		last := w.awaitReady("demo", after)

@@ -104,7 +104,7 @@ func (w *world) awaitInterrupted(name string) {
 		pending, "change another annotation in the same command")
 	require.Equal(w, "Interrupted", told.Status.LastFailureClass)
 	require.NotEmpty(w, told.Status.LastFailedRevision)
-	require.Nil(w, told.Status.Applied)
+	require.Empty(w, told.Status.Applied)
 	w.await(name, infrav1.SyncedCondition, metav1.ConditionFalse, infrav1.CreateInterruptedReason)
 }
 

@@ -64,7 +64,7 @@ func TestSafety13ATemplateThatLeavesIsNotTakenIntoUse(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), template))
 	w.awaitCondition(patience, template, "vpc", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForUsersReason)
 
-	const says = "is being deleted and only serves the objects that use it already"
+	const says = "is being deleted and cannot be used by new objects"
 	w.refuses(applied("other", `, variables: {vpc_name: b}`), "spec.templateRef", says)
 	w.refuses(captCluster("demo"), "spec.vpc.template.ref", says)
 	w.refuses(legacyNetwork(`{region: eu-central-1, vpcTemplateRef: {name: vpc}}`), "spec.vpc.template.ref", says)

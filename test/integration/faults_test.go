@@ -103,7 +103,7 @@ func TestMissingOutputIsToldAndHeals(t *testing.T) {
 		cluster("demo"), captCluster("demo"), controlPlane("demo", "v1.35.0"))
 
 	w.awaitCondition(patience, &controlplanev1.CAPTControlPlane{}, "demo", controlplanev1.ReadyCondition, metav1.ConditionFalse,
-		controlplanev1.EndpointMissingReason, `no output "cluster_endpoint"`, "add it to the module")
+		controlplanev1.EndpointMissingReason, `no output "cluster_endpoint"`, "Add the output to the module")
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "demo"}, controlPlane))
 	require.Nil(t, controlPlane.Status.Initialization.ControlPlaneInitialized, "not initialized without an endpoint")

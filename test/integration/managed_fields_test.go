@@ -21,8 +21,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
-	"github.com/capt-provider/capt/controllers/engine"
 	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/controllers/ssa"
 )
 
 const (
@@ -65,7 +65,7 @@ func (w *world) wiped(object client.Object, name, manager string) {
 	w.merge(object, name, wipe)
 	require.Empty(w, object.GetManagedFields())
 	w.await(patience, object, name, func() string {
-		if !appliedBy(object, manager) || engine.Disowned(object, manager) {
+		if !appliedBy(object, manager) || ssa.ManagedFieldsLost(object, manager) {
 			return "managedFields are not restored"
 		}
 		return ""
@@ -146,17 +146,23 @@ func TestSafety24WhatOthersAddIsNoDifference(t *testing.T) {
 	w.apply(captCluster("demo"))
 	captCluster := &infrav1.CAPTCluster{}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "demo"}, captCluster))
-	const manager = "capt-test"
-	facts := owner.Facts{}
+	facts, plan, ref := owner.Facts{}, owner.Plan{}, infrav1.WorkspaceTemplateApplyReference{Name: "merged"}
 	write := func(keys ...string) {
-		require.NoError(t, facts.Desire(w.Client, owner.Want{
-			Owner: captCluster, ClusterName: "demo", Name: "merged", Template: infrav1.WorkspaceTemplateReference{Name: "none"},
-			Intent:         adoption.Intent{Variables: map[string]string{"ours": "x"}},
-			WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: w.namespace, Keys: keys}},
-			DeletionPolicy: infrav1.DeletionPolicyDelete,
-		}))
-		require.NoError(t, facts.Write(t.Context(), w.Client, manager))
-		require.False(t, facts.Differs(manager))
+		var err error
+		plan, err = facts.Plan(owner.Intent{
+			Owner: owner.Owner{
+				Object: captCluster, Kind: infrav1.GroupVersion.WithKind("CAPTCluster"), Ref: &ref, FieldManager: "capt-test",
+			},
+			Want: &owner.Want{
+				Expectation: adoption.Expectation{SchemeName: "merged"}, ClusterName: "demo", Template: infrav1.WorkspaceTemplateReference{Name: "none"},
+				Intent:         adoption.Intent{Variables: map[string]string{"ours": "x"}},
+				WaitForSecrets: []infrav1.SecretDependency{{Name: "connection", Namespace: w.namespace, Keys: keys}},
+				DeletionPolicy: infrav1.DeletionPolicyDelete,
+			},
+		})
+		require.NoError(t, err)
+		require.NoError(t, plan.Write(t.Context(), w.Client))
+		require.False(t, plan.Differs())
 	}
 	write("a", "b")
 
@@ -171,8 +177,8 @@ func TestSafety24WhatOthersAddIsNoDifference(t *testing.T) {
 	key := client.ObjectKey{Namespace: w.namespace, Name: "merged"}
 	require.NoError(t, w.Get(t.Context(), key, facts.Apply))
 	require.Contains(t, facts.Apply.Spec.WaitForSecrets[0].Keys, "theirs")
-	require.False(t, facts.Differs(manager))
-	require.False(t, facts.Disowned(manager))
+	require.False(t, plan.Differs())
+	require.False(t, ssa.ManagedFieldsLost(facts.Apply, "capt-test"))
 
 	write("a")
 	require.ElementsMatch(t, []string{"a", "theirs"}, facts.Apply.Spec.WaitForSecrets[0].Keys, "ours goes, theirs stays")

@@ -48,9 +48,9 @@ func TestFargateProfilesThatAreRefused(t *testing.T) {
 		everywhere("six labels", `name: a, selectors: [{namespace: a, labels: {`+many(6, "l%d: v")+`}}]`, ".selectors[0].labels", "at most 5"),
 		everywhere("an empty namespace", `name: a, selectors: [{namespace: ""}]`, ".selectors[0].namespace", "at least 1 chars"),
 		everywhere("a namespace that is too long", fmt.Sprintf(`name: a, selectors: [{namespace: %s}]`, strings.Repeat("n", 64)), ".selectors[0].namespace", "Too long"),
-		everywhere("a namespace that is none", `name: a, selectors: [{namespace: a}, {namespace: Team_1}]`, ".selectors[1].namespace", "no pod can match this"),
+		everywhere("a namespace that is none", `name: a, selectors: [{namespace: a}, {namespace: Team_1}]`, ".selectors[1].namespace", "cannot match any pod"),
 		everywhere("a label that no pod can have", `name: a, selectors: [{namespace: a, labels: {"a b": v}}]`, ".selectors[0].labels[a b]", "name part"),
-		everywhere("a value that no pod can have", fmt.Sprintf(`name: a, selectors: [{namespace: a, labels: {k: %s}}]`, strings.Repeat("v", 64)), ".selectors[0].labels[k]", "no pod can match this"),
+		everywhere("a value that no pod can have", fmt.Sprintf(`name: a, selectors: [{namespace: a, labels: {k: %s}}]`, strings.Repeat("v", 64)), ".selectors[0].labels[k]", "cannot match any pod"),
 		{
 			{name: "a selector without a namespace", document: profile(`name: a, selectors: [{labels: {a: b}}]`),
 				field: "spec.fargateProfiles[0].selectors[0].namespace", says: "Required value"},
@@ -63,7 +63,7 @@ func TestFargateProfilesThatAreRefused(t *testing.T) {
 			{name: "v1beta1: a name twice", document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [` + twice + `]}`),
 				field: "spec.fargateProfiles[1]", says: "Duplicate value"},
 			{name: "template: a reference of one cluster", document: profileOfClass(`name: a, selectors: [{namespace: a}], workspaceTemplateApplyRef: {name: x}`),
-				field: "spec.template.spec.fargateProfiles", says: "belongs to one cluster"},
+				field: "spec.template.spec.fargateProfiles", says: "refers to an object of one Cluster"},
 		},
 	} {
 		refuse(t, refusals)
@@ -91,7 +91,7 @@ func TestReferencesOfFargateProfilesThatAreRefused(t *testing.T) {
 			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, additionalFargateProfiles: [{name: a, selectors: [{namespace: a}], workspaceTemplateRef: {name: private, namespace: platform}}]}`),
 			field:    "spec.fargateProfiles[0].workspaceTemplateRef", says: "spec.allowedNamespaces"},
 		{name: "another WorkspaceTemplateApply", given: []string{refers("one")}, document: refers("two"),
-			field: reference, says: "another one would be another Fargate profile"},
+			field: reference, says: "another WorkspaceTemplateApply is another Fargate profile"},
 		{name: "one for two profiles", document: two(shared, shared),
 			field: "spec.fargateProfiles[1].workspaceTemplateApplyRef.name", says: "in use by Fargate profile a"},
 		{name: "the one that another profile gets", given: []string{cluster("demo")}, document: two("", `, workspaceTemplateApplyRef: {name: demo-a-fargate-apply}`),
@@ -113,9 +113,9 @@ func TestReferencesOfFargateProfilesThatAreRefused(t *testing.T) {
 		{name: "that of another template", given: []string{cluster("demo"), applyOf("x", "other", `cluster_name: demo, profile_name: a`)}, document: refers("x"),
 			field: reference + ".name", says: "it refers to another WorkspaceTemplate"},
 		{name: "that of a profile, for the control plane", given: []string{cluster("demo"), applyOf("x", "eks", `cluster_name: demo, profile_name: a`)},
-			document: planeWith(`workspaceTemplateApplyRef: {name: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it is that of a Fargate profile"},
+			document: planeWith(`workspaceTemplateApplyRef: {name: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it belongs to a Fargate profile"},
 		{name: "v1beta1: that of a profile, for the control plane", given: []string{cluster("demo"), applyOf("x", "eks", `cluster_name: demo, profile_name: a`)},
-			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyName: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it is that of a Fargate profile"},
+			document: legacyPlane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyName: x}`), field: "spec.workspaceTemplateApplyRef.name", says: "it belongs to a Fargate profile"},
 	})
 }
 
@@ -131,7 +131,7 @@ func TestNamesThatAreKeptForFargateProfiles(t *testing.T) {
 		{name: Batch_1, selectors: [{namespace: b}], workspaceTemplateRef: {name: fargate}},
 		{name: adopted, selectors: [{namespace: c}], workspaceTemplateRef: {name: fargate}, workspaceTemplateApplyRef: {name: by-hand}}]`)}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
-	const field, web = "metadata.name", "CAPTControlPlane demo gives this name to the WorkspaceTemplateApply of its Fargate profile web"
+	const field, web = "metadata.name", "CAPTControlPlane demo uses this name for the WorkspaceTemplateApply of its Fargate profile web"
 	refuse(t, []refusal{
 		{name: "another template", given: given, document: applyOf("demo-web-fargate-apply", "other", `cluster_name: demo, profile_name: web`), field: field, says: web},
 		{name: "another template, which exists", given: append([]string{template("other", vpcModule, "sandbox")}, given...),

@@ -31,11 +31,11 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 		{name: "a format that is none", document: terraformed(`{source: Inline, inlineFormat: YAML, module: ""}`),
 			field: "spec.template.spec.forProvider.inlineFormat", says: "supported values"},
 		{name: "a variable of Terraform's own", document: terraformed(`{source: Inline, module: "", env: [{name: TF_CLI_ARGS, value: x}]}`),
-			field: "spec.template.spec.forProvider.env[0].name", says: "belong to the provider"},
+			field: "spec.template.spec.forProvider.env[0].name", says: "are reserved for the provider"},
 		{name: "a variable of the loader", document: terraformed(`{source: Inline, module: "", env: [{name: LD_PRELOAD, value: x}]}`),
-			field: "spec.template.spec.forProvider.env[0].name", says: "belong to the provider"},
+			field: "spec.template.spec.forProvider.env[0].name", says: "are reserved for the provider"},
 		{name: "the search path", document: terraformed(`{source: Inline, module: "", env: [{name: OK, value: x}, {name: PATH, value: x}]}`),
-			field: "spec.template.spec.forProvider.env[1].name", says: "belong to the provider"},
+			field: "spec.template.spec.forProvider.env[1].name", says: "are reserved for the provider"},
 		{name: "a variable that is given twice", document: terraformed(`{source: Inline, module: "variable \"a\" {}", vars: [{key: a, value: x}, {key: b, value: x}, {key: a, value: z}]}`),
 			field: "spec.template.spec.forProvider.vars[2].key", says: "Duplicate value"},
 		{name: "an environment variable that is given twice", document: terraformed(`{source: Inline, module: "", env: [{name: A, value: x}, {name: A, value: x}]}`),
@@ -51,12 +51,12 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 		{name: "another folder", document: terraformed(`{source: Inline, module: "", destroyArgs: ["-chdir=/"]}`),
 			field: "spec.template.spec.forProvider.destroyArgs[0]", says: "where state lives"},
 		{name: "out of the module", document: terraformed(`{source: Remote, module: "git::https://example.com/x", entrypoint: "../y"}`),
-			field: "spec.template.spec.forProvider.entrypoint", says: "must stay within the module"},
+			field: "spec.template.spec.forProvider.entrypoint", says: "must be a directory within the module"},
 		{name: "a scope that is none", document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Galaxy, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.workspaceScope", says: "supported values"},
 		{name: "another scope", given: []string{document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, template: {spec: {forProvider: {source: Inline, module: ""}}}}`)},
 			document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
-			field:    "spec.workspaceScope", says: "make another template"},
+			field:    "spec.workspaceScope", says: "Create another WorkspaceTemplate"},
 		{name: "a secret for everybody to see",
 			document: document("WorkspaceTemplate", "vpc", `{publishOutputs: [a, b], template: {spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }\noutput \"b\" {\n  value = 1\n  sensitive = true\n}\n"}}}}`),
 			field:    "spec.publishOutputs[1]", says: "sensitive"},
@@ -90,7 +90,7 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 			document: document("WorkspaceTemplateApply", "a", `{templateRef: {name: private, namespace: platform}}`),
 			field:    "spec.templateRef", says: "spec.allowedNamespaces"},
 		{name: "another Workspace", given: []string{applied("a", `, workspaceName: one`)}, document: applied("a", `, workspaceName: two`),
-			field: "spec.workspaceName", says: "another one would be another Workspace"},
+			field: "spec.workspaceName", says: "workspaceName is immutable"},
 		{name: "a Workspace that belongs to another one", given: []string{vpcTemplate(), applied("b", `, workspaceName: one`)},
 			document: applied("a", `, workspaceName: one`),
 			field:    "spec.workspaceName", says: "WorkspaceTemplateApply b"},
@@ -127,9 +127,9 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 		{name: "a variable with a dash", document: applied("a", `, variables: {a-b: c}`),
 			field: "spec.variables[a-b]", says: "letters, digits and underscores"},
 		{name: "a value that would end a string of the module", given: []string{pasted("vpc")}, document: applied("a", `, variables: {owner: '"'}`),
-			field: "spec.variables[owner]", says: "pass it through forProvider.vars or varmap"},
+			field: "spec.variables[owner]", says: "pass the value in forProvider.vars or varmap"},
 		{name: "a value that would begin an expression", given: []string{pasted("vpc")}, document: applied("a", `, variables: {owner: '${file("/etc/passwd")}'}`),
-			field: "spec.variables[owner]", says: "pass it through forProvider.vars or varmap"},
+			field: "spec.variables[owner]", says: "pass the value in forProvider.vars or varmap"},
 		{name: "a number for a text", document: applied("a", `, variables: {a: 1}`),
 			field: "spec.variables.a", says: "must be of type string"},
 		{name: "a deletion policy that is none", document: applied("a", `, deletionPolicy: Keep`),
@@ -150,7 +150,7 @@ func TestWorkspaceTemplateAppliesThatAreRefusedWhatWouldReplaceACluster(t *testi
 	w.apply(vpcTemplate(), controlPlaneTemplate(), running(`cluster_name: demo, vpc_name: net`))
 	w.awaitCondition(patience, &infrav1.WorkspaceTemplateApply{}, "by-hand", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
 
-	w.refuses(running(`cluster_name: other, vpc_name: net`), "spec.variables[cluster_name]", "can not be changed or removed")
+	w.refuses(running(`cluster_name: other, vpc_name: net`), "spec.variables[cluster_name]", "cannot be changed or removed")
 	w.refuses(plane(`{version: "1.35", workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: by-hand}}`),
 		"spec.workspaceTemplateApplyRef.name", "it refers to another WorkspaceTemplate")
 }

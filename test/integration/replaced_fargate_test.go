@@ -46,7 +46,7 @@ func (w *world) profiles() (told []string) {
 	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: "demo"}, controlPlane))
 	for _, profile := range controlPlane.Spec.FargateProfiles {
 		reference := "none"
-		if profile.WorkspaceTemplateApplyRef != nil {
+		if profile.WorkspaceTemplateApplyRef.IsDefined() {
 			reference = profile.WorkspaceTemplateApplyRef.Name
 		}
 		told = append(told, fmt.Sprintf("%s selects %s, has %s", profile.Name, profile.Selectors[0].Namespace, reference))

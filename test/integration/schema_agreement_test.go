@@ -234,7 +234,7 @@ func causes(t *testing.T, err error) []metav1.StatusCause {
 	said := slices.Clone(status.Status().Details.Causes)
 	for i, cause := range said {
 		if cause.Field == "<nil>" && strings.Contains(cause.Message, "some validation rules were not checked") ||
-			cause.Field == "spec" && strings.Contains(cause.Message, "more rules could not be checked") {
+			cause.Field == "spec" && strings.Contains(cause.Message, "further rules could not be evaluated") {
 			said[i] = metav1.StatusCause{Message: "more rules could not be checked"}
 		}
 	}

@@ -67,7 +67,7 @@ func TestWhatIsWrittenOnceIsTakenOutByCaptctlOnly(t *testing.T) {
 			w.apply(row.manifest)
 			another := strings.ReplaceAll(row.manifest, "one}", "two}")
 			err = w.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(w.object(another)), client.FieldOwner(naming.MigrationFieldManager), client.ForceOwnership)
-			require.ErrorContains(t, err, "immutable once set", "another value is for nobody")
+			require.ErrorContains(t, err, "is immutable", "another value is for nobody")
 
 			// The webhooks are not asked about objects that are being deleted.
 			require.NoError(t, w.Delete(t.Context(), object.DeepCopy()))

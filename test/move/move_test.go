@@ -4,6 +4,7 @@
 package move_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -92,9 +93,15 @@ func lasting(value any) any {
 			value[field] = lasting(inner)
 		}
 	case []any:
+		// A WorkspaceTemplateApply has the condition Paused from the first time that it is paused.
+		value = slices.DeleteFunc(value, func(inner any) bool {
+			condition, _ := inner.(map[string]any)
+			return condition["reason"] == clusterv1.NotPausedReason
+		})
 		for i, inner := range value {
 			value[i] = lasting(inner)
 		}
+		return value
 	}
 	return value
 }

@@ -95,7 +95,7 @@ func TestSafety10RefusedWriteIsReported(t *testing.T) {
 	}))
 	w.User(w.Everything()...)
 	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
-		why, "writing Secret demo-kubeconfig", "admission policy")
+		why, "writing Secret demo-kubeconfig", "admission policies")
 	allowSecrets()
 	w.AwaitState(controlplanev1.StateReady, "")
 	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)

@@ -16,7 +16,7 @@ import (
 
 // What the controller says about values that it does not let become code.
 const (
-	unsafe  = `the value of variable "value" has characters that could change the module; declare a Terraform variable and pass it through forProvider.vars or varmap`
+	unsafe  = `the value of variable "value" has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap`
 	outline = `the values of its variables ("value") would change the structure of the module: declare Terraform variables, and set them in forProvider.vars or varmap`
 )
 
@@ -74,8 +74,8 @@ func TestValuesDoNotChangeHowTerraformRuns(t *testing.T) {
 		value   string
 		message string
 	}{
-		"entrypoint": {func(p *terraform.WorkspaceParameters) { p.Entrypoint = "${value}" }, "modules/../../..", "must stay within the module"},
-		"env":        {func(p *terraform.WorkspaceParameters) { p.Env[0].Name = "${value}" }, "TF_CLI_CONFIG_FILE", "belong to the provider"},
+		"entrypoint": {func(p *terraform.WorkspaceParameters) { p.Entrypoint = "${value}" }, "modules/../../..", "must be a directory within the module"},
+		"env":        {func(p *terraform.WorkspaceParameters) { p.Env[0].Name = "${value}" }, "TF_CLI_CONFIG_FILE", "are reserved for the provider"},
 		"initargs":   {func(p *terraform.WorkspaceParameters) { p.InitArgs = []string{"${value}"} }, "-backend-config=secret_suffix=theirs", "where state lives"},
 		"planargs":   {func(p *terraform.WorkspaceParameters) { p.PlanArgs = []string{"-${value}"} }, "state=/theirs", "where state lives"},
 	} {

@@ -213,7 +213,7 @@ func (w *world) tries(name string, scope terraform.Scope, theirs bool, spec *ter
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: name},
 		Spec: infrav1.WorkspaceTemplateSpec{
 			WorkspaceScope: scope, Template: infrav1.WorkspaceTemplateResource{Spec: *spec},
-			AllowedNamespaces: &infrav1.AllowedNamespaces{Names: []string{w.a}},
+			AllowedNamespaces: infrav1.AllowedNamespaces{Names: []string{w.a}},
 		},
 	}
 	if theirs {

@@ -51,7 +51,7 @@ func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
 	for object, name := range map[engine.Object]string{
 		&infrav1.CAPTCluster{}: fixture.Demo, &controlplanev1.CAPTControlPlane{}: fixture.Demo,
 	} {
-		w.Await(object, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason, "Nothing is destroyed", naming.AllowDeleteAnnotation)
+		w.Await(object, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason, "so nothing is destroyed", naming.AllowDeleteAnnotation)
 	}
 	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
 		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason)

@@ -6,15 +6,18 @@ package admission
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capt-provider/capt/api/adoption"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupCAPTCluster(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, captClusterDefaults(lookedUp{World: live, cached: cached}), captClusterRules(cached))
+func setupCAPTCluster(mgr ctrl.Manager, cached, live lookup.Reader) error {
+	return serve(mgr, captClusterDefaults(lookup.Live{World: live, Cached: cached}), captClusterRules(cached))
 }
 
 func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster] {
@@ -30,7 +33,7 @@ func captClusterDefaults(world validation.World) *defaults[*infrav1.CAPTCluster]
 
 // referVPC writes down which WorkspaceTemplateApply a new CAPTCluster will have, if it has one made.
 func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (err error) {
-	if captCluster.Spec.VPC.Template == nil || captCluster.Spec.WorkspaceTemplateApplyRef != nil {
+	if !captCluster.Spec.VPC.Template.IsDefined() || captCluster.Spec.WorkspaceTemplateApplyRef.IsDefined() {
 		return nil
 	}
 	captCluster.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, captCluster, adoption.OfCAPTCluster(captCluster, ""))
@@ -39,30 +42,30 @@ func referVPC(ctx context.Context, world validation.World, captCluster *infrav1.
 
 // newReference refers to what the controller will make under the name of the naming scheme. There is none when that exists
 // already: whose it is, is for a person to say, and the controller asks (AdoptionRequired). Nor is there one beside anything that
-// the older CAPT left and nobody has, whatever its name: the controller knows the Cluster, and can tell whether this object may be
+// CAPT v0.3 left and nobody has, whatever its name: the controller knows the Cluster, and can determine whether this object may be
 // meant (adoption.Expectation.Orphan). Nor when the object says that it was built: it comes from a backup, and so may what was built
 // for it, under whatever name, a moment later. Nor for an object whose name the API server has yet to make.
-func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (*infrav1.WorkspaceTemplateApplyReference, error) {
+func newReference(ctx context.Context, world validation.World, owner validation.Owner, want adoption.Expectation) (infrav1.WorkspaceTemplateApplyReference, error) {
 	if owner.GetName() == "" || want.Built != "" {
-		return nil, nil
+		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
-	apply, err := world.WorkspaceTemplateApply(ctx, key(owner.GetNamespace(), want.SchemeName))
+	apply, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: owner.GetNamespace(), Name: want.SchemeName})
 	if err != nil {
-		return nil, err
+		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
 	if apply != nil {
-		return nil, nil
+		return infrav1.WorkspaceTemplateApplyReference{}, nil
 	}
 	if orphaned, err := world.Orphaned(ctx, owner.GetNamespace()); err != nil || orphaned {
-		return nil, err
+		return infrav1.WorkspaceTemplateApplyReference{}, err
 	}
-	return &infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
+	return infrav1.WorkspaceTemplateApplyReference{Name: want.SchemeName}, nil
 }
 
 // keepReference puts a reference back that an update leaves out.
-func keepReference(old *infrav1.WorkspaceTemplateApplyReference, reference **infrav1.WorkspaceTemplateApplyReference) {
-	if *reference == nil {
-		*reference = old.DeepCopy()
+func keepReference(old infrav1.WorkspaceTemplateApplyReference, reference *infrav1.WorkspaceTemplateApplyReference) {
+	if !reference.IsDefined() {
+		*reference = old
 	}
 }
 
@@ -70,16 +73,16 @@ func captClusterRules(world validation.World) rules[*infrav1.CAPTCluster] {
 	return rules[*infrav1.CAPTCluster]{
 		world: world,
 		spec:  func(captCluster *infrav1.CAPTCluster) any { return captCluster.Spec },
-		check: validation.CAPTCluster,
+		check: owners.CAPTCluster,
 		warn: leavesPin("CAPTCluster", vpcTemplate, func(captCluster *infrav1.CAPTCluster) string {
-			return nameIn(captCluster.Spec.WorkspaceTemplateApplyRef)
+			return captCluster.Spec.WorkspaceTemplateApplyRef.Name
 		}),
 	}
 }
 
 // vpcTemplate is the template of the VPC; empty for an existing VPC.
 func vpcTemplate(captCluster *infrav1.CAPTCluster) (ref infrav1.WorkspaceTemplateReference) {
-	if template := captCluster.Spec.VPC.Template; template != nil {
+	if template := captCluster.Spec.VPC.Template; template.IsDefined() {
 		ref = template.Ref
 	}
 	return ref

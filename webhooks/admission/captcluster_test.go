@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // nameless has a name that the API server will make.
@@ -23,7 +24,7 @@ func nameless(object client.Object) {
 // unborn takes away what the API server has not set yet when it asks for defaults.
 func unborn(object client.Object) { object.SetUID("") }
 
-// legacy is what the older CAPT made.
+// legacy is what CAPT v0.3 made.
 var legacy = builder.WithFinalizers(infrav1.LegacyWorkspaceTemplateApplyFinalizer)
 
 func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
@@ -39,10 +40,10 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 		"one that belongs to another":             {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc", builder.OwnedBy(builder.CAPTCluster("other")))}, nil, ""},
 		"a person chose":                          {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"a person chose what is there":            {[]client.Object{builder.WorkspaceTemplateApply("demo-vpc")}, []builder.Option{builder.WithApplyRef("demo-vpc")}, "demo-vpc"},
-		"one the older CAPT left":                 {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
-		"the older CAPT's, of another owner":      {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
-		"the older CAPT's, of another namespace":  {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
-		"the older CAPT's, adopted":               {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
+		"one CAPT v0.3 left":                      {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"CAPT v0.3's, of another owner":           {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.OwnedBy(builder.CAPTCluster("x")))}, nil, "demo-vpc"},
+		"CAPT v0.3's, of another namespace":       {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithNamespace("x"))}, nil, "demo-vpc"},
+		"CAPT v0.3's, adopted":                    {[]client.Object{builder.WorkspaceTemplateApply("x", legacy, builder.WithWorkspaceName("x"))}, nil, "demo-vpc"},
 		"its VPC exists, so that nothing is made": {nil, []builder.Option{builder.WithExistingVPC("vpc-1")}, ""},
 		"its name is not made yet":                {nil, []builder.Option{nameless}, ""},
 	} {
@@ -50,7 +51,7 @@ func TestANewCAPTClusterRefersToWhatItWillHave(t *testing.T) {
 			object := builder.CAPTCluster("demo", append(row.object, unborn)...)
 			got := defaulted(t, captClusterDefaults(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
-			want.Spec.WorkspaceTemplateApplyRef = nil
+			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
 				builder.WithApplyRef(row.want)(want)
 			}
@@ -73,7 +74,7 @@ func TestACAPTClusterKeepsItsReference(t *testing.T) {
 }
 
 func TestDefaultsOfACAPTClusterNeedALook(t *testing.T) {
-	w := world{Reader: failing{}}
+	w := lookup.Reader{Reader: failing{}}
 	err := referVPC(t.Context(), w, builder.CAPTCluster("demo"))
 	require.ErrorIs(t, err, errFailing)
 	require.NoError(t, referVPC(t.Context(), w, builder.CAPTCluster("demo", builder.WithApplyRef("by-hand"))))
@@ -116,5 +117,5 @@ func TestCAPTClusters(t *testing.T) {
 func TestACAPTClusterBeforeItsTemplateIsAdmittedWithAWarning(t *testing.T) {
 	response := validated(t, captClusterRules(newWorld(t)), nil, builder.CAPTCluster("demo", builder.WithApplyRef("demo-vpc")))
 	assert.True(t, response.Allowed)
-	assert.Equal(t, []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}, response.Warnings)
+	assert.Equal(t, []string{"spec.vpc.template.ref: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists"}, response.Warnings)
 }

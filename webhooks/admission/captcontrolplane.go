@@ -12,10 +12,14 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupCAPTControlPlane(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, captControlPlaneDefaults(lookedUp{World: live, cached: cached}), captControlPlaneRules(cached))
+func setupCAPTControlPlane(mgr ctrl.Manager, cached, live lookup.Reader) error {
+	return serve(mgr, captControlPlaneDefaults(lookup.Live{World: live, Cached: cached}), captControlPlaneRules(cached))
 }
 
 func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.CAPTControlPlane] {
@@ -26,7 +30,7 @@ func captControlPlaneDefaults(world validation.World) *defaults[*controlplanev1.
 // about to be refused.
 func referControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (err error) {
 	completeVersion(controlPlane)
-	if controlPlane.Spec.WorkspaceTemplateApplyRef != nil || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
+	if controlPlane.Spec.WorkspaceTemplateApplyRef.IsDefined() || controlPlane.Spec.WorkspaceTemplateRef.Name == "" {
 		return nil
 	}
 	controlPlane.Spec.WorkspaceTemplateApplyRef, err = newReference(ctx, world, controlPlane, adoption.OfControlPlane(controlPlane, ""))
@@ -36,14 +40,14 @@ func referControlPlane(ctx context.Context, world validation.World, controlPlane
 // keepWritten puts back what CAPT wrote into the spec and an update leaves out. An endpoint with which nobody can connect is
 // put back as what it means, or left out for the controller to write.
 func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
-	if controlPlane.Spec.Version != old.Spec.Version { // What the older CAPT wrote stays, so that a write of other fields changes nothing else.
+	if controlPlane.Spec.Version != old.Spec.Version { // What CAPT v0.3 wrote stays, so that a write of other fields changes nothing else.
 		completeVersion(controlPlane)
 	}
 	keepReference(old.Spec.WorkspaceTemplateApplyRef, &controlPlane.Spec.WorkspaceTemplateApplyRef)
 	if controlPlane.Spec.ControlPlaneEndpoint.IsZero() {
-		controlPlane.Spec.ControlPlaneEndpoint = validation.Endpoint(old.Spec.ControlPlaneEndpoint)
+		controlPlane.Spec.ControlPlaneEndpoint = owners.Endpoint(old.Spec.ControlPlaneEndpoint)
 	}
-	references := map[string]*infrav1.WorkspaceTemplateApplyReference{}
+	references := map[string]infrav1.WorkspaceTemplateApplyReference{}
 	for i := range old.Spec.FargateProfiles {
 		references[old.Spec.FargateProfiles[i].Name] = old.Spec.FargateProfiles[i].WorkspaceTemplateApplyRef
 	}
@@ -56,7 +60,7 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 // completeVersion gives spec.version the form that Cluster API's contract asks for: a semantic version that begins with v. One
 // that is none is about to be refused.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
-	if version, err := validation.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
+	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic
 	}
 }
@@ -65,13 +69,13 @@ func captControlPlaneRules(world validation.World) rules[*controlplanev1.CAPTCon
 	return rules[*controlplanev1.CAPTControlPlane]{
 		world: world,
 		spec:  func(controlPlane *controlplanev1.CAPTControlPlane) any { return controlPlane.Spec },
-		check: validation.CAPTControlPlane, change: validation.CAPTControlPlaneChange,
+		check: owners.CAPTControlPlane, change: consumption.CAPTControlPlaneChange,
 		warn: leavesPin("CAPTControlPlane",
 			func(controlPlane *controlplanev1.CAPTControlPlane) infrav1.WorkspaceTemplateReference {
 				return controlPlane.Spec.WorkspaceTemplateRef
 			},
 			func(controlPlane *controlplanev1.CAPTControlPlane) string {
-				return nameIn(controlPlane.Spec.WorkspaceTemplateApplyRef)
+				return controlPlane.Spec.WorkspaceTemplateApplyRef.Name
 			}),
 	}
 }

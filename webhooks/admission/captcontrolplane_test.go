@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 var errFailing = errors.New("no route to host")
@@ -36,7 +37,7 @@ func profiles(pairs ...string) builder.Option {
 			profile := controlplanev1.FargateProfile{Name: pairs[i], WorkspaceTemplateRef: infrav1.WorkspaceTemplateReference{Name: "fargate"},
 				Selectors: []controlplanev1.FargateSelector{{Namespace: "default"}}}
 			if pairs[i+1] != "" {
-				profile.WorkspaceTemplateApplyRef = &infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
+				profile.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{Name: pairs[i+1]}
 			}
 			c.Spec.FargateProfiles = append(c.Spec.FargateProfiles, profile)
 		}
@@ -54,20 +55,20 @@ func TestANewCAPTControlPlaneRefersToWhatItWillHave(t *testing.T) {
 		"a person chose":           {nil, []builder.Option{builder.WithApplyRef("by-hand")}, "by-hand"},
 		"its name is not made yet": {nil, []builder.Option{nameless}, ""},
 		"it was built once":        {nil, []builder.Option{builder.WithEndpoint("demo.eks.amazonaws.com", 443)}, ""},
-		"one the older CAPT left":  {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
+		"one CAPT v0.3 left":       {[]client.Object{builder.WorkspaceTemplateApply("by-hand", legacy)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := builder.CAPTControlPlane("demo", append(row.object, unborn)...)
 			got := defaulted(t, captControlPlaneDefaults(newWorld(t, row.there...)), nil, object)
 			want := object.DeepCopy()
-			want.Spec.WorkspaceTemplateApplyRef = nil
+			want.Spec.WorkspaceTemplateApplyRef = infrav1.WorkspaceTemplateApplyReference{}
 			if row.want != "" {
 				builder.WithApplyRef(row.want)(want)
 			}
 			assert.Equal(t, want, got)
 		})
 	}
-	require.ErrorIs(t, referControlPlane(t.Context(), world{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
+	require.ErrorIs(t, referControlPlane(t.Context(), lookup.Reader{Reader: failing{}}, builder.CAPTControlPlane("demo")), errFailing)
 }
 
 // A manifest that never had what CAPT wrote replaces the object: kubectl replace, and GitOps tools.
@@ -110,7 +111,7 @@ func ofTemplate(name string) builder.Option {
 	return builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.TemplateRef.Name = name })
 }
 
-// The older CAPT wrote a URL for the host, with which nobody can connect.
+// CAPT v0.3 wrote a URL for the host, with which nobody can connect.
 func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{
 		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},

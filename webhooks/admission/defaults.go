@@ -17,6 +17,7 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // defaults fill in what a user may leave out. They implement admission.Handler rather than admission.Defaulter, whose patch
@@ -28,7 +29,7 @@ type defaults[T client.Object] struct {
 	// create completes a new object.
 	create func(ctx context.Context, world validation.World, object T) error
 	// keep puts back what is written once and an update leaves out, as happens when a manifest that never had it replaces
-	// the object. Only captctl migrate takes it back.
+	// the object. Only captctl migrate reverts it.
 	keep func(old, object T)
 	// unsaid puts back what a write in an older version has no words for, and wipes therefore.
 	unsaid func(ctx context.Context, world validation.World, old, object T) error
@@ -37,7 +38,7 @@ type defaults[T client.Object] struct {
 // Handle implements admission.Handler.
 func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var kind T
-	object := newObject(kind)
+	object := lookup.NewObject(kind)
 	if err := d.decoder.DecodeRaw(request.Object, object); err != nil {
 		// A field of another type. The API server checks the schema next, and says it better.
 		return admission.Allowed("")
@@ -58,7 +59,7 @@ func (d defaults[T]) Handle(ctx context.Context, request admission.Request) admi
 
 func (d defaults[T]) fill(ctx context.Context, request admission.Request, object T) error {
 	var kind T
-	old := newObject(kind)
+	old := lookup.NewObject(kind)
 	if request.Operation == admissionv1.Create {
 		keepStatus(request, old, object)
 		return d.create(ctx, d.world, object)
@@ -77,7 +78,7 @@ func (d defaults[T]) fill(ctx context.Context, request admission.Request, object
 	return nil
 }
 
-// byMigration tells whether captctl migrate writes, which does so in the hub version only. A patch and an update look the same
+// byMigration reports whether captctl migrate writes, which does so in the hub version only. A patch and an update look the same
 // here: the API server gives both the options of an update.
 func byMigration(request admission.Request) bool {
 	var options metav1.UpdateOptions
@@ -86,14 +87,14 @@ func byMigration(request admission.Request) bool {
 
 // keepStatus undoes what a write of the object in an older version does to its status. What only the hub version can say
 // travels in an annotation, where the API server does not protect it: a manifest without the annotation would wipe the UID
-// of the Workspace, and one with a forged annotation would claim somebody else's.
+// of the Workspace, and one with a forged annotation would claim another owner's.
 func keepStatus(request admission.Request, old, object client.Object) {
 	if inOlderVersion(request) {
 		reflect.ValueOf(object).Elem().FieldByName("Status").Set(reflect.ValueOf(old).Elem().FieldByName("Status"))
 	}
 }
 
-// inOlderVersion tells whether an object came in another version than the hub.
+// inOlderVersion reports whether an object came in another version than the hub.
 func inOlderVersion(request admission.Request) bool {
 	return request.RequestKind != nil && request.RequestKind.Version != request.Kind.Version
 }

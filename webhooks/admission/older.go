@@ -17,6 +17,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
 )
 
 // An older version has no words for some fields. What is in them travels in the conversion-data annotation, which a manifest in
@@ -26,11 +27,11 @@ import (
 // keepCluster is that for a CAPTCluster. What belongs to one source of the VPC goes with it.
 func keepCluster(ctx context.Context, world validation.World, old, captCluster *infrav1.CAPTCluster) error {
 	before, now := &old.Spec.VPC, &captCluster.Spec.VPC
-	now.ConnectionSecretRef = nil
+	now.ConnectionSecretRef = infrav1.LocalSecretReference{}
 	if now.ExistingID == before.ExistingID {
-		now.ConnectionSecretRef = before.ConnectionSecretRef.DeepCopy()
+		now.ConnectionSecretRef = before.ConnectionSecretRef
 	}
-	if now.Template != nil && before.Template != nil {
+	if now.Template.IsDefined() && before.Template.IsDefined() {
 		now.Template.Variables = maps.Clone(before.Template.Variables)
 		return keepPinned(ctx, world, old.Namespace, before.Template.Ref, &now.Template.Ref)
 	}
@@ -41,10 +42,10 @@ func keepCluster(ctx context.Context, world validation.World, old, captCluster *
 func keepControlPlane(ctx context.Context, world validation.World, old, controlPlane *controlplanev1.CAPTControlPlane) error {
 	before, now := old.Spec.DeepCopy(), &controlPlane.Spec
 	now.Variables, now.Kubeconfig, now.EndpointProbe, now.Recovery = before.Variables, before.Kubeconfig, before.EndpointProbe, before.Recovery
-	if before.Timeouts.SecretSeconds != nil && now.Timeouts != (controlplanev1.Timeouts{}) {
+	if before.Timeouts.SecretSeconds != 0 && now.Timeouts != (controlplanev1.Timeouts{}) {
 		now.Timeouts.SecretSeconds = before.Timeouts.SecretSeconds
 	}
-	if repaired := validation.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
+	if repaired := owners.Endpoint(now.ControlPlaneEndpoint); repaired == before.ControlPlaneEndpoint {
 		now.ControlPlaneEndpoint = repaired
 	}
 	return keepPinned(ctx, world, old.Namespace, before.WorkspaceTemplateRef, &now.WorkspaceTemplateRef)
@@ -96,7 +97,7 @@ func keepPinned(ctx context.Context, world validation.World, namespace string, b
 	return err
 }
 
-// writtenByMigration tells whether captctl migrate was the last to write a field.
+// writtenByMigration reports whether captctl migrate was the last to write a field.
 func writtenByMigration(managed []metav1.ManagedFieldsEntry, path ...any) bool {
 	field := fieldpath.MakePathOrDie(path...)
 	return slices.ContainsFunc(managed, func(entry metav1.ManagedFieldsEntry) bool {

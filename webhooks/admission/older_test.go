@@ -21,6 +21,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 	"github.com/capt-provider/capt/webhooks/conversion"
 )
 
@@ -41,7 +42,7 @@ func replaced[T client.Object](t *testing.T, defaulter *defaults[T], old, manife
 		data, err = patch.Apply(data)
 		require.NoError(t, err)
 	}
-	out := newObject(old)
+	out := lookup.NewObject(old)
 	require.NoError(t, json.Unmarshal(data, out))
 	return out
 }
@@ -57,7 +58,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 	require.True(t, found)
 	spoke, err := scheme.New(hub.GroupKind().WithVersion("v1beta1"))
 	require.NoError(t, err)
-	back := newObject(object)
+	back := lookup.NewObject(object)
 	spoke.GetObjectKind().SetGroupVersionKind(hub.GroupKind().WithVersion("v1beta1"))
 	for _, o := range []client.Object{object, back} {
 		o.GetObjectKind().SetGroupVersionKind(hub)
@@ -73,7 +74,7 @@ func forgotten[T client.Object](t *testing.T, object T) T {
 func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 	t.Run("CAPTCluster with a template", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
-			c.Spec.VPC = infrav1.VPC{Template: &infrav1.VPCTemplate{
+			c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{
 				Ref: infrav1.WorkspaceTemplateReference{Name: "vpc"}, Variables: map[string]string{"a": "b"}, DeletionPolicy: infrav1.DeletionPolicyDelete,
 			}}
 		}))
@@ -84,7 +85,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 	})
 	t.Run("CAPTCluster with a VPC", func(t *testing.T) {
 		old := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
-			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: &infrav1.LocalSecretReference{Name: "vpc"}}
+			c.Spec.VPC = infrav1.VPC{ExistingID: "vpc-1", ConnectionSecretRef: infrav1.LocalSecretReference{Name: "vpc"}}
 		}))
 		assert.Equal(t, old.Spec, replaced(t, captClusterDefaults(newWorld(t)), old, forgotten(t, old), "v1beta1").Spec)
 	})
@@ -94,7 +95,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 			c.Spec.Kubeconfig.Source = controlplanev1.KubeconfigSource("Output")
 			c.Spec.EndpointProbe = controlplanev1.EndpointProbe("Disabled")
 			c.Spec.Recovery = &controlplanev1.RecoveryStrategy{MaxRetries: ptr.To[int32](1)}
-			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: ptr.To[int32](600), VPCReadySeconds: ptr.To[int32](900), SecretSeconds: ptr.To[int32](60)}
+			c.Spec.Timeouts = controlplanev1.Timeouts{ControlPlaneSeconds: 600, VPCReadySeconds: 900, SecretSeconds: 60}
 			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "example.com", Port: 443}
 		}))
 		manifest := forgotten(t, old)
@@ -104,7 +105,7 @@ func TestAManifestInAnOlderVersionDoesNotWipeWhatItHasNoWordsFor(t *testing.T) {
 	t.Run("WorkspaceTemplate", func(t *testing.T) {
 		old := builder.WorkspaceTemplate("eks", builder.With(func(template *infrav1.WorkspaceTemplate) {
 			template.Spec.WorkspaceScope = terraform.ScopeNamespaced
-			template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: []string{"shop"}}
+			template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: []string{"shop"}}
 			template.Spec.PublishOutputs = []string{"words"}
 			template.Spec.Template.Spec = terraform.WorkspaceSpec{
 				DeletionPolicy: terraform.DeletionDelete, ManagementPolicies: []terraform.ManagementAction{terraform.ManageAll},
@@ -136,7 +137,7 @@ func TestAManifestOfCAPTv03DoesNotUnpinATemplate(t *testing.T) {
 		t.Run(from, func(t *testing.T) {
 			for version, want := range map[string]string{"v1beta1": row.v1beta1, "v1beta2": row.v1beta2} {
 				cluster := builder.CAPTCluster("demo", builder.With(func(c *infrav1.CAPTCluster) {
-					c.Spec.VPC = infrav1.VPC{Template: &infrav1.VPCTemplate{Ref: infrav1.WorkspaceTemplateReference{Name: from}}}
+					c.Spec.VPC = infrav1.VPC{Template: infrav1.VPCTemplate{Ref: infrav1.WorkspaceTemplateReference{Name: from}}}
 				}))
 				manifest := cluster.DeepCopy()
 				manifest.Spec.VPC.Template.Ref.Name = "eks"

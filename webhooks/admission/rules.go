@@ -97,7 +97,7 @@ func (r rules[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.
 // being deleted.
 func (r rules[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// unchecked tells whether the object came in an older version. The API server holds it to the schema of that version only,
+// unchecked reports whether the object came in an older version. The API server holds it to the schema of that version only,
 // and stores it in the hub version all the same.
 func (r rules[T]) unchecked(ctx context.Context) bool {
 	request, err := admission.RequestFromContext(ctx)

@@ -9,13 +9,15 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupCAPTClusterTemplate(mgr ctrl.Manager, cached, _ world) error {
+func setupCAPTClusterTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 	return serve(mgr, nil, captClusterTemplateRules(cached))
 }
 
-func setupCAPTControlPlaneTemplate(mgr ctrl.Manager, cached, _ world) error {
+func setupCAPTControlPlaneTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 	return serve(mgr, nil, captControlPlaneTemplateRules(cached))
 }
 
@@ -23,8 +25,8 @@ func captClusterTemplateRules(world validation.World) rules[*infrav1.CAPTCluster
 	return rules[*infrav1.CAPTClusterTemplate]{
 		world:  world,
 		spec:   func(template *infrav1.CAPTClusterTemplate) any { return template.Spec },
-		check:  validation.CAPTClusterTemplate,
-		change: validation.CAPTClusterTemplateChange,
+		check:  owners.CAPTClusterTemplate,
+		change: owners.CAPTClusterTemplateChange,
 	}
 }
 
@@ -32,7 +34,7 @@ func captControlPlaneTemplateRules(world validation.World) rules[*controlplanev1
 	return rules[*controlplanev1.CAPTControlPlaneTemplate]{
 		world:  world,
 		spec:   func(template *controlplanev1.CAPTControlPlaneTemplate) any { return template.Spec },
-		check:  validation.CAPTControlPlaneTemplate,
-		change: validation.CAPTControlPlaneTemplateChange,
+		check:  owners.CAPTControlPlaneTemplate,
+		change: owners.CAPTControlPlaneTemplateChange,
 	}
 }

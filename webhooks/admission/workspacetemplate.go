@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -14,9 +15,12 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/templates"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ world) error {
+func setupWorkspaceTemplate(mgr ctrl.Manager, cached, _ lookup.Reader) error {
 	return serve(mgr, workspaceTemplateDefaults(), workspaceTemplateRules(cached))
 }
 
@@ -34,14 +38,14 @@ func workspaceTemplateRules(world validation.World) rules[*infrav1.WorkspaceTemp
 		world: world,
 		spec:  func(template *infrav1.WorkspaceTemplate) any { return template.Spec },
 		check: func(_ context.Context, _ validation.World, template *infrav1.WorkspaceTemplate) (validation.Findings, error) {
-			return validation.WorkspaceTemplate(template), nil
+			return templates.WorkspaceTemplate(template), nil
 		},
 		warn: func(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
-			fields, err := validation.WorkspaceTemplateUpdate(ctx, world, old, template)
+			fields, err := consumption.WorkspaceTemplateUpdate(ctx, world, old, template)
 			if err != nil {
 				return nil, err
 			}
-			config, err := validation.ProviderConfigChange(ctx, world, old, template)
+			config, err := templates.ProviderConfigChange(ctx, world, old, template)
 			return append(fields, config...), err
 		},
 	}
@@ -59,19 +63,11 @@ func leavesPin[T client.Object](kind string, template func(T) infrav1.WorkspaceT
 		if err != nil || pinned == nil || pinned.Labels[naming.PinnedLabel] != "true" {
 			return nil, err
 		}
-		used, err := world.WorkspaceTemplateApply(ctx, key(object.GetNamespace(), apply(object)))
+		used, err := world.WorkspaceTemplateApply(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: apply(object)})
 		if err != nil || used == nil || used.Spec.WorkspaceName == "" {
 			return nil, err
 		}
 		return []string{fmt.Sprintf("%s %s leaves its pinned template: Terraform will run for Workspace %s unless WorkspaceTemplate %s renders it as it is. To keep the pin, refer to WorkspaceTemplate %s: captctl convert --from-cluster writes that into a manifest",
 			kind, object.GetName(), used.Spec.WorkspaceName, after, before)}, nil
 	}
-}
-
-// nameIn is the name in a reference, which may be nil.
-func nameIn(ref *infrav1.WorkspaceTemplateApplyReference) string {
-	if ref == nil {
-		return ""
-	}
-	return ref.Name
 }

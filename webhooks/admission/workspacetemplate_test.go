@@ -30,7 +30,7 @@ func TestWorkspaceTemplates(t *testing.T) {
 		want          []string
 	}{
 		"a good one":                      {nil, template(), nil},
-		"a module that can not be read":   {nil, template(bad), []string{module}},
+		"a module that cannot be read":    {nil, template(bad), []string{module}},
 		"a good one made bad":             {template(), template(bad), []string{module}},
 		"a bad one, labelled":             {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
 		"a bad one, allowed to others":    {template(bad), template(bad, allowing("team")), nil},
@@ -51,7 +51,7 @@ func TestATemplateWithDoubtsIsAdmittedWithWarnings(t *testing.T) {
 	response := validated(t, workspaceTemplateRules(newWorld(t)), nil, builder.WorkspaceTemplate("vpc", builder.WithModule("variable \"a\" {}\n")))
 	assert.True(t, response.Allowed)
 	assert.Len(t, response.Warnings, 1)
-	assert.Contains(t, response.Warnings[0], `variable "a" has no default`)
+	assert.Contains(t, response.Warnings[0], `variable "a" has neither a value nor a default`)
 }
 
 // Their Workspaces would get an empty state in another account. Whoever edits the template learns how many there are.

@@ -14,10 +14,13 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/applies"
+	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
-func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live world) error {
-	return serve(mgr, workspaceTemplateApplyDefaults(lookedUp{World: live, cached: cached}), workspaceTemplateApplyRules(cached))
+func setupWorkspaceTemplateApply(mgr ctrl.Manager, cached, live lookup.Reader) error {
+	return serve(mgr, workspaceTemplateApplyDefaults(lookup.Live{World: live, Cached: cached}), workspaceTemplateApplyRules(cached))
 }
 
 func workspaceTemplateApplyDefaults(world validation.World) *defaults[*infrav1.WorkspaceTemplateApply] {
@@ -41,7 +44,7 @@ func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.W
 	if apply.Spec.WorkspaceName != "" || apply.Name == "" || adoption.Unadopted(apply) != "" {
 		return nil
 	}
-	reserved, err := validation.WorkspaceTemplateApplyCreation(ctx, world, apply)
+	reserved, err := ownership.WorkspaceTemplateApplyCreation(ctx, world, apply)
 	if err != nil || len(reserved.Errors) > 0 {
 		return err
 	}
@@ -55,7 +58,7 @@ func nameWorkspace(ctx context.Context, world validation.World, apply *infrav1.W
 			return err
 		}
 	}
-	apply.Spec.WorkspaceName = validation.WorkspaceName(apply, template)
+	apply.Spec.WorkspaceName = applies.WorkspaceName(apply, template)
 	return nil
 }
 
@@ -63,9 +66,9 @@ func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.Workspac
 	return rules[*infrav1.WorkspaceTemplateApply]{
 		world:  world,
 		spec:   func(apply *infrav1.WorkspaceTemplateApply) any { return apply.Spec },
-		check:  validation.WorkspaceTemplateApply,
+		check:  applies.WorkspaceTemplateApply,
 		create: newWorkspaceTemplateApply,
-		change: validation.WorkspaceTemplateApplyChange,
+		change: applies.WorkspaceTemplateApplyChange,
 		warn: leavesPin("WorkspaceTemplateApply",
 			func(apply *infrav1.WorkspaceTemplateApply) infrav1.WorkspaceTemplateReference {
 				return apply.Spec.TemplateRef
@@ -75,11 +78,11 @@ func workspaceTemplateApplyRules(world validation.World) rules[*infrav1.Workspac
 }
 
 func newWorkspaceTemplateApply(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
-	findings, err := validation.WorkspaceTemplateApplyCreation(ctx, world, apply)
+	findings, err := ownership.WorkspaceTemplateApplyCreation(ctx, world, apply)
 	if err != nil {
 		return findings, err
 	}
-	named, err := validation.ChosenWorkspaceName(ctx, world, apply)
+	named, err := applies.ChosenWorkspaceName(ctx, world, apply)
 	findings.Add(named)
 	return findings, err
 }

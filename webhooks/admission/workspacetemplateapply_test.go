@@ -22,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 type wta = infrav1.WorkspaceTemplateApply
@@ -34,7 +35,7 @@ func of(namespace, name string) builder.Option {
 
 func allowing(names ...string) builder.Option {
 	return builder.With(func(template *infrav1.WorkspaceTemplate) {
-		template.Spec.AllowedNamespaces = &infrav1.AllowedNamespaces{Names: names}
+		template.Spec.AllowedNamespaces = infrav1.AllowedNamespaces{Names: names}
 	})
 }
 
@@ -98,7 +99,7 @@ func TestAnUpdateKeepsTheWorkspaceItLeavesOut(t *testing.T) {
 }
 
 func TestNothingIsDefaultedWhenNobodyCouldLook(t *testing.T) {
-	broken := world{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
+	broken := lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return assert.AnError
 		},
@@ -133,7 +134,7 @@ func TestNewWorkspaceTemplateApplies(t *testing.T) {
 func TestWhatIsMissingIsAWarning(t *testing.T) {
 	response := validated(t, workspaceTemplateApplyRules(newWorld(t)), nil, builder.WorkspaceTemplateApply("a"))
 	assert.True(t, response.Allowed)
-	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet; nothing is created until it does"}, response.Warnings)
+	assert.Equal(t, []string{"spec.templateRef: WorkspaceTemplate vpc does not exist yet. Nothing is created until it exists"}, response.Warnings)
 }
 
 // Defaulting comes first, and what has a Workspace counts as restored from a backup.
@@ -151,18 +152,18 @@ func TestANameThatIsKeptIsRefusedWhenItsTemplateExistsToo(t *testing.T) {
 		"restored, before it had one":   {builder.WorkspaceTemplateApply("demo-vpc", of("", "small"), builder.WithFinalizers("f")), "demo-vpc", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookedUp{World: w, cached: w}), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{World: w, Cached: w}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), nil, got)))
 		})
 	}
 }
 
-// The live API server can not be asked for what an index of the cache finds, and is not asked for many Clusters.
+// The live API server cannot be asked for what an index of the cache finds, and is not asked for many Clusters.
 func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 	controlPlane := builder.CAPTControlPlane("demo", profiles("web", "", "Batch_1", "", "adopted", "by-hand"))
 	objects := []client.Object{controlPlane, builder.WorkspaceTemplate("fargate"), builder.WorkspaceTemplate("small")}
-	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), world{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
+	cached, live := newWorld(t, append(objects, builder.Cluster("demo"))...), lookup.Reader{Reader: fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...).Build()}
 	hashed := naming.FargateWorkspaceTemplateApply("demo", "Batch_1")
 	made := func(name, template, profile string, options ...builder.Option) *wta {
 		identity := builder.WithVariables(map[string]string{"cluster_name": "demo", "profile_name": profile})
@@ -184,7 +185,7 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 		"a name that nobody keeps":          {made("demo-adopted-fargate-apply", "small", "adopted"), "demo-adopted-fargate", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulted(t, workspaceTemplateApplyDefaults(lookedUp{World: live, cached: cached}), nil, row.apply)
+			got := defaulted(t, workspaceTemplateApplyDefaults(lookup.Live{World: live, Cached: cached}), nil, row.apply)
 			assert.Equal(t, row.named, got.Spec.WorkspaceName)
 			assert.Equal(t, row.want, refusedFields(t, validated(t, workspaceTemplateApplyRules(cached), nil, got)))
 		})

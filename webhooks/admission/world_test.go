@@ -22,6 +22,7 @@ import (
 
 	"github.com/capt-provider/capt/api/validation"
 	"github.com/capt-provider/capt/test/builder"
+	"github.com/capt-provider/capt/webhooks/admission/lookup"
 )
 
 // indexes makes the indexes of the manager's cache in a fake client.
@@ -34,11 +35,11 @@ func (i indexes) IndexField(_ context.Context, object client.Object, field strin
 }
 
 // newWorld is a world of objects as the webhooks see it.
-func newWorld(t *testing.T, objects ...client.Object) world {
+func newWorld(t *testing.T, objects ...client.Object) lookup.Reader {
 	t.Helper()
 	fakes := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithObjects(objects...)
-	require.NoError(t, indexFields(t.Context(), indexes{fakes}))
-	return world{Reader: fakes.Build()}
+	require.NoError(t, lookup.IndexFields(t.Context(), indexes{fakes}))
+	return lookup.Reader{Reader: fakes.Build()}
 }
 
 // request is what the API server sends about a change from old, which is nil for a new object.
@@ -77,7 +78,7 @@ func defaulted[T client.Object](t *testing.T, defaulter *defaults[T], old, objec
 		data, err = patch.Apply(data)
 		require.NoError(t, err)
 	}
-	out := newObject(object)
+	out := lookup.NewObject(object)
 	require.NoError(t, json.Unmarshal(data, out))
 	out.SetCreationTimestamp(object.GetCreationTimestamp()) // JSON knows no time zone.
 	return out
@@ -153,7 +154,7 @@ func TestTheClusterOfAnObject(t *testing.T) {
 func TestACacheOfOneNamespaceIsNotAskedAboutOthers(t *testing.T) {
 	shared := builder.WorkspaceTemplate("vpc", builder.WithNamespace("shared"))
 	w := newWorld(t)
-	w.namespace, w.elsewhere = builder.Namespace, newWorld(t, shared)
+	w.Namespace, w.Elsewhere = builder.Namespace, newWorld(t, shared)
 	found, err := w.WorkspaceTemplate(t.Context(), client.ObjectKeyFromObject(shared))
 	require.NoError(t, err)
 	require.NotNil(t, found)

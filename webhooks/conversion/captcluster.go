@@ -64,7 +64,7 @@ func captClusterToHub(in *infrav1beta1.CAPTCluster, out *infrav1.CAPTCluster) {
 func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	out.Spec.Region = in.Spec.Region
 	out.Spec.ExistingVPCID = optional(in.Spec.VPC.ExistingID)
-	if template := in.Spec.VPC.Template; template != nil {
+	if template := in.Spec.VPC.Template; template.IsDefined() {
 		out.Spec.VPCTemplateRef = pointed(&template.Ref, templateRefToSpoke)
 		out.Spec.RetainVPCOnDelete = deletionPolicyToSpoke(template.DeletionPolicy)
 		if template.Name != "" {
@@ -82,7 +82,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	if apply := in.Status.WorkspaceTemplateApply; apply != nil {
 		out.Status.VPCWorkspaceName = optional(apply.WorkspaceName)
 		out.Status.WorkspaceTemplateStatus = &infrav1beta1.CAPTClusterWorkspaceTemplateStatus{
-			Ready:               copied(apply.Ready),
+			Ready:               statusToSpoke(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
@@ -93,7 +93,7 @@ func captClusterToSpoke(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) 
 	setAnnotation(&out.ObjectMeta, infrav1beta1.EndpointAnnotation, in.Status.Endpoint)
 }
 
-// vpcToHub chooses the VPC's source. v1beta2 allows one. The older CAPT refused to reconcile an object with both, so the
+// vpcToHub chooses the VPC's source. v1beta2 allows one. CAPT v0.3 refused to reconcile an object with both, so the
 // choice must be the one that changes nothing: a WorkspaceTemplateApply in use says that the VPC was made from the
 // template; without it, an existing VPC is never created or destroyed. The other source is carried, not lost.
 func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
@@ -105,7 +105,7 @@ func vpcToHub(in *infrav1beta1.CAPTClusterSpec) infrav1.VPC {
 	if in.VPCTemplateRef == nil {
 		return infrav1.VPC{}
 	}
-	return infrav1.VPC{Template: &infrav1.VPCTemplate{
+	return infrav1.VPC{Template: infrav1.VPCTemplate{
 		Ref:            templateRefToHub(*in.VPCTemplateRef),
 		Name:           value(value(in.VPCConfig).Name),
 		DeletionPolicy: deletionPolicyToHub(in.RetainVPCOnDelete),
@@ -127,7 +127,7 @@ func vpcSummaryToHub(in *infrav1beta1.CAPTCluster) *infrav1.WorkspaceTemplateApp
 	if name := value(status.WorkspaceName); name != "" {
 		out.WorkspaceName = name
 	}
-	out.Ready = copied(status.Ready)
+	out.Ready = statusToHub(status.Ready)
 	out.LastAppliedRevision = value(status.LastAppliedRevision)
 	out.LastFailedRevision = value(status.LastFailedRevision)
 	out.LastFailureMessage = value(status.LastFailureMessage)
@@ -167,7 +167,7 @@ func captClusterFailure(in *infrav1beta1.CAPTCluster) (metav1.Condition, bool) {
 }
 
 // forgetCuredFailure removes failureReason and failureMessage, which are carried, once the hub no longer reports them: not
-// ready is no failure as such, so that the rules can not make them of the condition.
+// ready is no failure as such, so that the rules cannot make them of the condition.
 func forgetCuredFailure(in *infrav1.CAPTCluster, out *infrav1beta1.CAPTCluster) {
 	failed, ok := captClusterFailure(out)
 	if !ok {

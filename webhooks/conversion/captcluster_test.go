@@ -31,7 +31,7 @@ status:
   workspaceTemplateStatus: {ready: true, lastAppliedRevision: "7", workspaceName: demo-vpc, lastAppliedTime: "2026-01-02T03:04:05Z"}
 `)
 	assert.Empty(t, carried(hub))
-	assert.Equal(t, &infrav1.VPCTemplate{
+	assert.Equal(t, infrav1.VPCTemplate{
 		Ref: infrav1.WorkspaceTemplateReference{Name: "vpc-template", Namespace: "default"}, Name: "main",
 		DeletionPolicy: infrav1.DeletionPolicyRetain,
 	}, hub.Spec.VPC.Template)
@@ -63,11 +63,11 @@ func TestNeitherVPCSourceIsConvertedAsItIs(t *testing.T) {
 }
 
 func TestRetainIsADeletionPolicyAndAnExplicitFalseComesBack(t *testing.T) {
-	for _, manifest := range []string{
-		`{spec: {region: r, vpcTemplateRef: {name: t}, retainVpcOnDelete: false}}`,
-		`{spec: {region: r, vpcTemplateRef: {name: t}}}`,
+	for manifest, policy := range map[string]infrav1.DeletionPolicy{
+		`{spec: {region: r, vpcTemplateRef: {name: t}, retainVpcOnDelete: false}}`: infrav1.DeletionPolicyDelete,
+		`{spec: {region: r, vpcTemplateRef: {name: t}}}`:                           "",
 	} {
-		assert.Equal(t, infrav1.DeletionPolicyDelete, captClusters.returns(t, manifest).Spec.VPC.Template.DeletionPolicy)
+		assert.Equal(t, policy, captClusters.returns(t, manifest).Spec.VPC.Template.DeletionPolicy)
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
-// The defaults of both versions' CRDs, and the limits of v1beta2's.
 const (
-	defaultControlPlaneMinutes, defaultVPCReadyMinutes, defaultSecretSeconds = 30, 15, 300
-	maxTimeoutMinutes                                                        = 24 * 60
+	// The defaults of the timeouts in the CRD of v1beta1. An absent timeout of v1beta2 means the same.
+	defaultControlPlaneMinutes, defaultVPCReadyMinutes = 30, 15
+
+	// maxTimeoutMinutes is the maximum of the timeouts in the CRD of v1beta2.
+	maxTimeoutMinutes = 24 * 60
 )
 
 // CAPTControlPlane is the converter of CAPTControlPlane.
@@ -34,7 +36,7 @@ var (
 
 // ConvertCAPTControlPlaneV1Beta1ToHub converts a v1beta1 CAPTControlPlane to the hub. Texts that v1beta2 does not allow
 // (a version that is none, a CIDR that is none, tags that AWS would refuse), add-ons and profiles named twice, and an
-// endpoint that is neither public nor private are converted as they are: nobody else can say what was meant.
+// endpoint that is neither public nor private are converted unchanged: the intended value is unknown.
 func ConvertCAPTControlPlaneV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlane, dst *controlplanev1.CAPTControlPlane) error {
 	return captControlPlaneUp.Convert(src, dst)
 }
@@ -72,7 +74,6 @@ func controlPlaneSpecToHub(in *controlplanev1beta1.CAPTControlPlaneSpec) control
 		}),
 		Timeouts:        timeoutsToHub(config.Timeouts),
 		FargateProfiles: list(in.AdditionalFargateProfiles, fargateProfileToHub),
-		EndpointProbe:   controlplanev1.EndpointProbeBestEffort,
 	}
 	if len(in.AdditionalTags) > 0 {
 		out.AdditionalTags = make(map[string]controlplanev1.TagValue, len(in.AdditionalTags))
@@ -109,13 +110,12 @@ func controlPlaneSpecToSpoke(in *controlplanev1.CAPTControlPlaneTemplateResource
 	return out
 }
 
-// endpointAccessToHub spells out what is absent. In v1beta1 that is false; in v1beta2 an absent public is true, and a
-// private cluster would be opened to the world. Without a public endpoint its networks mean nothing, and v1beta2 does not
-// allow them; nor does it allow one twice.
+// endpointAccessToHub sets both endpoints explicitly. An absent endpoint is disabled in v1beta1, but an absent public endpoint
+// is enabled in v1beta2: a private cluster would become public. v1beta2 does not allow publicCIDRs without a public endpoint, nor
+// a CIDR twice.
 func endpointAccessToHub(in controlplanev1beta1.EndpointAccess) controlplanev1.EndpointAccess {
-	public, private := value(in.Public), value(in.Private)
-	out := controlplanev1.EndpointAccess{Public: &public, Private: &private}
-	if !public {
+	out := controlplanev1.EndpointAccess{Public: endpointToHub(in.Public), Private: endpointToHub(in.Private)}
+	if out.Public == controlplanev1.EndpointDisabled {
 		return out
 	}
 	for _, cidr := range words[controlplanev1.CIDR](in.PublicCIDRs) {
@@ -126,8 +126,15 @@ func endpointAccessToHub(in controlplanev1beta1.EndpointAccess) controlplanev1.E
 	return out
 }
 
+func endpointToHub(enabled *bool) controlplanev1.EndpointState {
+	if value(enabled) {
+		return controlplanev1.EndpointEnabled
+	}
+	return controlplanev1.EndpointDisabled
+}
+
 func endpointAccessToSpoke(in controlplanev1.EndpointAccess) controlplanev1beta1.EndpointAccess {
-	public, private := in.Public == nil || *in.Public, value(in.Private)
+	public, private := in.HasPublic(), in.HasPrivate()
 	return controlplanev1beta1.EndpointAccess{Public: &public, Private: &private, PublicCIDRs: words[string](in.PublicCIDRs)}
 }
 
@@ -135,11 +142,9 @@ func timeoutsToHub(in *controlplanev1beta1.TimeoutConfig) controlplanev1.Timeout
 	if in == nil {
 		return controlplanev1.Timeouts{}
 	}
-	secret := int32(defaultSecretSeconds)
 	return controlplanev1.Timeouts{
-		ControlPlaneSeconds: seconds(in.ControlPlaneTimeout, defaultControlPlaneMinutes),
-		VPCReadySeconds:     seconds(in.VPCReadyTimeout, defaultVPCReadyMinutes),
-		SecretSeconds:       &secret,
+		ControlPlaneSeconds: seconds(in.ControlPlaneTimeout),
+		VPCReadySeconds:     seconds(in.VPCReadyTimeout),
 	}
 }
 
@@ -153,28 +158,20 @@ func timeoutsToSpoke(in controlplanev1.Timeouts) *controlplanev1beta1.TimeoutCon
 	}
 }
 
-// seconds of a number of minutes, at most a day: v1beta1 knew no limit, v1beta2 does.
-func seconds(minutes *int, byDefault int32) *int32 {
-	n := byDefault
-	if minutes != nil {
-		switch m := *minutes; {
-		case m < 1:
-			n = 1
-		case m > maxTimeoutMinutes:
-			n = maxTimeoutMinutes
-		default:
-			n = int32(m)
-		}
+// seconds converts minutes, at most a day: v1beta1 has no maximum, v1beta2 has.
+func seconds(minutes *int) int32 {
+	if minutes == nil {
+		return 0
 	}
-	n *= 60
-	return &n
+	return int32(min(max(*minutes, 1), maxTimeoutMinutes)) * 60 //nolint:gosec // The number is between 1 and maxTimeoutMinutes.
 }
 
-// minutes of a number of seconds, rounded up: nothing times out earlier because v1beta1 can not say how late.
-func minutes(seconds *int32, byDefault int) *int {
+// minutes converts seconds, rounded up: a timeout does not become shorter because v1beta1 has no seconds. The CRD of v1beta1 sets
+// its default on the next write, so that conversion must do the same.
+func minutes(seconds int32, byDefault int) *int {
 	n := byDefault
-	if seconds != nil {
-		n = (int(*seconds) + 59) / 60
+	if seconds != 0 {
+		n = (int(seconds) + 59) / 60
 	}
 	return &n
 }

@@ -28,7 +28,7 @@ func controlPlaneStatusToHub(in *controlplanev1beta1.CAPTControlPlane) controlpl
 		WorkspaceTemplateApply:      controlPlaneSummaryToHub(in),
 		FargateProfiles: list(status.FargateProfileStatuses, func(p controlplanev1beta1.FargateProfileStatus) controlplanev1.FargateProfileStatus {
 			return controlplanev1.FargateProfileStatus{
-				Name: p.Name, Ready: copied(p.Ready), WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
+				Name: p.Name, Ready: statusToHub(p.Ready), WorkspaceTemplateApplyName: value(p.WorkspaceTemplateApplyName),
 				FailureReason: value(p.FailureReason), FailureMessage: value(p.FailureMessage),
 			}
 		}),
@@ -48,7 +48,7 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		Conditions:   controlPlaneConditionsToSpoke(in),
 		FargateProfileStatuses: list(status.FargateProfiles, func(p controlplanev1.FargateProfileStatus) controlplanev1beta1.FargateProfileStatus {
 			return controlplanev1beta1.FargateProfileStatus{
-				Name: p.Name, Ready: copied(p.Ready), WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
+				Name: p.Name, Ready: statusToSpoke(p.Ready), WorkspaceTemplateApplyName: optional(p.WorkspaceTemplateApplyName),
 				FailureReason: optional(p.FailureReason), FailureMessage: optional(p.FailureMessage),
 			}
 		}),
@@ -61,15 +61,15 @@ func controlPlaneStatusToSpoke(in *controlplanev1.CAPTControlPlane) controlplane
 		out.FailureReason, out.FailureMessage = optional(failed.Reason), optional(failed.Message)
 	}
 	if apply := status.WorkspaceTemplateApply; apply != nil {
-		// The older CAPT reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
+		// CAPT v0.3 reported the state of the Workspace only, and left that of the WorkspaceTemplateApply empty.
 		out.WorkspaceTemplateStatus = &controlplanev1beta1.WorkspaceTemplateStatus{
-			Ready:               copied(apply.Ready),
+			Ready:               statusToSpoke(apply.Ready),
 			LastAppliedRevision: optional(apply.LastAppliedRevision),
 			LastFailedRevision:  optional(apply.LastFailedRevision),
 			LastFailureMessage:  optional(apply.LastFailureMessage),
 			Outputs:             table(apply.Outputs),
 		}
-		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: copied(apply.Ready), State: optional(apply.State)}
+		out.WorkspaceStatus = &controlplanev1beta1.WorkspaceStatus{Ready: statusToSpoke(apply.Ready), State: optional(apply.State)}
 	}
 	return out
 }
@@ -125,7 +125,7 @@ func secretsReadySince(since metav1.Time) metav1.Condition {
 	}
 }
 
-// availability is the condition that v1beta1's ready stands for: the API server can be used. The older CAPT's only
+// availability is the condition that v1beta1's ready stands for: the API server can be used. CAPT v0.3's only
 // condition of that meaning was Ready.
 func availability(conditions []metav1.Condition) *metav1.Condition {
 	if available := meta.FindStatusCondition(conditions, controlplanev1.AvailableCondition); available != nil {
@@ -143,13 +143,13 @@ func controlPlaneSummaryToHub(in *controlplanev1beta1.CAPTControlPlane) *control
 		WorkspaceTemplateApplySummary: infrav1.WorkspaceTemplateApplySummary{Name: value(in.Spec.WorkspaceTemplateApplyName)},
 	}
 	if workspace != nil {
-		out.Ready, out.State = copied(workspace.Ready), value(workspace.State)
+		out.Ready, out.State = statusToHub(workspace.Ready), value(workspace.State)
 	}
 	if template == nil {
 		return out
 	}
 	if template.Ready != nil {
-		out.Ready = copied(template.Ready)
+		out.Ready = statusToHub(template.Ready)
 	}
 	if state := value(template.State); state != "" {
 		out.State = state

@@ -18,14 +18,14 @@ func TestTimeoutsAreMinutesInV1Beta1AndSecondsInV1Beta2(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, timeouts: {controlPlaneTimeout: 45, vpcReadyTimeout: 20}}}}`)
 	assert.Equal(t, controlplanev1.Timeouts{
-		ControlPlaneSeconds: ptr.To[int32](2700), VPCReadySeconds: ptr.To[int32](1200), SecretSeconds: ptr.To[int32](300),
+		ControlPlaneSeconds: 2700, VPCReadySeconds: 1200,
 	}, hub.Spec.Timeouts)
 	assert.Empty(t, carried(hub))
 
 	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, timeouts: {controlPlaneTimeout: 9000}}}}`)
-	assert.Equal(t, int32(86400), *hub.Spec.Timeouts.ControlPlaneSeconds, "v1beta2 allows a day")
-	assert.Equal(t, int32(900), *hub.Spec.Timeouts.VPCReadySeconds, "absent is the default")
+	assert.Equal(t, int32(86400), hub.Spec.Timeouts.ControlPlaneSeconds, "v1beta2 allows a day")
+	assert.Zero(t, hub.Spec.Timeouts.VPCReadySeconds, "absent is the default in both versions")
 	controlPlanes.returns(t, `{spec: {version: "", workspaceTemplateRef: {name: ""}, controlPlaneConfig: {region: "", timeouts: {}}}}`)
 }
 
@@ -35,8 +35,8 @@ func TestSecondsThatAreNoWholeMinuteSurviveV1Beta1(t *testing.T) {
 
 	spoke.Spec.ControlPlaneConfig.Timeouts.ControlPlaneTimeout = ptr.To(40)
 	hub := controlPlanes.toHub(t, spoke)
-	assert.Equal(t, int32(2400), *hub.Spec.Timeouts.ControlPlaneSeconds, "a change in v1beta1 wins")
-	assert.Equal(t, int32(42), *hub.Spec.Timeouts.SecretSeconds)
+	assert.Equal(t, int32(2400), hub.Spec.Timeouts.ControlPlaneSeconds, "a change in v1beta1 wins")
+	assert.Equal(t, int32(42), hub.Spec.Timeouts.SecretSeconds)
 }
 
 func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
@@ -51,8 +51,8 @@ func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
 func TestAbsentAccessIsNoAccess(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, endpointAccess: {private: true, publicCIDRs: [10.0.0.0/8]}}}}`)
-	assert.Equal(t, ptr.To(false), hub.Spec.EndpointAccess.Public, "v1beta2's default would open a private cluster to the world")
-	assert.Equal(t, ptr.To(true), hub.Spec.EndpointAccess.Private)
+	assert.Equal(t, controlplanev1.EndpointDisabled, hub.Spec.EndpointAccess.Public, "v1beta2's default would open a private cluster to the world")
+	assert.Equal(t, controlplanev1.EndpointEnabled, hub.Spec.EndpointAccess.Private)
 	assert.Empty(t, hub.Spec.EndpointAccess.PublicCIDRs, "v1beta2 does not allow them without a public endpoint")
 
 	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
@@ -64,7 +64,7 @@ func TestWorkspaceTemplateApplyNameIsAReference(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, workspaceTemplateApplyName: demo-eks}}`)
 	assert.Equal(t, "demo-eks", hub.Spec.WorkspaceTemplateApplyRef.Name)
 	hub = controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, workspaceTemplateApplyName: ""}}`)
-	assert.Nil(t, hub.Spec.WorkspaceTemplateApplyRef, "an empty reference is none")
+	assert.Zero(t, hub.Spec.WorkspaceTemplateApplyRef, "an empty reference is none")
 }
 
 func TestFailureReasonAndMessageAreTheFailedCondition(t *testing.T) {
@@ -160,7 +160,7 @@ status: {fargateProfiles: [{name: a, ready: true, workspaceTemplateApplyName: de
 }
 
 // null in place of the list is removed by the API server, and what it stores is not what conversion meant.
-func TestAProfileThatSelectsNothingKeepsItsEmptyListInBothVersions(t *testing.T) {
+func TestAProfileWithoutSelectorsHasAnEmptyListInBothVersions(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, additionalFargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
 	assert.Contains(t, text(t, hub), `"selectors":[]`)
 	spoke := controlPlanes.keeps(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, fargateProfiles: [{name: a, selectors: [], workspaceTemplateRef: {name: f}}]}}`)
@@ -168,7 +168,7 @@ func TestAProfileThatSelectsNothingKeepsItsEmptyListInBothVersions(t *testing.T)
 }
 
 func TestEmptyListsOfAControlPlaneComeBack(t *testing.T) {
-	hub := controlPlanes.returns(t, `
+	controlPlanes.returns(t, `
 spec:
   version: "1.31"
   workspaceTemplateRef: {name: t, namespace: ""}
@@ -177,7 +177,6 @@ spec:
   additionalFargateProfiles: []
 status: {conditions: [], fargateProfileStatuses: [], workspaceStatus: {}, workspaceTemplateStatus: {outputs: {}}}
 `)
-	assert.Equal(t, controlplanev1.EndpointProbeBestEffort, hub.Spec.EndpointProbe)
 	controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t}, controlPlaneConfig: {region: r,
   addons: [{name: a, version: "", configurationValues: ""}, {name: a}]}}}`)
 }

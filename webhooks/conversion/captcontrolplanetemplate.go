@@ -26,7 +26,7 @@ var (
 )
 
 // ConvertCAPTControlPlaneTemplateV1Beta1ToHub converts a v1beta1 CAPTControlPlaneTemplate to the hub. What belongs to one
-// cluster only (version, endpoint, WorkspaceTemplateApply) is no part of v1beta2's template, and is carried.
+// cluster only (version, endpoint, WorkspaceTemplateApply) is not part of v1beta2's template, and is carried.
 func ConvertCAPTControlPlaneTemplateV1Beta1ToHub(_ context.Context, src *controlplanev1beta1.CAPTControlPlaneTemplate, dst *controlplanev1.CAPTControlPlaneTemplate) error {
 	return captControlPlaneTemplateUp.Convert(src, dst)
 }

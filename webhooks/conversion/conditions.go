@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// noReasonReported stands for a reason that is missing; Cluster API uses the same word.
+	// noReasonReported stands for a reason that is missing; Cluster API uses the same reason.
 	noReasonReported = "NoReasonReported"
 
 	// The limits of conditions in the CRDs of v1beta2.
@@ -27,7 +27,7 @@ var (
 	notInReason     = regexp.MustCompile(`[^A-Za-z0-9_,:]+`)
 )
 
-// conditionsToHub makes conditions legal. The older CAPT's CRDs allowed what v1beta2 does not: an empty reason, and one
+// conditionsToHub makes conditions legal. CAPT v0.3's CRDs allowed what v1beta2 does not: an empty reason, and one
 // type twice, of which the first counts.
 func conditionsToHub(in []metav1.Condition) []metav1.Condition {
 	if len(in) == 0 {
@@ -133,7 +133,7 @@ func legalMessage(s string) string {
 	return s
 }
 
-// isWord tells whether s is a letter and then letters and digits, as nearly all types and reasons are.
+// isWord reports whether s is a letter and then letters and digits, as nearly all types and reasons are.
 func isWord(s string) bool {
 	for i := range len(s) {
 		letter := 'a' <= s[i]|0x20 && s[i]|0x20 <= 'z'

@@ -23,7 +23,7 @@ import (
 // root of the repository.
 const root = "../.."
 
-// referenceObjects returns the legacy objects of a kind, as the older CAPT left them in a cluster.
+// referenceObjects returns the legacy objects of a kind, as CAPT v0.3 left them in a cluster.
 func referenceObjects(t *testing.T, kind string) []string {
 	t.Helper()
 	folder := os.Getenv("CAPT_REFERENCE")

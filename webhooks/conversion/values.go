@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
@@ -42,8 +44,8 @@ func list[From, To any](in []From, convert func(From) To) []To {
 	return out
 }
 
-// requiredList is list for a field that both versions require: JSON tells an empty list from none there, and none is null,
-// which the API server removes.
+// requiredList is list for a field that both versions require: in JSON, an empty list differs from an absent one, which is null
+// and removed by the API server.
 func requiredList[From, To any](in []From, convert func(From) To) []To {
 	if in != nil && len(in) == 0 {
 		return []To{}
@@ -98,28 +100,45 @@ func templateRefToSpoke(in infrav1.WorkspaceTemplateReference) infrav1beta1.Work
 	return infrav1beta1.WorkspaceTemplateReference{Name: in.Name, Namespace: optional(in.Namespace)}
 }
 
-func applyRefToHub(name *string) *infrav1.WorkspaceTemplateApplyReference {
-	if value(name) == "" {
-		return nil
-	}
-	return &infrav1.WorkspaceTemplateApplyReference{Name: *name}
+func applyRefToHub(name *string) infrav1.WorkspaceTemplateApplyReference {
+	return infrav1.WorkspaceTemplateApplyReference{Name: value(name)}
 }
 
-func applyRefToSpoke(ref *infrav1.WorkspaceTemplateApplyReference) *string {
-	if ref == nil {
-		return nil
-	}
+func applyRefToSpoke(ref infrav1.WorkspaceTemplateApplyReference) *string {
 	return optional(ref.Name)
 }
 
-// deletionPolicyToHub turns "retain on delete" into a policy. Absent is what false is, and what v1beta2's default is.
+// deletionPolicyToHub converts "retain on delete" to a policy. Absent has the same meaning in both versions.
 func deletionPolicyToHub(retain *bool) infrav1.DeletionPolicy {
-	if value(retain) {
+	switch {
+	case retain == nil:
+		return ""
+	case *retain:
 		return infrav1.DeletionPolicyRetain
 	}
 	return infrav1.DeletionPolicyDelete
 }
 
 func deletionPolicyToSpoke(policy infrav1.DeletionPolicy) *bool {
-	return optional(policy == infrav1.DeletionPolicyRetain)
+	if policy == "" {
+		return nil
+	}
+	retain := policy == infrav1.DeletionPolicyRetain
+	return &retain
+}
+
+// statusToHub converts a bool to the status of a condition; absent stays absent.
+func statusToHub(b *bool) metav1.ConditionStatus {
+	if b == nil {
+		return ""
+	}
+	return infrav1.ConditionStatus(*b)
+}
+
+func statusToSpoke(status metav1.ConditionStatus) *bool {
+	if status == "" {
+		return nil
+	}
+	b := status == metav1.ConditionTrue
+	return &b
 }

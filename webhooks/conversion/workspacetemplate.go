@@ -26,7 +26,7 @@ var (
 )
 
 // ConvertWorkspaceTemplateV1Beta1ToHub converts a v1beta1 WorkspaceTemplate to the hub. Its Workspaces are cluster-scoped:
-// those of the older CAPT were, and a Workspace can not change its scope.
+// those of CAPT v0.3 were, and a Workspace cannot change its scope.
 func ConvertWorkspaceTemplateV1Beta1ToHub(_ context.Context, src *infrav1beta1.WorkspaceTemplate, dst *infrav1.WorkspaceTemplate) error {
 	return workspaceTemplateUp.Convert(src, dst)
 }

@@ -106,7 +106,7 @@ func TestRetainWorkspaceOnDeleteIsADeletionPolicy(t *testing.T) {
 	for manifest, policy := range map[string]infrav1.DeletionPolicy{
 		`{spec: {templateRef: {name: t}, retainWorkspaceOnDelete: true}}`:                                                            infrav1.DeletionPolicyRetain,
 		`{spec: {templateRef: {name: t}, retainWorkspaceOnDelete: false, variables: {}, waitForSecrets: [], waitForWorkspaces: []}}`: infrav1.DeletionPolicyDelete,
-		`{spec: {templateRef: {name: t}}}`: infrav1.DeletionPolicyDelete,
+		`{spec: {templateRef: {name: t}}}`: "",
 	} {
 		assert.Equal(t, policy, workspaceTemplateApplies.returns(t, manifest).Spec.DeletionPolicy)
 	}

@@ -54,7 +54,7 @@ func workspaceTemplateApplyToHub(in *infrav1beta1.WorkspaceTemplateApply, out *i
 	out.Status = infrav1.WorkspaceTemplateApplyStatus{
 		Conditions:      crossplaneConditionsToHub(in.Status.Conditions),
 		WorkspaceName:   value(in.Status.WorkspaceName),
-		Applied:         copied(in.Status.Applied),
+		Applied:         statusToHub(in.Status.Applied),
 		LastAppliedTime: copied(in.Status.LastAppliedTime),
 	}
 }
@@ -74,7 +74,7 @@ func workspaceTemplateApplyToSpoke(in *infrav1.WorkspaceTemplateApply, out *infr
 	}
 	out.Status = infrav1beta1.WorkspaceTemplateApplyStatus{
 		WorkspaceName:   optional(in.Status.WorkspaceName),
-		Applied:         copied(in.Status.Applied),
+		Applied:         statusToSpoke(in.Status.Applied),
 		LastAppliedTime: copied(in.Status.LastAppliedTime),
 		Conditions:      crossplaneConditionsToSpoke(in.Status.Conditions),
 	}

@@ -42,7 +42,7 @@ type CAPTControlPlaneSpec struct {
 
 // APIEndpoint is the address of an API server.
 type APIEndpoint struct {
-	// host of the API server; the older CAPT wrote it with https:// in front.
+	// host of the API server; CAPT v0.3 wrote it with https:// in front.
 	// +required
 	Host string `json:"host"`
 
@@ -169,8 +169,4 @@ type CAPTControlPlaneList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlane `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlane{}, &CAPTControlPlaneList{})
 }

@@ -25,7 +25,7 @@ type CAPTControlPlaneTemplateResource struct {
 	Spec *CAPTControlPlaneSpec `json:"spec,omitempty"`
 }
 
-// TemplateMetadata is the part of an object's metadata that the older CAPT accepted in a template. Cluster API takes
+// TemplateMetadata is the part of an object's metadata that CAPT v0.3 accepted in a template. Cluster API takes
 // labels and annotations from it.
 type TemplateMetadata struct {
 	// name has no effect.
@@ -49,8 +49,8 @@ type TemplateMetadata struct {
 	Finalizers []string `json:"finalizers,omitzero"`
 }
 
-// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from. The older CAPT called the kind
-// CaptControlPlaneTemplate, from which Cluster API can not derive the kind of the control plane.
+// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from. CAPT v0.3 called the kind
+// CaptControlPlaneTemplate, from which Cluster API cannot derive the kind of the control plane.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion:warning="controlplane.cluster.x-k8s.io/v1beta1 CAPTControlPlaneTemplate is deprecated; use controlplane.cluster.x-k8s.io/v1beta2, to which captctl convert converts manifests"
@@ -71,8 +71,4 @@ type CAPTControlPlaneTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlaneTemplate `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{})
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 holds CAPTControlPlane and CAPTControlPlaneTemplate as the older CAPT had them, with Fargate profiles:
+// Package v1beta1 holds CAPTControlPlane and CAPTControlPlaneTemplate as CAPT v0.3 had them, with Fargate profiles:
 // a spoke of v1beta2, served so that legacy objects and manifests keep working, deprecated, and frozen. The rules of
 // package v1beta1 of the infrastructure group apply here too.
 //
@@ -23,12 +23,13 @@ var (
 
 	// AddToScheme adds this package's kinds to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
-
-	objectTypes = []runtime.Object{}
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, objectTypes...)
+	scheme.AddKnownTypes(GroupVersion,
+		&CAPTControlPlane{}, &CAPTControlPlaneList{},
+		&CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -10,26 +10,26 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 )
 
-// State is where a control plane is in its life.
+// State is the state of a control plane in its life cycle.
 // +kubebuilder:validation:Enum=Pending;Validating;Provisioning;Configuring;Ready;Degraded;Recovering;Failed
 type State string
 
 const (
 	// StatePending: no owner yet, or paused before the start.
 	StatePending State = "Pending"
-	// StateValidating: references, permissions, version and dependencies are not all there yet.
+	// StateValidating: references, permissions, the version or dependencies are not satisfied yet.
 	StateValidating State = "Validating"
 	// StateProvisioning: the Workspace of the control plane is being applied.
 	StateProvisioning State = "Provisioning"
 	// StateConfiguring: the Workspace is ready; endpoint, kubeconfig or Fargate profiles are not.
 	StateConfiguring State = "Configuring"
-	// StateReady: the control plane is what its spec asks for.
+	// StateReady: the control plane matches its spec.
 	StateReady State = "Ready"
-	// StateDegraded: it was Ready, and a part of it no longer is, while the cluster still answers.
+	// StateDegraded: it was Ready and a part of it no longer is, but the API server still answers.
 	StateDegraded State = "Degraded"
 	// StateRecovering: a recovery action runs. Not reported yet.
 	StateRecovering State = "Recovering"
-	// StateFailed: a person must do something.
+	// StateFailed: the user must act.
 	StateFailed State = "Failed"
 )
 
@@ -38,15 +38,16 @@ const (
 type Phase string
 
 const (
-	// PhaseCreating: the control plane is being made or changed.
+	// PhaseCreating: the control plane is being created or updated.
 	PhaseCreating Phase = "Creating"
 	// PhaseReady: the control plane can be used.
 	PhaseReady Phase = "Ready"
-	// PhaseFailed: a person must do something.
+	// PhaseFailed: the user must act.
 	PhaseFailed Phase = "Failed"
 )
 
 // CAPTControlPlaneStatus is the observed state of a control plane.
+// +kubebuilder:validation:MinProperties=1
 type CAPTControlPlaneStatus struct {
 	// conditions are Available (mirrored by Cluster API as ControlPlaneAvailable), Ready, and those they derive from.
 	// +optional
@@ -59,7 +60,7 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	Initialization CAPTControlPlaneInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// externalManagedControlPlane is always true: EKS runs the control plane, there are no Nodes of it. Part of the
+	// externalManagedControlPlane is always true: EKS runs the control plane, which has no Nodes. It is part of the
 	// Cluster API contract.
 	// +optional
 	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
@@ -78,7 +79,7 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// state is where the control plane is in its life.
+	// state is the state of the control plane in its life cycle.
 	// +optional
 	State State `json:"state,omitempty"`
 
@@ -86,8 +87,10 @@ type CAPTControlPlaneStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// endpoint is host:port of the API server, for people.
+	// endpoint is host:port of the API server, for the output of kubectl get.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// workspaceTemplateApply is the WorkspaceTemplateApply in use.
@@ -101,15 +104,15 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	FargateProfiles []FargateProfileStatus `json:"fargateProfiles,omitempty"`
 
-	// progress of what goes on.
+	// progress of the current operation.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
 
-	// health of a control plane that was made.
+	// health of the control plane.
 	// +optional
 	Health *Health `json:"health,omitempty"`
 
-	// recovery is what CAPT did to repair the control plane.
+	// recovery describes the recovery actions of the control plane.
 	// +optional
 	Recovery RecoveryStatus `json:"recovery,omitempty,omitzero"`
 
@@ -119,28 +122,31 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	Dependencies []Dependency `json:"dependencies,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
 // CAPTControlPlaneInitializationStatus is part of the Cluster API contract.
 // +kubebuilder:validation:MinProperties=1
 type CAPTControlPlaneInitializationStatus struct {
-	// controlPlaneInitialized is true once the API server could be used; it is never revoked.
+	// controlPlaneInitialized is true once the API server was available, and stays true.
 	// +optional
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// WorkspaceTemplateApplyStatus is what a control plane reports of its WorkspaceTemplateApply.
+// WorkspaceTemplateApplyStatus is the state of the WorkspaceTemplateApply of a control plane.
 type WorkspaceTemplateApplyStatus struct {
 	infrav1.WorkspaceTemplateApplySummary `json:",inline"`
 
-	// state is the reason of the WorkspaceTemplateApply's Ready condition.
+	// state is the reason of the Ready condition of the WorkspaceTemplateApply.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	State string `json:"state,omitempty"`
 
-	// outputs are the Terraform outputs that may be published.
+	// outputs are the published Terraform outputs.
 	// +optional
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
@@ -149,29 +155,39 @@ type WorkspaceTemplateApplyStatus struct {
 type FargateProfileStatus struct {
 	// name of the profile.
 	// +required
+	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
 
-	// ready is true when the profile is what spec asks for.
+	// ready is True when the profile matches its spec, False when it does not.
 	// +optional
-	Ready *bool `json:"ready,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
 
 	// workspaceTemplateApplyName is the WorkspaceTemplateApply of the profile.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	WorkspaceTemplateApplyName string `json:"workspaceTemplateApplyName,omitempty"`
 
-	// failureReason says in one word why the profile failed.
+	// failureReason is the reason of the failure in CamelCase.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// failureMessage says it in full.
+	// failureMessage describes the failure.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	FailureMessage string `json:"failureMessage,omitempty"`
 }
 
-// Progress of what goes on.
+// Progress of the current operation.
 type Progress struct {
-	// currentOperation is what goes on.
+	// currentOperation is the operation in progress.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	CurrentOperation string `json:"currentOperation,omitempty"`
 
 	// percentComplete grows from 0 to 100 within one revision.
@@ -180,53 +196,58 @@ type Progress struct {
 	// +kubebuilder:validation:Maximum=100
 	PercentComplete *int32 `json:"percentComplete,omitempty"`
 
-	// estimatedCompletionTime is when the operation will be done, judged by earlier ones; absent when unknown.
+	// estimatedCompletionTime is when the operation is expected to complete, based on earlier ones; absent when unknown.
 	// +optional
 	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
 
-	// estimatedTimeRemaining until then, as of the last status write, for example 4m30s.
+	// estimatedSecondsRemaining is the time until estimatedCompletionTime, as of the last status write.
 	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	EstimatedTimeRemaining *metav1.Duration `json:"estimatedTimeRemaining,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	EstimatedSecondsRemaining *int32 `json:"estimatedSecondsRemaining,omitempty"`
 
-	// history of the last 20 operations, the latest last.
+	// history contains the last 20 operations, oldest first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	History []OperationRecord `json:"history,omitempty"`
 }
 
-// OperationRecord is something that was done to the control plane.
+// OperationRecord is an operation on the control plane.
 type OperationRecord struct {
 	// name of the operation.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
 
 	// startTime of the operation.
 	// +required
-	StartTime metav1.Time `json:"startTime"`
+	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime of the operation; absent while it goes on.
+	// completionTime of the operation; absent while it is in progress.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
 	// outcome of the operation.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	Outcome string `json:"outcome,omitempty"`
 
 	// message about the outcome.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
-// Health of a control plane that was made.
+// Health of a control plane.
 type Health struct {
 	// overall is the worst of the checks.
 	// +optional
 	Overall HealthState `json:"overall,omitempty"`
 
-	// checks one by one.
+	// checks are the results of the single checks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -243,31 +264,35 @@ const (
 	HealthHealthy HealthState = "Healthy"
 	// HealthUnhealthy: the check failed.
 	HealthUnhealthy HealthState = "Unhealthy"
-	// HealthUnknown: the check could not be made.
+	// HealthUnknown: the check could not run.
 	HealthUnknown HealthState = "Unknown"
 )
 
-// HealthCheck is the result of one check. Its latency and the time it ran are metrics, so that a healthy cluster causes
-// no writes.
+// HealthCheck is the result of one check. Latency and time of the check are metrics, so that a healthy cluster causes no
+// writes.
 type HealthCheck struct {
 	// name of the check.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
 
 	// status of the check.
 	// +required
-	Status HealthState `json:"status"`
+	Status HealthState `json:"status,omitempty"`
 
 	// message about the status.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 
 	// lastTransitionTime is when status changed.
 	// +optional
-	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty,omitzero"`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// DependencyDirection says which way a dependency goes.
+// DependencyDirection is the direction of a dependency.
 // +kubebuilder:validation:Enum=Upstream;Downstream
 type DependencyDirection string
 
@@ -282,25 +307,34 @@ const (
 type Dependency struct {
 	// kind of the object.
 	// +required
-	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
 
 	// namespace of the object.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
 	// name of the object.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 
 	// direction of the dependency.
 	// +required
-	Direction DependencyDirection `json:"direction"`
+	Direction DependencyDirection `json:"direction,omitempty"`
 
-	// ready is true when the object is what is needed of it.
+	// ready is True when the object is ready to be depended on, False when it is not.
 	// +optional
-	Ready *bool `json:"ready,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
 
-	// reason why it is not.
+	// reason why the object is not ready.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 }

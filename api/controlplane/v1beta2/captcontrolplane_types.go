@@ -11,53 +11,56 @@ import (
 )
 
 const (
-	// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until its EKS cluster is destroyed. The older CAPT used the same one.
+	// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until its EKS cluster is destroyed. CAPT v0.3 used the same finalizer.
 	CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplane"
-	// FargateProfileFinalizer keeps a CAPTControlPlane, and its EKS cluster, until its Fargate profiles are gone.
+	// FargateProfileFinalizer keeps a CAPTControlPlane, and its EKS cluster, until its Fargate profiles are deleted.
 	FargateProfileFinalizer = "fargateprofile.controlplane.cluster.x-k8s.io"
 )
 
 // CAPTControlPlaneSpec describes an EKS control plane.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable once set: another one would be another EKS cluster",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable: another WorkspaceTemplateApply is another EKS cluster. Restore the reference",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type CAPTControlPlaneSpec struct {
 	CAPTControlPlaneTemplateResourceSpec `json:",inline"`
 
-	// version is the Kubernetes version: 1.31, v1.31, 1.31.0 and v1.31.0 are all accepted. EKS is given 1.31.
+	// version is the Kubernetes version: 1.31, v1.31, 1.31.0 and v1.31.0 are accepted and mean the EKS version 1.31.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`
 	Version string `json:"version"`
 
-	// controlPlaneEndpoint is the address of the API server; CAPT writes it, Cluster API copies it to the Cluster.
+	// controlPlaneEndpoint is the address of the API server. It is set by CAPT, and Cluster API copies it to the Cluster.
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use. It is written once: by CAPT for a new control
-	// plane, by captctl on adoption.
+	// workspaceTemplateApplyRef refers to the WorkspaceTemplateApply of the control plane. It is set once: by CAPT for a new
+	// control plane, or by captctl on adoption.
 	// +optional
-	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	WorkspaceTemplateApplyRef infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 }
 
-// CAPTControlPlaneTemplateResourceSpec is the part of a CAPTControlPlane that many clusters can have in common.
+// CAPTControlPlaneTemplateResourceSpec is the part of a CAPTControlPlane that templates have as well.
 type CAPTControlPlaneTemplateResourceSpec struct {
-	// region is the AWS region. It may be left out when the CAPTCluster of the same Cluster has one, and must agree with it.
+	// region is the AWS region. It defaults to the region of the CAPTCluster of the same Cluster, and must be the same.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
 	Region string `json:"region,omitempty"`
 
-	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
+	// workspaceTemplateRef refers to the WorkspaceTemplate of the control plane.
 	// +required
 	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
-	// variables are given to the template besides those CAPT sets, which take precedence.
+	// variables for the template. Variables that CAPT sets take precedence.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]string `json:"variables,omitempty"`
 
-	// endpointAccess says from where the API server can be reached. It is refused when the WorkspaceTemplate has no placeholder for
-	// what it restricts.
+	// endpointAccess restricts from where the API server can be reached. It is rejected if the WorkspaceTemplate has no placeholder
+	// for a restriction that is set.
 	// +optional
 	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
 
@@ -68,15 +71,15 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Addons []Addon `json:"addons,omitempty"`
 
-	// additionalTags are put on the AWS resources. The WorkspaceTemplate must have the placeholder tags, or one for each tag.
+	// additionalTags are tags for the AWS resources. The WorkspaceTemplate must have the placeholder tags, or one placeholder per tag.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128)",message="a tag key has 1 to 128 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(self[k]) <= 256)",message="a tag value has at most 256 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('aws:'))",message="tag keys that begin with aws: are reserved by AWS"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128)",message="a tag key must have 1 to 128 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(self[k]) <= 256)",message="a tag value must have at most 256 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('aws:'))",message="tag keys with the prefix aws: are reserved by AWS. Rename the tag"
 	AdditionalTags map[string]TagValue `json:"additionalTags,omitempty"`
 
-	// timeouts after which something that has not happened counts as failed.
+	// timeouts of the phases of the control plane.
 	// +optional
 	Timeouts Timeouts `json:"timeouts,omitempty,omitzero"`
 
@@ -87,16 +90,15 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	FargateProfiles []FargateProfile `json:"fargateProfiles,omitempty"`
 
-	// kubeconfig says where the kubeconfig Secret of the contract comes from.
+	// kubeconfig is the source of the kubeconfig Secret that Cluster API uses.
 	// +optional
 	Kubeconfig Kubeconfig `json:"kubeconfig,omitempty,omitzero"`
 
-	// endpointProbe will say whether the API server must answer CAPT before the control plane is Ready. It has no effect yet.
+	// endpointProbe will specify whether the API server must answer CAPT before the control plane is Ready. It has no effect yet.
 	// +optional
-	// +kubebuilder:default=BestEffort
 	EndpointProbe EndpointProbe `json:"endpointProbe,omitempty"`
 
-	// recovery will say what CAPT may do by itself when something fails. It has no effect yet.
+	// recovery will specify the automatic recovery from failures. It has no effect yet.
 	// +optional
 	Recovery *RecoveryStrategy `json:"recovery,omitempty"`
 }
@@ -105,27 +107,42 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 // +kubebuilder:validation:MaxLength=256
 type TagValue string
 
-// EndpointAccess says from where the API server can be reached.
-// +kubebuilder:validation:XValidation:rule="self.public || self.private",message="at least one of public and private must be true, or nobody can reach the cluster"
-// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.public",message="publicCIDRs goes with public: true",fieldPath=".publicCIDRs"
+// EndpointAccess specifies from where the API server can be reached.
+// +kubebuilder:validation:XValidation:rule="self.?public.orValue('Enabled') == 'Enabled' || self.?private.orValue('Disabled') == 'Enabled'",message="the API server cannot be reached with both endpoints Disabled. Set public or private to Enabled"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.?public.orValue('Enabled') == 'Enabled'",message="publicCIDRs has no effect while public is Disabled. Remove publicCIDRs, or set public to Enabled",fieldPath=".publicCIDRs"
 type EndpointAccess struct {
-	// public endpoint.
+	// public is the endpoint that can be reached over the internet: Enabled (the default) or Disabled.
 	// +optional
-	// +kubebuilder:default=true
-	Public *bool `json:"public,omitempty"`
+	Public EndpointState `json:"public,omitempty"`
 
-	// private endpoint, within the VPC.
+	// private is the endpoint within the VPC: Enabled or Disabled (the default).
 	// +optional
-	// +kubebuilder:default=false
-	Private *bool `json:"private,omitempty"`
+	Private EndpointState `json:"private,omitempty"`
 
-	// publicCIDRs are the networks from which the public endpoint can be reached; absent means from everywhere.
+	// publicCIDRs are the networks from which the public endpoint can be reached; absent means all networks.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=40
 	PublicCIDRs []CIDR `json:"publicCIDRs,omitempty"`
 }
+
+// HasPublic reports whether the API server has a public endpoint.
+func (a EndpointAccess) HasPublic() bool { return a.Public != EndpointDisabled }
+
+// HasPrivate reports whether the API server has a private endpoint.
+func (a EndpointAccess) HasPrivate() bool { return a.Private == EndpointEnabled }
+
+// EndpointState specifies whether the API server has an endpoint.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type EndpointState string
+
+const (
+	// EndpointEnabled: the API server has the endpoint.
+	EndpointEnabled EndpointState = "Enabled"
+	// EndpointDisabled: the API server does not have the endpoint.
+	EndpointDisabled EndpointState = "Disabled"
+)
 
 // CIDR is a network, for example 203.0.113.0/24.
 // +kubebuilder:validation:MaxLength=43
@@ -140,68 +157,69 @@ type Addon struct {
 	// +kubebuilder:validation:MaxLength=100
 	Name string `json:"name"`
 
-	// version of the add-on; absent means the one EKS prefers.
+	// version of the add-on; absent means the default version of EKS.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
 	Version string `json:"version,omitempty"`
 
 	// configurationValues is a JSON or YAML document with the settings of the add-on.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	ConfigurationValues string `json:"configurationValues,omitempty"`
 }
 
-// Timeouts after which something that has not happened counts as failed, counted from when the work really started.
+// Timeouts of the phases of a control plane, counted from when the work starts.
 // +kubebuilder:validation:MinProperties=1
 type Timeouts struct {
-	// controlPlaneSeconds is the time for the control plane; the default is 1800.
+	// controlPlaneSeconds is the timeout of the control plane; the default is 1800.
 	// +optional
-	// +kubebuilder:default=1800
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
-	ControlPlaneSeconds *int32 `json:"controlPlaneSeconds,omitempty"`
+	ControlPlaneSeconds int32 `json:"controlPlaneSeconds,omitempty"`
 
-	// vpcReadySeconds is the time for the VPC; the default is 900.
+	// vpcReadySeconds is the timeout of the VPC; the default is 900.
 	// +optional
-	// +kubebuilder:default=900
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
-	VPCReadySeconds *int32 `json:"vpcReadySeconds,omitempty"`
+	VPCReadySeconds int32 `json:"vpcReadySeconds,omitempty"`
 
-	// secretSeconds is the time for the connection Secret; the default is 300.
+	// secretSeconds is the timeout of the connection Secret; the default is 300.
 	// +optional
-	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
-	SecretSeconds *int32 `json:"secretSeconds,omitempty"`
+	SecretSeconds int32 `json:"secretSeconds,omitempty"`
 }
 
 // FargateProfile is a Fargate profile of the cluster.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable once set: another one would be another Fargate profile",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || (has(self.workspaceTemplateApplyRef) && self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef)",message="workspaceTemplateApplyRef is immutable: another WorkspaceTemplateApply is another Fargate profile. Restore the reference",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type FargateProfile struct {
-	// name of the profile; EKS allows 100 characters.
+	// name of the profile, with at most 100 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names that begin with eks- are reserved by EKS"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('eks-')",message="names with the prefix eks- are reserved by EKS. Choose another name"
 	Name string `json:"name"`
 
-	// selectors say which pods run on the profile; EKS allows 1 to 5.
+	// selectors select the pods of the profile; EKS allows 1 to 5.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
 	Selectors []FargateSelector `json:"selectors"`
 
-	// workspaceTemplateRef names the WorkspaceTemplate of the profile.
+	// workspaceTemplateRef refers to the WorkspaceTemplate of the profile.
 	// +required
 	WorkspaceTemplateRef infrav1.WorkspaceTemplateReference `json:"workspaceTemplateRef"`
 
-	// workspaceTemplateApplyRef names the WorkspaceTemplateApply of the profile, when that is not the one that the naming scheme gives:
+	// workspaceTemplateApplyRef refers to the WorkspaceTemplateApply of the profile; the default is
 	// <cluster>-<profile>-fargate-apply.
 	// +optional
-	WorkspaceTemplateApplyRef *infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	WorkspaceTemplateApplyRef infrav1.WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 }
 
 // FargateSelector selects pods by namespace and labels.
@@ -218,44 +236,43 @@ type FargateSelector struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// KubeconfigSource says where the kubeconfig Secret of the contract comes from.
+// KubeconfigSource is the source of the kubeconfig Secret that Cluster API uses.
 // +kubebuilder:validation:Enum=Auto;Output;Exec;Token
 type KubeconfigSource string
 
 const (
-	// KubeconfigAuto takes the Terraform output when there is one, else makes one.
+	// KubeconfigAuto uses the Terraform output if it exists, otherwise Token or Exec.
 	KubeconfigAuto KubeconfigSource = "Auto"
-	// KubeconfigOutput takes the Terraform output kubeconfig.
+	// KubeconfigOutput uses the Terraform output kubeconfig.
 	KubeconfigOutput KubeconfigSource = "Output"
-	// KubeconfigExec makes one that runs "aws eks get-token".
+	// KubeconfigExec creates a kubeconfig that runs "aws eks get-token".
 	KubeconfigExec KubeconfigSource = "Exec"
-	// KubeconfigToken makes one with a short-lived EKS token, renewed by the manager.
+	// KubeconfigToken creates a kubeconfig with a short-lived EKS token, renewed by the manager.
 	KubeconfigToken KubeconfigSource = "Token"
 )
 
-// Kubeconfig says where the kubeconfig Secret of the contract comes from.
+// Kubeconfig specifies the kubeconfig Secret that Cluster API uses.
 // +kubebuilder:validation:MinProperties=1
 type Kubeconfig struct {
 	// source of the kubeconfig; the default is Auto.
 	// +optional
-	// +kubebuilder:default=Auto
 	Source KubeconfigSource `json:"source,omitempty"`
 }
 
-// EndpointProbe says whether the API server must answer CAPT before the control plane is Ready.
+// EndpointProbe specifies whether the API server must answer CAPT before the control plane is Ready.
 // +kubebuilder:validation:Enum=BestEffort;Required;Disabled
 type EndpointProbe string
 
 const (
-	// EndpointProbeBestEffort probes, and takes a network that can not be crossed for no failure.
+	// EndpointProbeBestEffort probes, and ignores that the network cannot be reached.
 	EndpointProbeBestEffort EndpointProbe = "BestEffort"
-	// EndpointProbeRequired takes it for one.
+	// EndpointProbeRequired probes, and requires an answer.
 	EndpointProbeRequired EndpointProbe = "Required"
 	// EndpointProbeDisabled does not probe.
 	EndpointProbeDisabled EndpointProbe = "Disabled"
 )
 
-// CAPTControlPlane is an EKS control plane made with Terraform: the ControlPlane of Cluster API.
+// CAPTControlPlane is an EKS control plane created with Terraform: the ControlPlane of Cluster API.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=captcontrolplanes,scope=Namespaced,shortName=captcp,categories=cluster-api;capt
@@ -266,6 +283,7 @@ const (
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,priority=1
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,priority=1
 // +kubebuilder:printcolumn:name="Progress",type=integer,JSONPath=`.status.progress.percentComplete`,priority=1
@@ -273,11 +291,17 @@ const (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=1
 type CAPTControlPlane struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state of the control plane.
 	// +required
-	Spec CAPTControlPlaneSpec `json:"spec,omitempty,omitzero"`
+	Spec CAPTControlPlaneSpec `json:"spec"`
+
+	// status is the observed state of the control plane.
 	// +optional
 	Status CAPTControlPlaneStatus `json:"status,omitempty,omitzero"`
 }
@@ -297,8 +321,4 @@ type CAPTControlPlaneList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlane `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlane{}, &CAPTControlPlaneList{})
 }

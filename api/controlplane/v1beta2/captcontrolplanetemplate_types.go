@@ -15,8 +15,8 @@ type CAPTControlPlaneTemplateSpec struct {
 	Template CAPTControlPlaneTemplateResource `json:"template"`
 }
 
-// CAPTControlPlaneTemplateResource is what a CAPTControlPlane is made from. Cluster API's topology controller adds the
-// version.
+// CAPTControlPlaneTemplateResource is the CAPTControlPlane that Cluster API creates from the template. The topology controller
+// adds the version.
 type CAPTControlPlaneTemplateResource struct {
 	// metadata is copied to the CAPTControlPlane.
 	// +optional
@@ -24,11 +24,11 @@ type CAPTControlPlaneTemplateResource struct {
 
 	// spec is copied to the CAPTControlPlane.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="a profile's workspaceTemplateApplyRef belongs to one cluster, and is no part of a template for many",fieldPath=".fargateProfiles",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!has(self.fargateProfiles) || self.fargateProfiles.all(p, !has(p.workspaceTemplateApplyRef))",message="workspaceTemplateApplyRef refers to an object of one Cluster and cannot be part of a template. Remove it",fieldPath=".fargateProfiles",reason=FieldValueForbidden
 	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
 }
 
-// CAPTControlPlaneTemplate is what a ClusterClass makes CAPTControlPlanes from.
+// CAPTControlPlaneTemplate is the template of CAPTControlPlanes in a ClusterClass.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=captcontrolplanetemplates,scope=Namespaced,shortName=captcpt,categories=cluster-api;capt
@@ -36,11 +36,15 @@ type CAPTControlPlaneTemplateResource struct {
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.spec.workspaceTemplateRef.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CAPTControlPlaneTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec contains the template.
 	// +required
-	Spec CAPTControlPlaneTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec CAPTControlPlaneTemplateSpec `json:"spec"`
 }
 
 // CAPTControlPlaneTemplateList is a list of CAPTControlPlaneTemplates.
@@ -50,8 +54,4 @@ type CAPTControlPlaneTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlaneTemplate `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{})
 }

@@ -72,7 +72,7 @@ func TestTheWorkspaceTemplateApplyOfAProfileIsWrittenOnce(t *testing.T) {
 			}
 			require.Len(t, errs, 1)
 			assert.Equal(t, "spec.fargateProfiles[0].workspaceTemplateApplyRef", errs[0].Field)
-			assert.Contains(t, errs[0].Detail, "immutable once set")
+			assert.Contains(t, errs[0].Detail, "is immutable")
 		})
 	}
 }
@@ -86,5 +86,5 @@ func TestATemplateHasNoWorkspaceTemplateApplyOfOneCluster(t *testing.T) {
 	errs := rules.Validate(t.Context(), template(`name: a, workspaceTemplateApplyRef: {name: x}`))
 	require.Len(t, errs, 1)
 	assert.Equal(t, "spec.template.spec.fargateProfiles", errs[0].Field)
-	assert.Contains(t, errs[0].Detail, "belongs to one cluster")
+	assert.Contains(t, errs[0].Detail, "refers to an object of one Cluster")
 }

@@ -22,12 +22,13 @@ var (
 
 	// AddToScheme adds this package's kinds to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
-
-	objectTypes = []runtime.Object{}
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, objectTypes...)
+	scheme.AddKnownTypes(GroupVersion,
+		&CAPTControlPlane{}, &CAPTControlPlaneList{},
+		&CAPTControlPlaneTemplate{}, &CAPTControlPlaneTemplateList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

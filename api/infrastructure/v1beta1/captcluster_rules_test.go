@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	either = "set exactly one of existingVpcId and vpcTemplateRef"
-	retain = "retainVpcOnDelete goes with vpcTemplateRef only"
+	either = "exactly one of existingVpcId and vpcTemplateRef must be set"
+	retain = "retainVpcOnDelete is only used with vpcTemplateRef"
 )
 
 func captCluster(t *testing.T, spec string) *unstructured.Unstructured {

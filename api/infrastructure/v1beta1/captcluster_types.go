@@ -7,12 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The rules of CAPTClusterSpec are about mistakes that v1beta2 can not express: conversion would hide them, and nobody would
+// The rules of CAPTClusterSpec are about mistakes that v1beta2 cannot express: conversion would hide them, and nobody would
 // be told. An object that has such a mistake already can be changed elsewhere.
 
 // CAPTClusterSpec describes the network of a cluster.
-// +kubebuilder:validation:XValidation:rule="((has(self.existingVpcId) && self.existingVpcId != \"\") != has(self.vpcTemplateRef)) || (oldSelf.hasValue() && ((has(oldSelf.value().existingVpcId) && oldSelf.value().existingVpcId != \"\") == has(oldSelf.value().vpcTemplateRef)))",optionalOldSelf=true,message="set exactly one of existingVpcId and vpcTemplateRef"
-// +kubebuilder:validation:XValidation:rule="!has(self.retainVpcOnDelete) || !self.retainVpcOnDelete || has(self.vpcTemplateRef) || (oldSelf.hasValue() && has(oldSelf.value().retainVpcOnDelete) && oldSelf.value().retainVpcOnDelete && !has(oldSelf.value().vpcTemplateRef))",optionalOldSelf=true,message="retainVpcOnDelete goes with vpcTemplateRef only: a VPC that CAPT did not make is never deleted",fieldPath=".retainVpcOnDelete",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="((has(self.existingVpcId) && self.existingVpcId != \"\") != has(self.vpcTemplateRef)) || (oldSelf.hasValue() && ((has(oldSelf.value().existingVpcId) && oldSelf.value().existingVpcId != \"\") == has(oldSelf.value().vpcTemplateRef)))",optionalOldSelf=true,message="exactly one of existingVpcId and vpcTemplateRef must be set"
+// +kubebuilder:validation:XValidation:rule="!has(self.retainVpcOnDelete) || !self.retainVpcOnDelete || has(self.vpcTemplateRef) || (oldSelf.hasValue() && has(oldSelf.value().retainVpcOnDelete) && oldSelf.value().retainVpcOnDelete && !has(oldSelf.value().vpcTemplateRef))",optionalOldSelf=true,message="retainVpcOnDelete is only used with vpcTemplateRef: CAPT never deletes an existing VPC. Remove retainVpcOnDelete",fieldPath=".retainVpcOnDelete",reason=FieldValueForbidden
 type CAPTClusterSpec struct {
 	// region is the AWS region.
 	// +required
@@ -146,8 +146,4 @@ type CAPTClusterList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTCluster `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTCluster{}, &CAPTClusterList{})
 }

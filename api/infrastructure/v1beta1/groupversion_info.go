@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 holds CAPTCluster, WorkspaceTemplate and WorkspaceTemplateApply as the older CAPT had them: a spoke of
+// Package v1beta1 holds CAPTCluster, WorkspaceTemplate and WorkspaceTemplateApply as CAPT v0.3 had them: a spoke of
 // v1beta2, served so that legacy objects and manifests keep working, deprecated, and frozen.
 //
-// Nothing here is stricter than it was: whatever the older CAPT's CRDs accepted is accepted. Optional scalars are
+// Nothing here is stricter than it was: whatever CAPT v0.3's CRDs accepted is accepted. Optional scalars are
 // pointers, and optional lists and maps are left out only when they are nil, so that what somebody wrote, an explicit
 // false or an empty list for example, can be read back as it was written.
 //
@@ -26,12 +26,14 @@ var (
 
 	// AddToScheme adds this package's kinds to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
-
-	objectTypes = []runtime.Object{}
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, objectTypes...)
+	scheme.AddKnownTypes(GroupVersion,
+		&CAPTCluster{}, &CAPTClusterList{},
+		&WorkspaceTemplate{}, &WorkspaceTemplateList{},
+		&WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

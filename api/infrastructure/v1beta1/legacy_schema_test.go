@@ -19,7 +19,7 @@ import (
 // root of the repository.
 const root = "../../.."
 
-// added lists the fields that our v1beta1 has and the older CAPT's CRDs had not: the Fargate profiles of its design.
+// added lists the fields that our v1beta1 has and CAPT v0.3's CRDs had not: the Fargate profiles of its design.
 var added = []string{
 	"spec.additionalFargateProfiles", "status.fargateProfileStatuses", "spec.template.spec.additionalFargateProfiles",
 }
@@ -93,7 +93,7 @@ func compare(t *testing.T, path string, legacy, ours apiextensionsv1.JSONSchemaP
 	}
 	for name := range ours.Properties {
 		if _, ok := legacy.Properties[name]; !ok {
-			assert.Contains(t, added, join(path, name), "a field that the older CAPT had not")
+			assert.Contains(t, added, join(path, name), "a field that CAPT v0.3 had not")
 		}
 	}
 	if legacy.Items != nil {

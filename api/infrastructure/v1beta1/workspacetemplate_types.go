@@ -82,7 +82,3 @@ type WorkspaceTemplateList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []WorkspaceTemplate `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &WorkspaceTemplate{}, &WorkspaceTemplateList{})
-}

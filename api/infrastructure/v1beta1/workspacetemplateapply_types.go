@@ -91,7 +91,3 @@ type WorkspaceTemplateApplyList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []WorkspaceTemplateApply `json:"items"`
 }
-
-func init() {
-	objectTypes = append(objectTypes, &WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{})
-}

@@ -4,65 +4,69 @@
 package v1beta2
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed, or left behind on purpose. The older CAPT used the
-// same one.
+// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed, or retained on purpose. CAPT v0.3 used the
+// same finalizer.
 const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
-// CAPTClusterSpec describes the network of a cluster.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable once set: another one would be another VPC",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
+// CAPTClusterSpec describes the VPC of a cluster.
+// +kubebuilder:validation:MinProperties=2
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceTemplateApplyRef) || !has(self.workspaceTemplateApplyRef) || self.workspaceTemplateApplyRef == oldSelf.workspaceTemplateApplyRef",message="workspaceTemplateApplyRef is immutable: another WorkspaceTemplateApply is another VPC. Restore the reference",fieldPath=".workspaceTemplateApplyRef",reason=FieldValueForbidden
 type CAPTClusterSpec struct {
 	CAPTClusterTemplateResourceSpec `json:",inline"`
 
-	// workspaceTemplateApplyRef names the WorkspaceTemplateApply in use. It is written once: by CAPT for a new VPC, by
+	// workspaceTemplateApplyRef refers to the WorkspaceTemplateApply of the VPC. It is set once: by CAPT for a new VPC, or by
 	// captctl on adoption.
 	// +optional
-	WorkspaceTemplateApplyRef *WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty"`
+	WorkspaceTemplateApplyRef WorkspaceTemplateApplyReference `json:"workspaceTemplateApplyRef,omitempty,omitzero"`
 }
 
-// CAPTClusterTemplateResourceSpec is the part of a CAPTCluster that many clusters can have in common.
+// CAPTClusterTemplateResourceSpec is the part of a CAPTCluster that templates have as well.
 type CAPTClusterTemplateResourceSpec struct {
 	// region is the AWS region, for example ap-northeast-1 or us-gov-west-1.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="region is immutable: a cluster can not move to another region",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="region is immutable: the VPC and the control plane cannot move. To use another region, create a new Cluster",reason=FieldValueForbidden
 	Region string `json:"region"`
 
-	// vpc is the network: an existing one, or one made from a WorkspaceTemplate.
+	// vpc is the VPC: an existing one, or one created from a WorkspaceTemplate.
 	// +required
 	VPC VPC `json:"vpc"`
 }
 
-// VPC is an existing network, or one made from a WorkspaceTemplate.
-// +kubebuilder:validation:XValidation:rule="has(self.existingID) != has(self.template)",message="set exactly one of existingID and template"
-// +kubebuilder:validation:XValidation:rule="!has(self.connectionSecretRef) || has(self.existingID)",message="connectionSecretRef goes with existingID only; a VPC made from a template has a connection Secret of its own",fieldPath=".connectionSecretRef",reason=FieldValueForbidden
-// +kubebuilder:validation:XValidation:rule="has(self.existingID) == has(oldSelf.existingID)",message="a VPC can not change between existingID and template"
+// VPC is an existing VPC, or one created from a WorkspaceTemplate.
+// +kubebuilder:validation:XValidation:rule="has(self.existingID) != has(self.template)",message="exactly one of existingID and template must be set"
+// +kubebuilder:validation:XValidation:rule="!has(self.connectionSecretRef) || has(self.existingID)",message="connectionSecretRef is only used with existingID: a VPC created from a template has its own connection Secret. Remove connectionSecretRef",fieldPath=".connectionSecretRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="has(self.existingID) == has(oldSelf.existingID)",message="existingID and template cannot replace each other: a Cluster cannot move to another VPC. Create a new Cluster"
 type VPC struct {
-	// existingID is the id of a VPC that CAPT uses and does not manage.
+	// existingID is the ID of an existing VPC, which CAPT uses but does not manage.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^vpc-[0-9a-z]+$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingID is immutable: a cluster can not move to another VPC",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingID is immutable: a Cluster cannot move to another VPC. Create a new Cluster",reason=FieldValueForbidden
 	ExistingID string `json:"existingID,omitempty"`
 
-	// connectionSecretRef names a Secret with the key vpc_config, for templates that need to know the subnets of an
-	// existing VPC.
+	// connectionSecretRef refers to a Secret with the key vpc_config, for templates that need the subnets of an existing VPC.
 	// +optional
-	ConnectionSecretRef *LocalSecretReference `json:"connectionSecretRef,omitempty"`
+	ConnectionSecretRef LocalSecretReference `json:"connectionSecretRef,omitempty,omitzero"`
 
-	// template makes the VPC with Terraform.
+	// template creates the VPC with Terraform.
 	// +optional
-	Template *VPCTemplate `json:"template,omitempty"`
+	Template VPCTemplate `json:"template,omitempty,omitzero"`
 }
 
-// VPCTemplate makes a VPC with Terraform.
-// +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)",message="name is immutable: another name would be another VPC",fieldPath=".name",reason=FieldValueForbidden
+// VPCTemplate creates a VPC with Terraform.
+// +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)",message="name is immutable: Terraform would create another VPC. Restore the name",fieldPath=".name",reason=FieldValueForbidden
 type VPCTemplate struct {
-	// ref names the WorkspaceTemplate.
+	// ref refers to the WorkspaceTemplate.
 	// +required
 	Ref WorkspaceTemplateReference `json:"ref"`
 
@@ -72,18 +76,21 @@ type VPCTemplate struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// variables are given to the template besides those CAPT sets, which take precedence.
+	// variables for the template. Variables that CAPT sets take precedence.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]string `json:"variables,omitempty"`
 
-	// deletionPolicy says what becomes of the VPC when the CAPTCluster is deleted: Delete (the default) or Retain.
+	// deletionPolicy is what happens to the VPC when the CAPTCluster is deleted: Delete (the default) or Retain.
 	// +optional
-	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// CAPTClusterStatus is the observed state of the network of a cluster.
+// IsDefined reports whether the VPC is created from a template.
+func (t *VPCTemplate) IsDefined() bool { return !reflect.ValueOf(t).Elem().IsZero() }
+
+// CAPTClusterStatus is the observed state of the VPC of a cluster.
+// +kubebuilder:validation:MinProperties=1
 type CAPTClusterStatus struct {
 	// conditions are Ready (mirrored by Cluster API as InfrastructureReady), VPCReady, Paused, Deleting and
 	// AdoptionRequired.
@@ -105,7 +112,7 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// vpc is the network in use.
+	// vpc is the VPC in use.
 	// +optional
 	VPC VPCStatus `json:"vpc,omitempty,omitzero"`
 
@@ -113,32 +120,37 @@ type CAPTClusterStatus struct {
 	// +optional
 	WorkspaceTemplateApply *WorkspaceTemplateApplySummary `json:"workspaceTemplateApply,omitempty"`
 
-	// endpoint is host:port of the Cluster, for people; the truth is in the Cluster.
+	// endpoint is host:port of the API server, copied from the Cluster for the output of kubectl get.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
 // CAPTClusterInitializationStatus is part of the Cluster API contract.
 // +kubebuilder:validation:MinProperties=1
 type CAPTClusterInitializationStatus struct {
-	// provisioned is true once the network exists; it is never revoked.
+	// provisioned is true once the VPC exists, and stays true.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// VPCStatus is the network in use.
+// VPCStatus is the VPC in use.
 // +kubebuilder:validation:MinProperties=1
 type VPCStatus struct {
-	// id of the VPC.
+	// id is the ID of the VPC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id,omitempty"`
 }
 
-// CAPTCluster is the network of an EKS cluster: the InfraCluster of Cluster API.
+// CAPTCluster is the VPC of an EKS cluster: the InfraCluster of Cluster API.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=captclusters,scope=Namespaced,shortName=captc,categories=cluster-api;capt
@@ -148,15 +160,22 @@ type VPCStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`,priority=1
 // +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.status.workspaceTemplateApply.workspaceName`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 type CAPTCluster struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state of the VPC.
 	// +required
 	Spec CAPTClusterSpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state of the VPC.
 	// +optional
 	Status CAPTClusterStatus `json:"status,omitempty,omitzero"`
 }
@@ -174,8 +193,4 @@ type CAPTClusterList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTCluster `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTCluster{}, &CAPTClusterList{})
 }

@@ -12,10 +12,10 @@ import (
 type CAPTClusterTemplateSpec struct {
 	// template of the CAPTClusters.
 	// +required
-	Template CAPTClusterTemplateResource `json:"template"`
+	Template CAPTClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// CAPTClusterTemplateResource is what a CAPTCluster is made from.
+// CAPTClusterTemplateResource is the CAPTCluster that Cluster API creates from the template.
 type CAPTClusterTemplateResource struct {
 	// metadata is copied to the CAPTCluster.
 	// +optional
@@ -23,10 +23,10 @@ type CAPTClusterTemplateResource struct {
 
 	// spec is copied to the CAPTCluster.
 	// +required
-	Spec CAPTClusterTemplateResourceSpec `json:"spec"`
+	Spec CAPTClusterTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 
-// CAPTClusterTemplate is what a ClusterClass makes CAPTClusters from.
+// CAPTClusterTemplate is the template of CAPTClusters in a ClusterClass.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=captclustertemplates,scope=Namespaced,shortName=captct,categories=cluster-api;capt
@@ -34,9 +34,13 @@ type CAPTClusterTemplateResource struct {
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.template.spec.region`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CAPTClusterTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec contains the template.
 	// +required
 	Spec CAPTClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }
@@ -48,8 +52,4 @@ type CAPTClusterTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTClusterTemplate `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &CAPTClusterTemplate{}, &CAPTClusterTemplateList{})
 }

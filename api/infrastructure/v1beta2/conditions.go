@@ -5,34 +5,34 @@ package v1beta2
 
 // Conditions of more than one kind.
 const (
-	// ReadyCondition is the summary: the object is what its spec asks for.
+	// ReadyCondition is the summary: the object matches its spec.
 	ReadyCondition = "Ready"
 	// AdoptionRequiredCondition is True when CAPT v0.3 created what belongs to the object, and it has not been adopted; or when a
 	// WorkspaceTemplateApply that may belong to the object exists, but the object does not refer to it. Nothing is created then:
 	// a second one would be a second cluster or VPC.
 	AdoptionRequiredCondition = "AdoptionRequired"
-	// DeletingCondition says, while the object is being deleted, what is waited for.
+	// DeletingCondition reports what the deletion of the object waits for.
 	DeletingCondition = "Deleting"
-	// FieldsConsumedCondition is False while fields of an owner have no effect, since its WorkspaceTemplate does not use them. It
+	// FieldsConsumedCondition is False while fields of an owner have no effect, because its WorkspaceTemplate does not use them. It
 	// is absent otherwise.
 	FieldsConsumedCondition = "FieldsConsumed"
 )
 
 // Conditions of CAPTCluster.
 const (
-	// VPCReadyCondition is True when the VPC exists and its id is known.
+	// VPCReadyCondition is True when the VPC exists and its ID is known.
 	VPCReadyCondition = "VPCReady"
 )
 
 // Conditions of WorkspaceTemplateApply.
 const (
-	// SyncedCondition mirrors the Workspace: the last plan or apply went well.
+	// SyncedCondition mirrors the Workspace: the last plan or apply succeeded.
 	SyncedCondition = "Synced"
-	// DependenciesReadyCondition is True when every Secret and Workspace in waitForSecrets and waitForWorkspaces is there.
+	// DependenciesReadyCondition is True when every Secret and Workspace in waitForSecrets and waitForWorkspaces is ready.
 	DependenciesReadyCondition = "DependenciesReady"
-	// RenderedCondition is True when the WorkspaceTemplate could be turned into a Workspace.
+	// RenderedCondition is True when the Workspace could be rendered from the WorkspaceTemplate.
 	RenderedCondition = "Rendered"
-	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to somebody else.
+	// WorkspaceConflictCondition is True when the Workspace of spec.workspaceName belongs to another object.
 	WorkspaceConflictCondition = "WorkspaceConflict"
 )
 
@@ -44,52 +44,52 @@ const (
 	InUseCondition = "InUse"
 )
 
-// Reasons. Each says in one word what the message says in full.
+// Reasons of conditions.
 const (
-	// ReadyReason: the object is what its spec asks for.
+	// ReadyReason: the object matches its spec.
 	ReadyReason = "Ready"
-	// WaitingForOwnerReason: Cluster API has not made the Cluster the owner of the object yet.
+	// WaitingForOwnerReason: Cluster API has not set the Cluster as the owner of the object yet.
 	WaitingForOwnerReason = "WaitingForOwner"
-	// ProvisioningReason: Terraform is at work, or about to be.
+	// ProvisioningReason: Terraform is running or about to run.
 	ProvisioningReason = "Provisioning"
-	// TemplateNotFoundReason: the WorkspaceTemplate does not exist or may not be used from this namespace. The two are not
-	// told apart, so that a reference can not be used to find out what other namespaces hold.
+	// TemplateNotFoundReason: the WorkspaceTemplate does not exist or may not be used from this namespace. The two are
+	// reported alike, so that a reference does not reveal what other namespaces contain.
 	TemplateNotFoundReason = "TemplateNotFound"
-	// TemplateInvalidReason: the WorkspaceTemplate can not be turned into a Workspace.
+	// TemplateInvalidReason: the Workspace cannot be rendered from the WorkspaceTemplate.
 	TemplateInvalidReason = "TemplateInvalid"
-	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and is not taken into use any more.
+	// TemplateDeletingReason: the WorkspaceTemplate is being deleted and cannot be used by new objects.
 	TemplateDeletingReason = "TemplateDeleting"
-	// FieldNotConsumedReason: fields of spec that restrict access have no effect, since the WorkspaceTemplate does not use them.
+	// FieldNotConsumedReason: fields of spec that restrict access have no effect, because the WorkspaceTemplate does not use them.
 	FieldNotConsumedReason = "FieldNotConsumed"
-	// FieldsWithoutEffectReason: other fields of spec have no effect. Clusters of CAPT v0.3 have such fields, so it is not a warning.
+	// FieldsWithoutEffectReason: other fields of spec have no effect. Clusters of CAPT v0.3 have such fields, so there is no warning.
 	FieldsWithoutEffectReason = "FieldsWithoutEffect"
-	// RenderedReason: the WorkspaceTemplate was turned into a Workspace.
+	// RenderedReason: the Workspace was rendered from the WorkspaceTemplate.
 	RenderedReason = "Rendered"
-	// DependenciesReadyReason: everything waited for is there.
+	// DependenciesReadyReason: all dependencies are ready.
 	DependenciesReadyReason = "DependenciesReady"
 	// WaitingForDependenciesReason: a Secret, a key of it, or a Workspace is missing.
 	WaitingForDependenciesReason = "WaitingForDependencies"
-	// WaitingForTurnReason: another WorkspaceTemplateApply, of those that Terraform works on one at a time, comes first.
+	// WaitingForTurnReason: Terraform works on one WorkspaceTemplateApply of the group at a time, and another one comes first.
 	WaitingForTurnReason = "WaitingForTurn"
 	// WorkspaceNotFoundReason: the Workspace does not exist yet.
 	WorkspaceNotFoundReason = "WorkspaceNotFound"
-	// WorkspaceUnclaimedReason: the Workspace was made some time ago, and provider-terraform has not begun to work on it.
+	// WorkspaceUnclaimedReason: provider-terraform has not started to reconcile the Workspace some time after its creation.
 	WorkspaceUnclaimedReason = "WorkspaceUnclaimed"
 	// WorkspaceKindMissingReason: the Workspace CRD of provider-terraform is not installed.
 	WorkspaceKindMissingReason = "WorkspaceKindMissing"
 	// WorkspacePausedReason: the Workspace is paused, so Terraform does not run.
 	WorkspacePausedReason = "WorkspacePaused"
-	// WorkspaceConflictReason: the Workspace belongs to somebody else.
+	// WorkspaceConflictReason: the Workspace belongs to another object.
 	WorkspaceConflictReason = "WorkspaceConflict"
-	// WorkspaceReplacedReason: the Workspace was deleted and created again by somebody else.
+	// WorkspaceReplacedReason: the Workspace was recreated by another client.
 	WorkspaceReplacedReason = "WorkspaceReplaced"
 	// WorkspaceOwnedReason: the Workspace is the one this object created or adopted.
 	WorkspaceOwnedReason = "WorkspaceOwned"
-	// WorkspaceRejectedReason: the API server refused the rendered Workspace.
+	// WorkspaceRejectedReason: the API server rejected the rendered Workspace.
 	WorkspaceRejectedReason = "WorkspaceRejected"
-	// LookupFailedReason: something that decides could not be read; it is tried again.
+	// LookupFailedReason: a required object could not be read. CAPT retries.
 	LookupFailedReason = "LookupFailed"
-	// WorkspaceNotWrittenReason: the Workspace could not be written; it is tried again.
+	// WorkspaceNotWrittenReason: the Workspace could not be written. CAPT retries.
 	WorkspaceNotWrittenReason = "WorkspaceNotWritten"
 	// ApplyFailedReason: terraform apply failed.
 	ApplyFailedReason = "ApplyFailed"
@@ -99,9 +99,9 @@ const (
 	DestroyFailedReason = "DestroyFailed"
 	// ProviderConfigFailedReason: the provider could not use the ProviderConfig.
 	ProviderConfigFailedReason = "ProviderConfigFailed"
-	// CreateInterruptedReason: the provider died during the first apply and does not retry by itself.
+	// CreateInterruptedReason: the provider stopped during the first apply and does not retry.
 	CreateInterruptedReason = "CreateInterrupted"
-	// NamespaceTerminatingReason: the namespace is being deleted, and the provider can not work in it.
+	// NamespaceTerminatingReason: the namespace is being deleted, and the provider cannot run Terraform in it.
 	NamespaceTerminatingReason = "NamespaceTerminating"
 	// UpToDateReason: Terraform has applied the Workspace as rendered.
 	UpToDateReason = "UpToDate"
@@ -109,54 +109,53 @@ const (
 	ValidReason = "Valid"
 	// UsedReason: the template has users.
 	UsedReason = "Used"
-	// NotUsedReason: the template has none.
+	// NotUsedReason: the template has no users.
 	NotUsedReason = "NotUsed"
 	// VPCReadyReason: the VPC exists.
 	VPCReadyReason = "VPCReady"
-	// ExistingVPCReason: the VPC was given by id; CAPT does not manage it.
+	// ExistingVPCReason: the VPC is an existing one, which CAPT does not manage.
 	ExistingVPCReason = "ExistingVPC"
-	// VPCIDMissingReason: Terraform applied the VPC template, but there is no output vpc_id.
+	// VPCIDMissingReason: Terraform applied the VPC template, but the output vpc_id is missing.
 	VPCIDMissingReason = "VPCIDMissing"
-	// AdoptionRequiredReason: a person must say which WorkspaceTemplateApply belongs to the object.
+	// AdoptionRequiredReason: the user must specify the WorkspaceTemplateApply that belongs to the object.
 	AdoptionRequiredReason = "AdoptionRequired"
 	// AdoptionNotRequiredReason: the reference is known.
 	AdoptionNotRequiredReason = "AdoptionNotRequired"
 	// LeftAloneReason: CAPT v0.3 recorded no Workspace for a helper, and its deletionPolicy is Retain. It stays as it is.
 	LeftAloneReason = "LeftAlone"
-	// ReferenceConflictReason: spec.workspaceTemplateApplyRef names a WorkspaceTemplateApply of another owner.
+	// ReferenceConflictReason: spec.workspaceTemplateApplyRef refers to a WorkspaceTemplateApply of another owner.
 	ReferenceConflictReason = "ReferenceConflict"
-	// ApplyRefusedReason: the API server refused the WorkspaceTemplateApply.
+	// ApplyRefusedReason: the API server rejected the WorkspaceTemplateApply.
 	ApplyRefusedReason = "WorkspaceTemplateApplyRefused"
-	// DefinitionDeletingReason: the object is deleted because its CustomResourceDefinition is, and nothing is destroyed.
+	// DefinitionDeletingReason: the object is deleted together with its CustomResourceDefinition, so no cloud resource is destroyed.
 	DefinitionDeletingReason = "DefinitionDeleting"
-	// WriteRefusedReason: the API server refused a write of CAPT.
+	// WriteRefusedReason: the API server rejected a write of CAPT.
 	WriteRefusedReason = "WriteRefused"
-	// WorkspaceScopeConflictReason: the template makes Workspaces of another scope than the one that is there.
+	// WorkspaceScopeConflictReason: the template has another scope than the existing Workspace.
 	WorkspaceScopeConflictReason = "WorkspaceScopeConflict"
-	// ProviderConfigConflictReason: the Workspace would get another ProviderConfig, and with it another account or backend.
+	// ProviderConfigConflictReason: the Workspace would get another ProviderConfig, and so another account or backend.
 	ProviderConfigConflictReason = "ProviderConfigConflict"
-	// WorkspaceDeletingReason: somebody deleted the Workspace, and Terraform destroys what it made.
+	// WorkspaceDeletingReason: another client deleted the Workspace, and Terraform destroys its resources.
 	WorkspaceDeletingReason = "WorkspaceDeleting"
-	// DeletionPolicyConflictReason: what is to be retained stands on what would be destroyed.
+	// DeletionPolicyConflictReason: a retained resource depends on one that would be destroyed.
 	DeletionPolicyConflictReason = "DeletionPolicyConflict"
-	// WaitingForDependentsReason: a Workspace that was made on top of this one is still there.
+	// WaitingForDependentsReason: a Workspace that depends on this one still exists.
 	WaitingForDependentsReason = "WaitingForDependents"
-	// WaitingForControlPlaneDeletionReason: the VPC stays until the control plane is gone.
+	// WaitingForControlPlaneDeletionReason: the VPC is kept until the control plane is deleted.
 	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
-	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying, or about to.
+	// WaitingForWorkspaceTemplateApplyDeletionReason: Terraform is destroying or about to destroy.
 	WaitingForWorkspaceTemplateApplyDeletionReason = "WaitingForWorkspaceTemplateApplyDeletion"
-	// WaitingForWorkspaceDeletionReason: Terraform is destroying, or about to.
+	// WaitingForWorkspaceDeletionReason: Terraform is destroying or about to destroy.
 	WaitingForWorkspaceDeletionReason = "WaitingForWorkspaceDeletion"
-	// WaitingForUsersReason: the template stays until its last user is gone.
+	// WaitingForUsersReason: the template is kept until its last user is deleted.
 	WaitingForUsersReason = "WaitingForUsers"
-	// DeletingReason: nothing is waited for any more.
+	// DeletingReason: the deletion waits for nothing else.
 	DeletingReason = "Deleting"
 	// NotDeletingReason: the object is not being deleted.
 	NotDeletingReason = "NotDeleting"
 )
 
-// NeedsPerson tells whether a reason of this group says that nothing goes on before a person has done something, or has at
-// least looked. Owners show such reasons as their own.
+// NeedsPerson reports whether a reason means that the user must act, or at least check. Owners report such reasons as their own.
 func NeedsPerson(reason string) bool {
 	switch reason {
 	case LookupFailedReason, WorkspaceUnclaimedReason, WorkspacePausedReason, WorkspaceNotWrittenReason, TemplateNotFoundReason, TemplateInvalidReason, TemplateDeletingReason, FieldNotConsumedReason,
@@ -170,8 +169,8 @@ func NeedsPerson(reason string) bool {
 	return false
 }
 
-// Stands tells whether a reason of this group says that nothing will change by itself: neither the provider nor CAPT tries
-// again before a person has done something to the Workspace or to the object that names it.
+// Stands reports whether a reason is permanent: neither the provider nor CAPT retries before the user changes the Workspace or the
+// object that refers to it.
 func Stands(reason string) bool {
 	switch reason {
 	case CreateInterruptedReason, WorkspaceConflictReason, WorkspaceReplacedReason, WorkspaceScopeConflictReason, ProviderConfigConflictReason, ReferenceConflictReason:

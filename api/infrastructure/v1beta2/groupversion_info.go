@@ -22,12 +22,15 @@ var (
 
 	// AddToScheme adds this package's kinds to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
-
-	objectTypes = []runtime.Object{}
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, objectTypes...)
+	scheme.AddKnownTypes(GroupVersion,
+		&CAPTCluster{}, &CAPTClusterList{},
+		&CAPTClusterTemplate{}, &CAPTClusterTemplateList{},
+		&WorkspaceTemplate{}, &WorkspaceTemplateList{},
+		&WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

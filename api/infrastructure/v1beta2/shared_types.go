@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WorkspaceTemplateReference names a WorkspaceTemplate.
+// WorkspaceTemplateReference refers to a WorkspaceTemplate.
 type WorkspaceTemplateReference struct {
 	// name of the WorkspaceTemplate.
 	// +required
@@ -16,15 +16,15 @@ type WorkspaceTemplateReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace of the WorkspaceTemplate; the default is the namespace of the object that refers to it. A template of
-	// another namespace must allow it in spec.allowedNamespaces.
+	// namespace of the WorkspaceTemplate; the default is the namespace of the referring object. A template in
+	// another namespace must allow that namespace in spec.allowedNamespaces.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Key is the namespace and name of the template, as seen from an object of a namespace.
+// Key is the namespace and name of the template, for a referring object in namespace.
 func (r WorkspaceTemplateReference) Key(namespace string) types.NamespacedName {
 	if r.Namespace != "" {
 		namespace = r.Namespace
@@ -32,25 +32,31 @@ func (r WorkspaceTemplateReference) Key(namespace string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: r.Name}
 }
 
-// WorkspaceTemplateApplyReference names a WorkspaceTemplateApply of the same namespace.
+// WorkspaceTemplateApplyReference refers to a WorkspaceTemplateApply in the same namespace.
 type WorkspaceTemplateApplyReference struct {
 	// name of the WorkspaceTemplateApply.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 }
 
-// LocalSecretReference names a Secret of the same namespace.
+// IsDefined reports whether the reference names a WorkspaceTemplateApply.
+func (r WorkspaceTemplateApplyReference) IsDefined() bool { return r.Name != "" }
+
+// LocalSecretReference refers to a Secret in the same namespace.
 type LocalSecretReference struct {
 	// name of the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 }
 
-// DeletionPolicy says what becomes of cloud resources when the object that describes them is deleted.
+// IsDefined reports whether the reference names a Secret.
+func (r LocalSecretReference) IsDefined() bool { return r.Name != "" }
+
+// DeletionPolicy is what happens to cloud resources when the object that describes them is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
@@ -61,38 +67,57 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 
-// WorkspaceTemplateApplySummary is what an owner reports of its WorkspaceTemplateApply.
+// WorkspaceTemplateApplySummary is the state of a WorkspaceTemplateApply in the status of its owner.
 type WorkspaceTemplateApplySummary struct {
 	// name of the WorkspaceTemplateApply.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
 	// workspaceName is the name of its Workspace.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
-	// ready is true when the Workspace is up to date.
+	// ready is True when the Workspace is up to date, False when it is not.
 	// +optional
-	Ready *bool `json:"ready,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
 
-	// startedTime is when Terraform began to apply what it applies now; absent while it has not begun, and when it is done.
+	// startedTime is when Terraform started the apply that is in progress; absent when none is in progress.
 	// +optional
 	StartedTime *metav1.Time `json:"startedTime,omitempty"`
 
-	// lastAppliedRevision is the hash of the rendered Workspace that was last applied by Terraform.
+	// lastAppliedRevision is the hash of the rendered Workspace that Terraform last applied.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 
-	// lastFailedRevision is the hash of the rendered Workspace on which Terraform last failed; it is empty once a later
-	// apply succeeded.
+	// lastFailedRevision is the hash of the rendered Workspace whose apply last failed; empty once a later apply has
+	// succeeded.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastFailedRevision string `json:"lastFailedRevision,omitempty"`
 
-	// lastFailureMessage is what Terraform said then, shortened and without secrets.
+	// lastFailureMessage is the error of Terraform, shortened and without secrets.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
 
-	// lastAppliedTime is when the Workspace was last seen up to date with a new revision.
+	// lastAppliedTime is when a new revision was first observed as applied.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
+}
+
+// ConditionStatus is True or False.
+func ConditionStatus(value bool) metav1.ConditionStatus {
+	if value {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
 }

@@ -10,29 +10,31 @@ import (
 )
 
 const (
-	// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is gone.
+	// WorkspaceTemplateFinalizer keeps a WorkspaceTemplate until its last user is deleted.
 	WorkspaceTemplateFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplate"
-	// LegacyWorkspaceTemplateFinalizer is what the older CAPT put in its place.
+	// LegacyWorkspaceTemplateFinalizer is the finalizer of CAPT v0.3.
 	LegacyWorkspaceTemplateFinalizer = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io"
 )
 
-// WorkspaceTemplateSpec is a Terraform module, and how to run it.
+// WorkspaceTemplateSpec is a Terraform module and its settings.
+// +kubebuilder:validation:XValidation:rule="(self.?workspaceScope.orValue('Namespaced') == 'Cluster') == (oldSelf.?workspaceScope.orValue('Namespaced') == 'Cluster')",message="workspaceScope is immutable: a Workspace cannot move to another scope. Create another WorkspaceTemplate",fieldPath=".workspaceScope",reason=FieldValueForbidden
 type WorkspaceTemplateSpec struct {
-	// workspaceScope says which kind of Workspace is made: Namespaced (the default) or Cluster.
+	// workspaceScope is the scope of the Workspaces: Namespaced (the default) or Cluster.
 	// +optional
-	// +kubebuilder:default=Namespaced
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workspaceScope is immutable: Workspaces can not move between scopes; make another template",reason=FieldValueForbidden
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16
 	WorkspaceScope terraform.Scope `json:"workspaceScope,omitempty"`
 
 	// template of the Workspaces.
 	// +required
-	Template WorkspaceTemplateResource `json:"template"`
+	Template WorkspaceTemplateResource `json:"template,omitempty,omitzero"`
 
-	// allowedNamespaces says from which other namespaces the template may be used. Absent: from its own only.
+	// allowedNamespaces are the other namespaces in which the template may be used; absent means only in its own.
 	// +optional
-	AllowedNamespaces *AllowedNamespaces `json:"allowedNamespaces,omitempty"`
+	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitempty,omitzero"`
 
-	// publishOutputs names further outputs that may appear in status. Sensitive outputs never do.
+	// publishOutputs are names of further outputs to publish in status. Sensitive outputs are never published.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -40,25 +42,32 @@ type WorkspaceTemplateSpec struct {
 	PublishOutputs []string `json:"publishOutputs,omitempty"`
 }
 
-// WorkspaceTemplateResource is what a Workspace is made from.
+// WorkspaceTemplateResource is the Workspace that is created from the template.
 type WorkspaceTemplateResource struct {
-	// metadata describes the template to people; it does not reach the Workspace.
+	// metadata describes the template. It is not copied to the Workspace.
 	// +optional
 	Metadata WorkspaceTemplateMetadata `json:"metadata,omitempty,omitzero"`
 
 	// spec of the Workspace, with placeholders in its strings (docs/templates.md).
 	// +required
-	Spec terraform.WorkspaceSpec `json:"spec"`
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MinProperties=1
+	Spec terraform.WorkspaceSpec `json:"spec,omitempty,omitzero"`
 }
 
-// WorkspaceTemplateMetadata describes a template to people.
+// WorkspaceTemplateMetadata describes a template.
+// +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateMetadata struct {
 	// description of the template.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1572864
 	Description string `json:"description,omitempty"`
 
 	// version of the template.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1572864
 	Version string `json:"version,omitempty"`
 
 	// tags of the template.
@@ -69,7 +78,7 @@ type WorkspaceTemplateMetadata struct {
 // AllowedNamespaces is a set of namespaces: those listed, and those whose labels match.
 // +kubebuilder:validation:MinProperties=1
 type AllowedNamespaces struct {
-	// names of namespaces; "*" stands for every one.
+	// names of namespaces; "*" means all namespaces.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -81,7 +90,11 @@ type AllowedNamespaces struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
+// IsDefined reports whether the template may be used from other namespaces.
+func (a AllowedNamespaces) IsDefined() bool { return len(a.Names) > 0 || a.Selector != nil }
+
 // WorkspaceTemplateStatus is the observed state of a template.
+// +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateStatus struct {
 	// conditions are Valid, InUse and Deleting.
 	// +optional
@@ -90,20 +103,24 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// revision is a hash of what Workspaces are made from.
+	// revision is the hash of the scope and spec of the Workspaces.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	Revision string `json:"revision,omitempty"`
 
 	// users is the number of WorkspaceTemplateApplies that use the template.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Users *int32 `json:"users,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// WorkspaceTemplate is a Terraform module, and how to run it.
+// WorkspaceTemplate is a Terraform module and its settings, for Workspaces of provider-terraform.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=workspacetemplates,scope=Namespaced,shortName=wt,categories=cluster-api;capt
@@ -117,11 +134,17 @@ type WorkspaceTemplateStatus struct {
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`,priority=1
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.template.metadata.description`,priority=1
 type WorkspaceTemplate struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the Terraform module and its settings.
 	// +required
 	Spec WorkspaceTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state of the template.
 	// +optional
 	Status WorkspaceTemplateStatus `json:"status,omitempty,omitzero"`
 }
@@ -141,8 +164,4 @@ type WorkspaceTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []WorkspaceTemplate `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &WorkspaceTemplate{}, &WorkspaceTemplateList{})
 }

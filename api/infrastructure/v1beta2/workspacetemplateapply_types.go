@@ -11,58 +11,57 @@ import (
 )
 
 const (
-	// WorkspaceTemplateApplyFinalizer keeps a WorkspaceTemplateApply until its Workspace is gone, or left behind on purpose.
+	// WorkspaceTemplateApplyFinalizer keeps a WorkspaceTemplateApply until its Workspace is deleted, or retained on purpose.
 	WorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplateapply"
-	// LegacyWorkspaceTemplateApplyFinalizer is what the older CAPT put in its place.
+	// LegacyWorkspaceTemplateApplyFinalizer is the finalizer of CAPT v0.3.
 	LegacyWorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/finalizer"
 )
 
-// WorkspaceTemplateApplySpec says which template is applied, with which variables, to which Workspace.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable once set: another one would be another Workspace, and the cloud resources of this one would be forgotten",fieldPath=".workspaceName",reason=FieldValueForbidden
+// WorkspaceTemplateApplySpec is the template to apply, its variables and its Workspace.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.workspaceName) || !has(self.workspaceName) || self.workspaceName == oldSelf.workspaceName",message="workspaceName is immutable: the cloud resources of the present Workspace would be abandoned. Restore the name",fieldPath=".workspaceName",reason=FieldValueForbidden
 type WorkspaceTemplateApplySpec struct {
-	// templateRef names the WorkspaceTemplate.
+	// templateRef refers to the WorkspaceTemplate.
 	// +required
 	TemplateRef WorkspaceTemplateReference `json:"templateRef"`
 
-	// workspaceName is the Workspace this object owns. It is set at creation by the naming scheme, or by captctl on
-	// adoption, so that a lost status never loses the Workspace.
+	// workspaceName is the name of the Workspace that this object owns. It is set at creation, or by captctl on adoption, so
+	// that the Workspace is known even if status is lost.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
-	// variables take the place of placeholders in the template (docs/templates.md).
+	// variables replace the placeholders of the template (docs/templates.md).
 	// +optional
 	// +mapType=granular
 	// +kubebuilder:validation:MaxProperties=512
 	Variables map[string]string `json:"variables,omitempty"`
 
-	// writeConnectionSecretToRef names the Secret that receives all outputs; it takes the place of the one the template
-	// names. Its namespace must be this object's own, which is the default.
+	// writeConnectionSecretToRef is the Secret to which all outputs are written. It overrides that of the template. Its
+	// namespace must be the namespace of this object, which is the default.
 	// +optional
 	WriteConnectionSecretToRef *terraform.SecretReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// waitForSecrets are Secrets that must exist, with the keys non-empty, before the Workspace is created or changed.
+	// waitForSecrets are Secrets that must exist, with non-empty keys, before the Workspace is created or updated.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	WaitForSecrets []SecretDependency `json:"waitForSecrets,omitempty"`
 
-	// waitForWorkspaces are Workspaces that must be up to date before the Workspace is created or changed.
+	// waitForWorkspaces are Workspaces that must be up to date before the Workspace is created or updated.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	WaitForWorkspaces []WorkspaceDependency `json:"waitForWorkspaces,omitempty"`
 
-	// deletionPolicy says what becomes of the Workspace when this object is deleted: Delete (the default) or Retain.
+	// deletionPolicy is what happens to the Workspace when this object is deleted: Delete (the default) or Retain.
 	// +optional
-	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// SecretDependency is a Secret that is waited for.
+// SecretDependency is a Secret that the Workspace depends on.
 type SecretDependency struct {
 	// name of the Secret.
 	// +required
@@ -70,12 +69,13 @@ type SecretDependency struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace of the Secret; only the WorkspaceTemplateApply's own is permitted, which is the default.
+	// namespace of the Secret; it must be the namespace of the WorkspaceTemplateApply, which is the default.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
-	// keys that must be there and not empty. Without any, one non-empty key of whatever name is enough.
+	// keys that must exist and not be empty; absent means that any non-empty key is sufficient.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -83,7 +83,7 @@ type SecretDependency struct {
 	Keys []string `json:"keys,omitempty"`
 }
 
-// WorkspaceDependency is a Workspace that is waited for.
+// WorkspaceDependency is a Workspace that the Workspace depends on.
 type WorkspaceDependency struct {
 	// name of the Workspace.
 	// +required
@@ -91,13 +91,15 @@ type WorkspaceDependency struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace of the Workspace, or of the WorkspaceTemplateApply it belongs to; the default is this object's own.
+	// namespace of the Workspace, or of its WorkspaceTemplateApply; the default is the namespace of this object.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 }
 
 // WorkspaceTemplateApplyStatus is the observed state of the Workspace.
+// +kubebuilder:validation:MinProperties=1
 type WorkspaceTemplateApplyStatus struct {
 	// conditions are Ready, Synced, DependenciesReady, Rendered, Paused, Deleting and WorkspaceConflict.
 	// +optional
@@ -112,120 +114,156 @@ type WorkspaceTemplateApplyStatus struct {
 
 	// workspaceName is the name of the Workspace.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
-	// writtenGeneration is the generation of this object with which the Workspace was last seen written as it was rendered.
+	// writtenGeneration is the generation of this object that the Workspace was last rendered from and written with.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	WrittenGeneration int64 `json:"writtenGeneration,omitempty"`
 
-	// lastUpdate is the last change of the Workspace, and whether the provider has seen it.
+	// lastUpdate is the last update of the Workspace by CAPT, and whether the provider has observed it.
 	// +optional
 	LastUpdate *WorkspaceUpdate `json:"lastUpdate,omitempty"`
 
-	// startedTime is when Terraform began to apply what it applies now; absent while it has not begun, and when it is done.
+	// startedTime is when Terraform started the apply that is in progress; absent when none is in progress.
 	// +optional
 	StartedTime *metav1.Time `json:"startedTime,omitempty"`
 
-	// applied is true once Terraform has applied the Workspace.
+	// applied is True once Terraform has applied the Workspace.
 	// +optional
-	Applied *bool `json:"applied,omitempty"`
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Applied metav1.ConditionStatus `json:"applied,omitempty"`
 
-	// lastAppliedTime is when the Workspace was last seen up to date with a new revision.
+	// lastAppliedTime is when a new revision was first observed as applied.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 
 	// lastAppliedRevision is the hash of the rendered Workspace that was last applied.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 
-	// lastFailedRevision is the hash of the rendered Workspace on which Terraform last failed; it is empty once a later
-	// apply succeeded.
+	// lastFailedRevision is the hash of the rendered Workspace whose apply last failed; empty once a later apply has
+	// succeeded.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	LastFailedRevision string `json:"lastFailedRevision,omitempty"`
 
-	// lastFailureMessage is what Terraform said then, shortened and without secrets.
+	// lastFailureMessage is the error of Terraform, shortened and without secrets.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	LastFailureMessage string `json:"lastFailureMessage,omitempty"`
 
-	// lastFailureClass says what kind of failure it was: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network or
+	// lastFailureClass is the class of the failure: Auth, Quota, Throttle, Lock, Timeout, Config, Interrupted, Network or
 	// Unknown.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	LastFailureClass string `json:"lastFailureClass,omitempty"`
 
-	// missingDependencies are what spec.waitForSecrets and spec.waitForWorkspaces name and what is not there, or not ready.
+	// missingDependencies are the entries of spec.waitForSecrets and spec.waitForWorkspaces that are missing or not ready.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4224
 	MissingDependencies []MissingDependency `json:"missingDependencies,omitempty"`
 
-	// outputs are the Terraform outputs that may be published: strings as they are, others as JSON.
+	// outputs are the published Terraform outputs: strings unchanged, other values as JSON.
 	// +optional
 	Outputs map[string]string `json:"outputs,omitempty"`
 
-	// observedGeneration is the generation of spec that this status is about.
+	// observedGeneration is the generation of spec that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// MissingDependency is a Secret, a key of it, or a Workspace that is waited for.
+// MissingDependency is a Secret, a key of a Secret, or a Workspace that is missing or not ready.
 type MissingDependency struct {
 	// kind is Secret or Workspace.
 	// +required
-	Kind string `json:"kind"`
+	// +kubebuilder:validation:Enum=Secret;Workspace
+	Kind string `json:"kind,omitempty"`
 
 	// name of the Secret or the Workspace.
 	// +required
-	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 
-	// key of the Secret that is missing or empty; empty when the whole Secret is.
+	// key of the Secret that is missing or empty; absent when the Secret itself is missing.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 
-	// message says what is wrong with it.
+	// message says what is wrong with the dependency.
 	// +required
-	Message string `json:"message"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	Message string `json:"message,omitempty"`
 
-	// since is when it was first seen missing.
+	// since is when the dependency was first found missing.
 	// +required
-	Since metav1.Time `json:"since"`
+	Since *metav1.Time `json:"since,omitempty"`
 }
 
 // WorkspaceReference is a Workspace.
 type WorkspaceReference struct {
 	// apiVersion of the Workspace.
-	// +required
-	APIVersion string `json:"apiVersion"`
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion,omitempty"`
 
 	// kind of the Workspace.
-	// +required
-	Kind string `json:"kind"`
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
 
 	// name of the Workspace.
-	// +required
-	Name string `json:"name"`
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 
 	// namespace of the Workspace; empty in the cluster scope.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
 	// uid of the Workspace.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	UID types.UID `json:"uid,omitempty"`
 
-	// externalName is where the Workspace has its Terraform state. Should the Workspace be made again, it gets the same.
+	// externalName is the name of the Terraform state of the Workspace. A recreated Workspace gets the same state.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	ExternalName string `json:"externalName,omitempty"`
 }
 
-// WorkspaceUpdate is what a Workspace was when CAPT last changed it.
+// WorkspaceUpdate describes the last update of a Workspace by CAPT.
 type WorkspaceUpdate struct {
-	// generation of the Workspace with the change.
-	// +required
-	Generation int64 `json:"generation"`
-
-	// statusHash is a hash of the status that the Workspace had then. As soon as it has another one, the provider has seen
-	// the change; the hash is empty from then on, since the status may become what it was.
+	// generation of the Workspace after the update.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Generation int64 `json:"generation,omitempty"`
+
+	// statusHash is the hash of the status of the Workspace at that time. A different status means that the provider has
+	// observed the update; the hash is then removed, because the status may return to its former value.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	StatusHash string `json:"statusHash,omitempty"`
 }
 
@@ -240,14 +278,21 @@ type WorkspaceUpdate struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,priority=1
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`,priority=1
 type WorkspaceTemplateApply struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// spec is the desired state of the Workspace.
 	// +required
-	Spec WorkspaceTemplateApplySpec `json:"spec,omitempty,omitzero"`
+	Spec WorkspaceTemplateApplySpec `json:"spec"`
+
+	// status is the observed state of the Workspace.
 	// +optional
 	Status WorkspaceTemplateApplyStatus `json:"status,omitempty,omitzero"`
 }
@@ -265,8 +310,8 @@ func (a *WorkspaceTemplateApply) TemplateKey() types.NamespacedName {
 	return a.Spec.TemplateRef.Key(a.Namespace)
 }
 
-// DependencyKey is the namespace and name of a Workspace that the object waits for. A cluster-wide one has no namespace, but
-// its WorkspaceTemplateApply has.
+// DependencyKey is the namespace and name of a Workspace that the object depends on. A cluster-scoped Workspace has no namespace,
+// but its WorkspaceTemplateApply has.
 func (a *WorkspaceTemplateApply) DependencyKey(dependency WorkspaceDependency) types.NamespacedName {
 	if dependency.Namespace == "" {
 		return types.NamespacedName{Namespace: a.Namespace, Name: dependency.Name}
@@ -281,8 +326,4 @@ type WorkspaceTemplateApplyList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []WorkspaceTemplateApply `json:"items"`
-}
-
-func init() {
-	objectTypes = append(objectTypes, &WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{})
 }

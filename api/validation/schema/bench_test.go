@@ -15,7 +15,7 @@ import (
 // everything is a spec that uses nearly every field of a CAPTControlPlane.
 const everything = `{version: v1.35.0, region: eu-central-1, workspaceTemplateRef: {name: eks}, workspaceTemplateApplyRef: {name: a},
   variables: {a: b, c: d}, additionalTags: {team: a, stage: prod, cost: "17"}, controlPlaneEndpoint: {host: a.example.com, port: 443},
-  endpointAccess: {public: true, private: true, publicCIDRs: [10.0.0.0/8, 192.0.2.0/24]}, kubeconfig: {source: Exec}, endpointProbe: Required,
+  endpointAccess: {public: Enabled, private: Enabled, publicCIDRs: [10.0.0.0/8, 192.0.2.0/24]}, kubeconfig: {source: Exec}, endpointProbe: Required,
   addons: [{name: coredns}, {name: vpc-cni, version: v1.20.0}, {name: kube-proxy}], timeouts: {controlPlaneSeconds: 1800},
   recovery: {maxRetries: 3, backoff: {initialSeconds: 10, maxSeconds: 20}, actions: [{type: Requeue}, {type: RecreateWorkspace, parameters: {allowDestroy: "true"}}]},
   fargateProfiles: [{name: a, selectors: [{namespace: a, labels: {a: b}}, {namespace: b}], workspaceTemplateRef: {name: fargate}},

@@ -28,8 +28,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrUnknownKind is the error of a kind, or a version of it, that no definition has.
-var ErrUnknownKind = errors.New("no definition has this kind in this version")
+// ErrUnknownKind means that no CustomResourceDefinition has the kind in the version.
+var ErrUnknownKind = errors.New("no CustomResourceDefinition has this kind and version")
 
 // Schemas are the schemas of all kinds, in all their versions. They never change, so they can be used concurrently.
 type Schemas struct {
@@ -68,12 +68,12 @@ func New(definitions ...fs.FS) (*Schemas, error) {
 		}
 	}
 	if len(s.kinds) == 0 {
-		return nil, errors.New("there are no definitions")
+		return nil, errors.New("no CustomResourceDefinitions found")
 	}
 	return s, nil
 }
 
-// Of returns the schema of a kind, or an error that is ErrUnknownKind.
+// Of returns the schema of a kind, or ErrUnknownKind.
 func (s *Schemas) Of(kind runtimeschema.GroupVersionKind) (*Schema, error) {
 	found, ok := s.kinds[kind]
 	if !ok {
@@ -82,7 +82,7 @@ func (s *Schemas) Of(kind runtimeschema.GroupVersionKind) (*Schema, error) {
 	return found, nil
 }
 
-// Structural is the schema as the API server walks through an object with it. Nobody may change it.
+// Structural is the schema as the API server walks through an object with it. It must not be modified.
 func (s *Schema) Structural() *schema.Structural { return s.structural }
 
 func (s *Schemas) add(data []byte) error {
@@ -96,7 +96,7 @@ func (s *Schemas) add(data []byte) error {
 	for _, version := range definition.Spec.Versions {
 		kind := runtimeschema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
 		if _, ok := s.kinds[kind]; ok {
-			return fmt.Errorf("there are two definitions of %s", kind)
+			return fmt.Errorf("%s has two CustomResourceDefinitions", kind)
 		}
 		compiled, err := compile(kind, version.Schema)
 		if err != nil {

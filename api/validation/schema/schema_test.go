@@ -90,12 +90,12 @@ func TestDefinitionsThatCanNotBeUsedAreAnError(t *testing.T) {
 	_, err := schema.New(fstest.MapFS{"folder/a.yaml": good, "README.md": {Data: []byte("#")}})
 	require.NoError(t, err)
 	for want, files := range map[string]fs.FS{
-		"no definitions":      fstest.MapFS{},
-		"two definitions":     fstest.MapFS{"a.yaml": good, "b.yaml": good},
-		`holds a "Namespace"`: fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
-		"a.yaml":              fstest.MapFS{"a.yaml": {Data: []byte("}")}},
-		"is missing":          fstest.MapFS{"a.yaml": file("{}")},
-		"not supported":       fstest.MapFS{"a.yaml": file("{openAPIV3Schema: {type: object, id: a}}")},
+		"no CustomResourceDefinitions":  fstest.MapFS{},
+		"two CustomResourceDefinitions": fstest.MapFS{"a.yaml": good, "b.yaml": good},
+		`holds a "Namespace"`:           fstest.MapFS{"a.yaml": {Data: []byte("{apiVersion: v1, kind: Namespace}")}},
+		"a.yaml":                        fstest.MapFS{"a.yaml": {Data: []byte("}")}},
+		"is missing":                    fstest.MapFS{"a.yaml": file("{}")},
+		"not supported":                 fstest.MapFS{"a.yaml": file("{openAPIV3Schema: {type: object, id: a}}")},
 	} {
 		_, err := schema.New(files)
 		require.ErrorContains(t, err, want, want)
@@ -106,7 +106,7 @@ func TestObjectOfAnotherKindIsNotChecked(t *testing.T) {
 	errs := of(t, controlPlane).Validate(t.Context(), object(t, cluster, "{}"))
 	require.Len(t, errs, 1)
 	require.Equal(t, field.ErrorTypeInternal, errs[0].Type)
-	require.Contains(t, errs[0].Detail, "Kind=CAPTCluster can not be checked with the schema of")
+	require.Contains(t, errs[0].Detail, "Kind=CAPTCluster cannot be checked with the schema of")
 }
 
 func TestOnlyTheSpecIsChecked(t *testing.T) {
@@ -128,9 +128,9 @@ func TestRulesThatCouldNotBeCheckedAreMentioned(t *testing.T) {
 	} {
 		errs := s.Validate(t.Context(), object(t, controlPlane, plane(spec)))
 		require.Equal(t, want, errs[0].Type)
-		require.Equal(t, "spec: Invalid value: more rules could not be checked: correct the other errors first", errs[len(errs)-1].Error())
+		require.Equal(t, "spec: Invalid value: further rules could not be evaluated. Correct the other errors first", errs[len(errs)-1].Error())
 	}
-	errs := s.Validate(t.Context(), object(t, controlPlane, plane(`endpointAccess: {public: false}, controlPlaneEndpoint: {}`)))
+	errs := s.Validate(t.Context(), object(t, controlPlane, plane(`endpointAccess: {public: Disabled}, controlPlaneEndpoint: {}`)))
 	require.Equal(t, "spec.endpointAccess", errs[len(errs)-1].Field, "a lack of fields keeps no rule from being checked")
 }
 
@@ -171,9 +171,9 @@ func TestTypedObjectsAreCheckedLikeUnstructuredOnes(t *testing.T) {
 		spec  string
 	}{
 		{controlPlane, &controlplanev1.CAPTControlPlane{}, everything},
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: false, private: false}`)},
-		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`recovery: {backoff: {initialSeconds: 2000}}, fargateProfiles: [{name: "a b", selectors: [], workspaceTemplateRef: {name: x}}]`)},
-		{cluster, &infrav1.CAPTCluster{}, `{region: here, vpc: {}}`},
+		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled, private: Disabled}`)},
+		{controlPlane, &controlplanev1.CAPTControlPlane{}, plane(`recovery: {backoff: {initialSeconds: 2000}}, fargateProfiles: [{name: "a b", selectors: [{namespace: a}], workspaceTemplateRef: {name: x}}]`)},
+		{cluster, &infrav1.CAPTCluster{}, `{region: here, vpc: {existingID: vpc-1, template: {ref: {name: x}}}}`},
 		{template, &infrav1.WorkspaceTemplate{}, `{template: {spec: {unknown: 1, forProvider: {source: Inline, module: a, unknown: [1], varmap: {a: [1, 1.5]}}}}}`},
 		{template, &infrav1.WorkspaceTemplate{}, `{workspaceScope: Here, template: {spec: {managementPolicies: [All], forProvider: {source: File, module: a}}}}`},
 	} {
@@ -195,7 +195,7 @@ func TestNilTypedObjectIsAnError(t *testing.T) {
 // The rules are compiled by whoever asks first: others wait for it and see the same.
 func TestSchemasCanBeUsedConcurrently(t *testing.T) {
 	s := of(t, controlPlane)
-	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: c}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: false}}`)
+	bad := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: c}, region: here, additionalTags: {"aws:x": a}, endpointAccess: {public: Disabled}}`)
 	old := object(t, controlPlane, `{version: "1.35", workspaceTemplateRef: {name: a}, workspaceTemplateApplyRef: {name: b}}`)
 	results := make([][2][]string, 32)
 	var group sync.WaitGroup

@@ -22,7 +22,7 @@ import (
 )
 
 // unchecked is what ends a list of errors because of which the CEL rules were not evaluated.
-const unchecked = "more rules could not be checked: correct the other errors first"
+const unchecked = "further rules could not be evaluated. Correct the other errors first"
 
 // Validate checks a new object as the API server does when it is created in this version: first it is read (fields that
 // the schema does not know are left out, defaults set), then checked field by field, and in the end the CEL rules are
@@ -67,7 +67,7 @@ func (s *Schema) ValidateUpdate(ctx context.Context, object, old runtime.Object)
 	return s.evaluate(ctx, errs, content, oldContent, cel.WithRatcheting(unchanged))
 }
 
-// evaluate adds what the CEL rules say, unless the errors so far mean that they can not be evaluated. A nil old object is
+// evaluate adds what the CEL rules say, unless the errors so far mean that they cannot be evaluated. A nil old object is
 // that of a creation.
 func (s *Schema) evaluate(ctx context.Context, errs field.ErrorList, content map[string]any, old any, options ...cel.Option) field.ErrorList {
 	rules := s.rules()
@@ -95,7 +95,7 @@ func (s *Schema) read(object runtime.Object) (map[string]any, error) {
 	}
 	written := unstructured.Unstructured{Object: source}
 	if kind := written.GroupVersionKind(); !kind.Empty() && kind != s.kind {
-		return nil, fmt.Errorf("%s can not be checked with the schema of %s", kind, s.kind)
+		return nil, fmt.Errorf("%s cannot be checked with the schema of %s", kind, s.kind)
 	}
 	content := map[string]any{
 		"apiVersion": s.kind.GroupVersion().String(),

@@ -5,8 +5,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -58,6 +61,25 @@ func isTerminal(in io.Reader) bool {
 // Printer prints to standard output.
 func (e *Environment) Printer(format output.Format) *output.Printer {
 	return output.NewPrinter(e.Out, format, e.NoColour)
+}
+
+// clearScreen moves the cursor to the upper left corner of a terminal and clears it.
+const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
+
+// Redraw prints what changed once more, on a terminal in place of what was printed last. For people the time is added.
+func (e *Environment) Redraw(format output.Format, draw func(*output.Printer) error) error {
+	var text bytes.Buffer
+	if err := draw(e.Printer(format).To(&text)); err != nil {
+		return err
+	}
+	if printers.IsTerminal(e.Out) {
+		fmt.Fprint(e.Out, clearScreen)
+	}
+	if !format.ForMachines() {
+		fmt.Fprintf(e.Out, "%s\n\n", e.Clock.Now().UTC().Format(time.RFC3339))
+	}
+	_, err := e.Out.Write(text.Bytes())
+	return err
 }
 
 // Progress is shown on standard error, so that it is never part of the output. With an output for machines it is shown on a terminal only.

@@ -5,10 +5,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +27,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,6 +86,19 @@ func reachable(config *rest.Config) error {
 		return fmt.Errorf("%w; check --kubeconfig, --context and --server", err)
 	}
 	return nil
+}
+
+// Describe names the management cluster for a question: the context of the kubeconfig, and the address.
+func (a *Access) Describe() string {
+	config, err := a.ToRESTConfig()
+	if err != nil {
+		return "this management cluster"
+	}
+	raw, err := a.ToRawKubeConfigLoader().RawConfig()
+	if context := cmp.Or(ptr.Deref(a.Context, ""), raw.CurrentContext); err == nil && context != "" {
+		return fmt.Sprintf("context %s (%s)", context, config.Host)
+	}
+	return config.Host
 }
 
 // Scheme has what captctl reads and writes.
@@ -162,9 +180,17 @@ func (a *Access) Client() (client.WithWatch, error) {
 	}
 	connected, err := a.Connect(config)
 	if err != nil {
+		if files := a.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence(); !slices.ContainsFunc(files, exists) {
+			err = fmt.Errorf("%w. No kubeconfig was found: %s", err, strings.Join(files, ", "))
+		}
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	return connected, nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // Only is the namespace of --namespace; empty for all namespaces. The namespace of the kubeconfig's context is not used: a fleet is migrated as

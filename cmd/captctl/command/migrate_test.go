@@ -116,11 +116,13 @@ func TestCheckOfAFleetThatCannotBeReadPrintsTheChecks(t *testing.T) {
 }
 
 func TestCheckOfAnEmptyClusterSaysThatThereIsNothingToDo(t *testing.T) {
-	w := &world{objects: []client.Object{namespace("kube-system")}}
+	w := &world{objects: []client.Object{namespace("kube-system"), namespace("team-a")}}
 	out, _, err := w.run(t, "migrate", "check", "-n", "team-a")
 	require.NoError(t, err)
 	assert.Contains(t, out, "There is nothing of CAPT v0.3 in namespace team-a.")
 	assert.Contains(t, out, "1. There is nothing to adopt.")
+	_, _, err = w.run(t, "migrate", "check", "-n", "typo")
+	assert.EqualError(t, err, "namespace typo does not exist")
 }
 
 func TestPlanIsSavedAndShownAlsoIfSomethingIsUndecided(t *testing.T) {
@@ -142,16 +144,6 @@ func TestPlanIsSavedAndShownAlsoIfSomethingIsUndecided(t *testing.T) {
 	assert.Contains(t, out, "Skipped")
 }
 
-func TestApplyWarnsBeforeStoredVersionsMayBeMigrated(t *testing.T) {
-	const warning = "the manager migrates stored versions, which cannot be undone"
-	for _, undecided := range []bool{false, true} {
-		w := &world{objects: []client.Object{namespace("kube-system")}}
-		out, _, err := w.run(t, "migrate", "apply", saved(t, twoUnits(t, undecided)), "--yes")
-		require.NoError(t, err)
-		assert.Equal(t, !undecided, strings.Contains(out, warning), out)
-	}
-}
-
 func TestDetailedExitCodeOfPlan(t *testing.T) {
 	nothing := &world{objects: []client.Object{namespace("kube-system")}}
 	out, _, err := nothing.run(t, "migrate", "plan", "--detailed-exitcode")
@@ -164,7 +156,7 @@ func TestShowPrintsFieldsBeforeAndAfter(t *testing.T) {
 	file := saved(t, twoUnits(t, true))
 	out, _, err := w.run(t, "migrate", "show", file)
 	require.NoError(t, err)
-	assert.Regexp(t, `team-b/shop +NeedsDecision +0 +0 +MultipleCandidates`, out)
+	assert.Regexp(t, `team-b/shop +NeedsDecision +- +0 +MultipleCandidates`, out)
 	out, _, err = w.run(t, "migrate", "show", file, "--diff")
 	require.NoError(t, err)
 	assert.Contains(t, out, "team-a/demo\n  CAPTControlPlane team-a/demo: spec refers to it\n    + spec.workspaceTemplateApplyRef:\n    +   name: demo\n")
@@ -241,7 +233,7 @@ func TestApplyChecksFirstButForTheLease(t *testing.T) {
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckLegacy, Status: check.Failed, Message: "CAPT v0.3 runs"})
 	w.report.Checks[1].Message += ". It must not run beside this version"
 	w.report.Checks = append(w.report.Checks, check.Check{Name: check.CheckPermissions, Status: check.Failed, Message: "2 rights are missing", Objects: []string{"patch x", "create y"}})
-	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing: patch x, create y\ncaptctl migrate check has the details and commands",
+	assert.Equal(t, "checks failed:\n  CAPT v0.3: CAPT v0.3 runs\n  permissions: 2 rights are missing\n  patch x\n  create y\ncaptctl migrate check has the commands, and with -o wide all details",
 		cli.Line(w.applied.Check(t.Context())))
 }
 
@@ -288,10 +280,10 @@ func TestRollbackFindsThePlanThatWroteAUnitLast(t *testing.T) {
 
 	w.result.Units = []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 1}}
 	out, _, err := w.run(t, "migrate", "rollback", "--cluster", "team-a/demo", "--yes")
-	require.NoError(t, err)
+	assert.Equal(t, migrate.Partly, migrate.OutcomeOf(err), "the user named the Cluster, and it is not as it was: %v", err)
 	assert.Equal(t, newer.ID, w.plan.ID)
 	assert.True(t, w.rolledBack)
-	assert.Contains(t, out, "team-a/demo is still adopted: plan "+older.ID+" wrote it; next:\n  captctl migrate rollback "+older.ID+" --cluster team-a/demo\n")
+	assert.Contains(t, out, "Plan "+older.ID+" wrote team-a/demo too, and its fields are still there. To revert them as well:\n  captctl migrate rollback "+older.ID+" --cluster team-a/demo\n")
 	assert.NotContains(t, out, "To adopt it")
 	require.NoError(t, w.applied.Check(t.Context()))
 	assert.Equal(t, check.Rollback, w.checked.Before)
@@ -333,9 +325,12 @@ func TestStatusHasExitCodesOnlyWhenAsked(t *testing.T) {
 	found.Units[1].State = plan.Blocked
 	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")
 	assert.Equal(t, migrate.NeedsDecision, migrate.OutcomeOf(err))
-	found.Units[1].State = plan.Skipped
+	found.Units[1].State = plan.Skipped // Of a CaptMachine, which no decision skips.
 	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")
 	require.NoError(t, err)
+	found.Units[1].State, found.Units[1].Skipped = plan.PartlyAdopted, []migrate.ObjectRef{clusterRef("team-b", "shop")}
+	_, _, err = w.run(t, "migrate", "status", "--detailed-exitcode")
+	assert.Equal(t, migrate.Pending, migrate.OutcomeOf(err), "what a decision skips is not adopted")
 }
 
 func TestStatusIsShownAgainWhenItChanges(t *testing.T) {

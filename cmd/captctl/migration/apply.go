@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
@@ -20,6 +19,7 @@ import (
 	"github.com/capt-provider/capt/migrate/backup"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // applyOptions are the options of apply.
@@ -84,15 +84,16 @@ func (o *applyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, unit := range selected {
-		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
-			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
-		}
+	if err := o.decided(p, selected); err != nil {
+		return err
 	}
-	question := fmt.Sprintf("Do you want to apply plan %s to this management cluster?", p.ID)
-	last := o.last(ctx, connected, p, selected)
+	fleet := o.fleet(ctx, connected, p)
+	writes, summary := o.writes(fleet, p, selected, false)
+	question := fmt.Sprintf("Do you want to apply plan %s to %s: %s?", p.ID, o.Access.Describe(), summary)
+	last := o.last(fleet, p, writes)
 	if err := o.confirm(func(to *output.Printer) {
-		view.PlanSummary(to, p, selected)
+		view.PlanSummary(to, p, selected, fleet, writes)
+		view.Unsettled(to, fleet, selected)
 		if last {
 			to.Blank()
 			to.Linef("This run leaves nothing of the plan to adopt. When no object awaits adoption, the manager migrates stored versions, which cannot be undone.")
@@ -106,40 +107,42 @@ func (o *applyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	options.Backup = backup.Writer(connected, cmp.Or(o.backup, backup.DefaultFile(p.ID)), p, o.Clock)
-	rest := o.rest(p, selected)
-	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, rest) })
+	name := o.name
+	if name == stdin {
+		name = p.ID
+	}
+	rest := slices.ContainsFunc(p.Units, func(unit plan.Unit) bool {
+		_, named := writes[unit.Name()]
+		return !named && unit.State == plan.Adoptable && (fleet == nil || fleet.Writes(p, &unit, status.Run{}) > 0)
+	})
+	return o.do(ctx, o.Apply, p, options, func(to *output.Printer, result *apply.Result) { view.AfterApply(to, result, name, o.flags(), rest) })
 }
 
-// last reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet.
-func (o *applyOptions) last(ctx context.Context, reader client.Reader, p *plan.Plan, selected []*plan.Unit) bool {
-	state, err := apply.Recorded(ctx, reader, o.journal, p.ID)
-	if err != nil || p.Namespace != "" || o.dryRun != dryRunNone { // The checks report the error.
+// last reports whether a run leaves nothing of a plan for the whole fleet to adopt, while stored versions may not be migrated yet. The writes are
+// those of the selected units.
+func (o *applyOptions) last(fleet *status.Fleet, p *plan.Plan, writes map[string]int) (adopts bool) {
+	if fleet == nil || p.Namespace != "" || o.dryRun != dryRunNone { // The checks report why it could not be read.
 		return false
 	}
-	adopts := false
 	for i := range p.Units {
-		unit := &p.Units[i]
-		switch applied := state != nil && state.Units[unit.Name()].Phase == apply.PhaseApplied; {
-		case unit.State == plan.NeedsDecision, unit.State == plan.Blocked, unit.State == plan.Adoptable && !applied && !slices.Contains(selected, unit):
+		name := p.Units[i].Name()
+		n, selected := writes[name]
+		switch state := cmp.Or(fleet.Of(name).State, p.Units[i].State); {
+		case state == plan.NeedsDecision, state == plan.Blocked, state == plan.Adoptable && n == 0, state == plan.Interrupted && !selected:
 			return false
-		case unit.State == plan.Adoptable && !applied:
+		case state == plan.Adoptable, state == plan.Interrupted:
 			adopts = true
 		}
 	}
 	return adopts
 }
 
-// rest is the name of the plan if it has units to adopt that were not selected; else empty.
-func (o *applyOptions) rest(p *plan.Plan, selected []*plan.Unit) string {
-	for i := range p.Units {
-		unit := &p.Units[i]
-		if unit.State != plan.Adoptable || slices.Contains(selected, unit) {
-			continue
+// decided fails if a unit that was named needs a decision.
+func (o *applyOptions) decided(p *plan.Plan, selected []*plan.Unit) error {
+	for _, unit := range selected {
+		if len(o.selected()) > 0 && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked) {
+			return migrate.NeedsDecision.Errorf("%s is %s in plan %s: captctl migrate show %s has the finding. Decide, and create a new plan", unit.Name(), unit.State, p.ID, o.name)
 		}
-		if o.name == stdin {
-			return p.ID
-		}
-		return o.name
 	}
-	return ""
+	return nil
 }

@@ -7,13 +7,13 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
-	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
+	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
 
@@ -31,6 +31,9 @@ func newCheck(environment *cli.Environment) *cobra.Command {
 is wrong, and the commands for the next steps with the names that were found. It works before,
 during and after a migration; nothing of this version of CAPT has to be installed. It writes
 nothing.
+
+A unit is a Cluster with all that belongs to it, or a WorkspaceTemplateApply that belongs to none.
+WRITES is how many objects a plan writes for it.
 
 Each conflict is one finding, with the evidence. After the findings, check prints the file for
 captctl migrate plan --decisions, in which one line of each entry has to be uncommented. It takes
@@ -70,15 +73,14 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := o.fleet(ctx, reader, progress, func(snapshot *migrate.Snapshot) (*migrate.Decisions, error) {
-		journals, err := apply.States(ctx, reader, o.journal)
-		if apierrors.IsForbidden(err) { // The checks report missing rights. The namespace may not exist yet.
-			return nil, nil
-		}
-		return status.Decided(journals, snapshot), err
-	})
+	survey := o.survey(reader)
+	survey.Decided, survey.NoJournal, survey.Progress = true, true, progress // The checks report missing rights.
+	fleet, err := status.Survey(ctx, survey)
 	progress.Stop()
-	found := view.NewCheck(report, fleet, nextSteps(report, fleet))
+	if fleet != nil {
+		report.Checks = append(report.Checks, interrupted(fleet)...)
+	}
+	found := view.NewCheck(report, fleet, o.nextSteps(report, fleet))
 	printed := o.Printer(o.output.Format()).Document(found, func(p *output.Printer) { view.ShowCheck(p, found) })
 	switch {
 	case len(report.Failed()) > 0:
@@ -88,7 +90,26 @@ func (o *checkOptions) Run(ctx context.Context) error {
 	case printed != nil:
 		return printed
 	case len(fleet.Undecided()) > 0:
-		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet, false))
+		return migrate.NeedsDecision.Errorf("%s", view.Undecided(fleet.Plan, false))
 	}
 	return nil
 }
+
+// interrupted is a failed check if a run ended in the middle of units: nothing else comes before them.
+func interrupted(fleet *status.Fleet) []check.Check {
+	found := check.Check{
+		Name: checkInterrupted, Status: check.Failed, Commands: view.Resume(fleet.Standing),
+		Message: "a run ended in the middle of these, and the manager does not reconcile what is paused. Resume them, or roll them back",
+	}
+	for _, unit := range fleet.Standing {
+		if unit.State == plan.Interrupted {
+			found.Objects = append(found.Objects, unit.Unit+": plan "+unit.PlanID)
+		}
+	}
+	if len(found.Objects) == 0 {
+		return nil
+	}
+	return []check.Check{found}
+}
+
+const checkInterrupted = "interrupted units"

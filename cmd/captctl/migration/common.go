@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 const (
@@ -40,13 +40,11 @@ var planID = regexp.MustCompile("^[0-9a-f]{12}$")
 // common are the options of all subcommands.
 type common struct {
 	*cli.Environment
-	output *output.Flag
-	// name of the plan: a file, standard input or an ID.
-	name string
-	// journal is the namespace of the Lease and the journal.
-	journal string
-	// quiet is for how long CAPT v0.3 must not have written.
-	quiet time.Duration
+	output   *output.Flag
+	name     string        // Of the plan: a file, standard input or an ID.
+	clusters []string      // NAMESPACE/NAME of the Clusters of --cluster; all if it is empty.
+	journal  string        // The namespace of the Lease and the journal.
+	quiet    time.Duration // For how long CAPT v0.3 must not have written.
 }
 
 func newCommon(environment *cli.Environment) common {
@@ -55,12 +53,14 @@ func newCommon(environment *cli.Environment) common {
 
 func (c *common) addFlags(command *cobra.Command) {
 	flags := command.Flags()
+	flags.StringArrayVar(&c.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated; without it, all.")
 	flags.StringVar(&c.journal, "journal-namespace", defaultJournalNamespace, "Namespace of captctl's Lease and journal.")
 	// Tests cannot wait after each fixture.
 	flags.DurationVar(&c.quiet, "quiet", time.Minute, "For how long CAPT v0.3 must not have written.")
 	flags.Lookup("quiet").Hidden = true
 	c.output.Add(command)
 	c.Access.AddRateFlags(flags)
+	cli.CompleteFlag(command, "cluster", c.Access.CompleteClusters())
 	cli.CompleteFlag(command, "journal-namespace", c.Access.CompleteNamespaces())
 }
 
@@ -76,6 +76,11 @@ func (c *common) Complete(args []string) error {
 func (c *common) Validate() error {
 	if err := c.output.Validate(); err != nil {
 		return err
+	}
+	for _, cluster := range c.clusters {
+		if namespace, name, _ := strings.Cut(cluster, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
+			return fmt.Errorf("--cluster %q: must be NAMESPACE/NAME", cluster)
+		}
 	}
 	return c.Access.ValidateRate()
 }
@@ -94,10 +99,10 @@ func failedChecks(report *check.Report, next string) error {
 		if !seen[one.Name] {
 			seen[one.Name] = true
 			sentence, _, _ := strings.Cut(strings.Join(strings.Fields(one.Message), " "), ". ")
-			if one.Name == check.CheckPermissions && len(one.Objects) > 0 { // Whoever lacks them must request all at once.
-				sentence += ": " + strings.Join(one.Objects, ", ")
-			}
 			list.Items = append(list.Items, one.Name+": "+sentence)
+			if one.Name == check.CheckPermissions && next != "" { // Whoever lacks them must request all at once; check has shown them.
+				list.Items = append(list.Items, one.Objects...)
+			}
 		}
 	}
 	if len(list.Items) == 0 {
@@ -155,20 +160,9 @@ func (c *common) decisions(name string) (*migrate.Decisions, error) {
 	return decisions, nil
 }
 
-// fleet makes a plan for the clusters of --namespace, with the decisions about them.
-func (c *common) fleet(ctx context.Context, reader client.Reader, progress migrate.Progress, decisions func(*migrate.Snapshot) (*migrate.Decisions, error)) (*plan.Plan, error) {
-	progress.Phase("Reading objects", 0)
-	now := c.Clock.Now()
-	snapshot, err := migrate.Read(ctx, reader, c.Access.Only(), now)
-	if err != nil {
-		return nil, err
-	}
-	decided, err := decisions(snapshot)
-	if err != nil {
-		return nil, err
-	}
-	progress.Phase("Planning", 0)
-	return planner.New(snapshot, planner.Options{Decisions: decided, Now: now})
+// survey are the options to look at the clusters of --namespace.
+func (c *common) survey(reader client.Reader) status.Options {
+	return status.Options{Reader: reader, JournalNamespace: c.journal, Namespace: c.Access.Only(), Units: c.clusters, Clock: c.Clock}
 }
 
 // complete completes the first argument with plan files and the IDs of applied plans.
@@ -187,21 +181,4 @@ func (c *common) complete(command *cobra.Command, args []string, _ string) ([]co
 		}
 	}
 	return names, cobra.ShellCompDirectiveDefault
-}
-
-// save writes a plan to a file: completely or not at all. An existing file is replaced.
-func save(file string, p *plan.Plan) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return fmt.Errorf("writing the plan: %w", err)
-	}
-	defer os.Remove(temporary.Name()) //nolint:errcheck // It exists only after an error, which is reported.
-	for _, step := range []func() error{
-		func() error { return p.Write(temporary) }, temporary.Sync, temporary.Close, func() error { return os.Rename(temporary.Name(), file) },
-	} {
-		if err := step(); err != nil {
-			return fmt.Errorf("writing the plan to %s: %w", file, err)
-		}
-	}
-	return nil
 }

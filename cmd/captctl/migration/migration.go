@@ -14,15 +14,6 @@ const long = `Adopts clusters that CAPT v0.3 (API v1beta1) built, without a Terr
 or a changed cloud resource. It works cluster by cluster, while the manager of this version runs,
 and each cluster can be rolled back.
 
-The common path has five steps:
-
-  1. check     Show what every Cluster will become, what blocks it, and the commands for the next
-               steps. Nothing of this version has to be installed.
-  2.           Stop CAPT v0.3 and install this version, with the commands that check prints.
-  3. plan      Write down what will be written, field by field. show --diff prints it.
-  4. apply     Apply the plan: to one Cluster first (--cluster), then to the rest.
-  5. status    Show where every Cluster stands. rollback reverts a Cluster, or all of a plan.
-
 check, plan, show and status write nothing. Where a command takes a plan file, it takes the ID of an
 applied plan as well, and the other way round.
 
@@ -33,19 +24,16 @@ Exit codes:
   3  something needs a decision
   4  partly done; run the same command again to resume`
 
-const example = `  # Look at the fleet; nothing is written
+const example = `  # What every Cluster will become, what blocks it, and the commands for the next steps
   captctl migrate check
 
-  # Plan, and adopt one cluster
+  # Plan, and adopt one cluster, then the rest
   captctl migrate plan --out plan.json
   captctl migrate apply plan.json --cluster team-a/demo
-
-  # Adopt the rest
   captctl migrate apply plan.json
-  captctl migrate status
 
-  # Revert one cluster
-  captctl migrate rollback --cluster team-a/demo`
+  # Where every Cluster stands
+  captctl migrate status`
 
 // New returns the command migrate with its subcommands.
 func New(environment *cli.Environment) *cobra.Command {

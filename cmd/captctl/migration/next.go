@@ -5,19 +5,18 @@ package migration
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
+	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
-	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
-	"github.com/capt-provider/capt/migrate/planner"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // preparation is what the commands of a check are for, in the order in which they are run: a tool that is not suspended starts CAPT v0.3
 // again, and CAPT v0.3 needs its definitions while it runs.
 var preparation = []struct{ check, step string }{
+	{checkInterrupted, "Resume what was interrupted, or revert it."},
 	{check.CheckPermissions, "Get the missing rights."},
 	{check.CheckClusterAPI, "Upgrade Cluster API."},
 	{check.CheckCertManager, "Install cert-manager."},
@@ -35,42 +34,39 @@ var install = view.Next{Step: "Install this version completely, in a clone of ht
 	"kubectl -n capt-system rollout status deployment/capt-manager",
 }}
 
-// nextSteps are the steps from what was found to the end of the migration, in order. The plan is nil if the fleet could not be read.
-func nextSteps(report *check.Report, fleet *plan.Plan) []view.Next {
-	steps := prepare(report, fleet)
+// nextSteps are the steps from what was found to the end of the migration, in order. The fleet is nil if it could not be read.
+func (c *common) nextSteps(report *check.Report, fleet *status.Fleet) []view.Next {
+	steps := prepare(report)
 	if fleet == nil || len(report.Failed()) > 0 {
 		return append(steps, view.Next{Step: "Do what the failed checks say, and run the check again.", Commands: []string{"captctl migrate check"}})
 	}
-	units := map[plan.UnitState]int{}
-	for i := range fleet.Units {
-		units[fleet.Units[i].State]++
+	left, repairs := view.InState(fleet.Plan, plan.Adoptable, plan.NeedsDecision, plan.Blocked), view.Repairs(fleet.Plan)
+	if left+view.InState(fleet.Plan, plan.Adopted) == 0 {
+		return append(steps, view.Next{Step: "There is nothing to adopt."})
 	}
-	if units[plan.Adoptable]+units[plan.NeedsDecision]+units[plan.Blocked] == 0 {
-		if units[plan.Adopted] == 0 {
-			return append(steps, view.Next{Step: "There is nothing to adopt."})
-		}
-		return append(steps,
-			view.Next{Step: "Everything is adopted. See whether it stays so.", Commands: []string{"captctl migrate status"}},
-			view.Next{Step: "Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
-		)
-	}
-	if report.Stage == check.Untouched {
+	if left+repairs > 0 && report.Stage == check.Untouched {
 		steps = append(steps, install)
 	}
-	return append(steps, adopt(fleet)...)
+	switch {
+	case left > 0:
+		return append(steps, c.adopt(fleet)...)
+	case repairs > 0:
+		steps = append(steps, c.planning(fleet), view.Next{Step: "Repair the endpoints of Clusters, see InvalidClusterEndpoint.", Commands: view.ApplyCommands(fleet, "plan.json")})
+	}
+	return append(steps,
+		view.Next{Step: "Everything is adopted but what decisions skip. See whether it stays so.", Commands: []string{"captctl migrate status"}},
+		view.Next{Step: "Convert the manifests in Git, and resume the tools that apply them.", Commands: []string{"captctl convert -f manifests/ -R --from-cluster --write"}},
+	)
 }
 
-// prepare are the steps that checks and findings have commands for.
-func prepare(report *check.Report, fleet *plan.Plan) (steps []view.Next) {
+// prepare are the steps that checks have commands for. They are for all namespaces.
+func prepare(report *check.Report) (steps []view.Next) {
 	for _, known := range preparation {
 		var commands []string
 		for _, c := range report.Checks {
 			if c.Name == known.check && c.Status != check.OK {
 				commands = append(commands, c.Commands...)
 			}
-		}
-		if known.check == check.CheckDefinitions && fleet != nil && len(commands) == 0 {
-			commands = commandsOf(fleet.Findings)
 		}
 		if len(commands) > 0 {
 			steps = append(steps, view.Next{Step: known.step, Commands: commands})
@@ -79,33 +75,47 @@ func prepare(report *check.Report, fleet *plan.Plan) (steps []view.Next) {
 	return steps
 }
 
-// commandsOf are the lines of the finding about a renamed kind that are commands.
-func commandsOf(findings []migrate.Finding) (commands []string) {
-	for _, finding := range findings {
-		for line := range strings.Lines(finding.Message) {
-			if finding.Reason == planner.ReasonTemplateKindRenamed && strings.HasPrefix(line, "kubectl ") {
-				commands = append(commands, strings.TrimSpace(line))
-			}
+// adopt are the steps from a plan to the end.
+func (c *common) adopt(fleet *status.Fleet) (steps []view.Next) {
+	rest := fleet.Rest()
+	if len(rest) > 0 {
+		steps = append(steps, view.Next{
+			Step:     fmt.Sprintf("Plan %s is applied in part: %s left. Adopt the rest of it.", fleet.Last.ID, output.Count(len(rest), "unit")),
+			Commands: []string{"captctl migrate apply " + fleet.Last.ID, "captctl migrate status"},
+		})
+		if len(rest) == view.InState(fleet.Plan, plan.Adoptable) && len(fleet.Undecided()) == 0 {
+			return steps
 		}
 	}
-	return commands
+	steps = append(steps, c.planning(fleet))
+	commands := view.ApplyCommands(fleet, "plan.json")
+	if len(commands) > 1 {
+		steps = append(steps, view.Next{Step: "Adopt one Cluster. A backup is taken first.", Commands: commands[:1]})
+	}
+	return append(steps, view.Next{Step: "Adopt the rest.", Commands: []string{commands[len(commands)-1], "captctl migrate status"}})
 }
 
-// adopt are the steps from a plan to the end.
-func adopt(fleet *plan.Plan) []view.Next {
-	create := "captctl migrate plan --out plan.json"
-	if fleet.Namespace != "" {
-		create = fmt.Sprintf("captctl migrate plan --namespace %s --out plan.json", fleet.Namespace)
+// planning is the step that creates a plan. It needs the decisions that were made for earlier plans, too.
+func (c *common) planning(fleet *status.Fleet) view.Next {
+	step, decisions := "Plan, and look at what will be written.", ""
+	if len(fleet.Undecided()) > 0 || view.Repeated(fleet.Plan) {
+		step, decisions = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned.", "decisions.yaml"
 	}
-	planning := view.Next{Step: "Plan, and look at what will be written.", Commands: []string{create, "captctl migrate show plan.json --diff"}}
-	if len(fleet.Undecided()) > 0 || view.Repeated(fleet) {
-		planning.Step = "Plan, with the decisions above saved as decisions.yaml. Without it, the rest is planned."
-		planning.Commands[0] += " --decisions decisions.yaml"
+	return view.Next{Step: step, Commands: []string{c.planCommand(decisions) + " --out plan.json"}}
+}
+
+// planCommand is the command that plans the same, with the file of decisions.
+func (c *common) planCommand(decisions string) string {
+	command := "captctl migrate plan"
+	for _, flag := range []struct{ name, value, usual string }{
+		{"namespace", c.Access.Only(), ""}, {"decisions", decisions, ""}, {"journal-namespace", c.journal, defaultJournalNamespace},
+	} {
+		if flag.value != flag.usual {
+			command += " --" + flag.name + " " + flag.value
+		}
 	}
-	steps := []view.Next{planning}
-	first := slices.IndexFunc(fleet.Units, func(unit plan.Unit) bool { return unit.State == plan.Adoptable && unit.Object.Kind == "Cluster" })
-	if first >= 0 {
-		steps = append(steps, view.Next{Step: "Adopt one Cluster. A backup is taken first.", Commands: []string{"captctl migrate apply plan.json --cluster " + fleet.Units[first].Name()}})
+	for _, cluster := range c.clusters {
+		command += view.Selection(cluster)
 	}
-	return append(steps, view.Next{Step: "Adopt the rest.", Commands: []string{"captctl migrate apply plan.json", "captctl migrate status"}})
+	return command
 }

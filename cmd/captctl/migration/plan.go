@@ -7,11 +7,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // planOptions are the options of plan.
@@ -34,27 +37,14 @@ captctl migrate apply applies it.
 
 A Cluster is planned only if the evidence decides what belongs to it, and if the manager would
 change nothing in its Workspaces. Other Clusters are in the plan too, with a finding that says what
-to decide; they do not hold up the rest. Decisions are made by UID, in a file:
+to decide; they do not hold up the rest. Decisions are made by UID in a file, which captctl migrate
+check prints for what it found, with all that can be decided.
 
-  apiVersion: migrate.capt.cluster.x-k8s.io/v1
-  kind: Decisions
-  owners:
-  - uid: 5f0d...        # a CAPTControlPlane
-    take: 81ab...       # the WorkspaceTemplateApply that belongs to it
-    reason: its Workspace reports the endpoint of the cluster
-  - uid: 3b1f...
-    pin: true           # keep a Workspace that differs from its template
-  - uid: 77c1...
-    skip: true          # leave it: the manager reports AdoptionRequired and writes nothing
-  workspaces:
-  - uid: 9f37...        # a Workspace that several refer to
-    belongsTo: 64a6...  # its WorkspaceTemplateApply
+A plan is for one management cluster; it does not expire, because each Cluster is checked again
+right before it is written.
 
-captctl migrate check prints this file for what it found. A plan is for one management cluster; it
-does not expire, because each Cluster is checked again right before it is written.
-
-Exit codes: 0 planned; 2 there are changes (with --detailed-exitcode only); 3 something needs a
-decision. The plan is saved in each case.`,
+Exit codes: 0 planned; 2 there are changes, or a run was interrupted (with --detailed-exitcode
+only); 3 something needs a decision. The plan is saved in each case.`,
 		Example: `  captctl migrate plan --out plan.json
 
   # With decisions
@@ -90,27 +80,37 @@ func (o *planOptions) Run(ctx context.Context) error {
 	}
 	progress := o.Progress(o.output.Format())
 	defer progress.Stop()
-	p, err := o.fleet(ctx, reader, progress, func(*migrate.Snapshot) (*migrate.Decisions, error) { return o.decisions, nil })
+	survey := o.survey(reader)
+	survey.Decisions, survey.Progress = o.decisions, progress
+	fleet, err := status.Survey(ctx, survey)
 	if err != nil {
 		return err
 	}
 	progress.Stop()
+	p := fleet.Plan
 	if o.out != "" {
-		if err := save(o.out, p); err != nil {
+		if err := cli.Save(o.out, p.Write); err != nil {
 			return err
 		}
 	}
 	if err := o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
-		view.Plan(to, p)
-		view.AfterPlan(to, p, o.out)
+		view.Plan(to, p, fleet)
+		view.AfterPlan(to, fleet, o.out, o.planCommand(o.decided), installed(reader))
 	}); err != nil {
 		return err
 	}
 	switch {
 	case len(p.Undecided()) > 0:
 		return migrate.NeedsDecision.Errorf("%s", view.Undecided(p, o.out != ""))
-	case o.detailedExitCode && view.Writes(p) > 0:
+	case o.detailedExitCode && (view.Writes(p) > 0 || len(view.Resume(fleet.Standing)) > 0):
 		return migrate.Pending.Errorf("there are changes to apply")
 	}
 	return nil
+}
+
+// installed reports whether this version is.
+func installed(connected client.Client) bool {
+	kind := infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")
+	_, err := connected.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	return err == nil
 }

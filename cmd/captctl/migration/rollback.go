@@ -15,6 +15,7 @@ import (
 	"github.com/capt-provider/capt/cmd/captctl/cli"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
+	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
@@ -32,7 +33,8 @@ func newRollback(environment *cli.Environment) *cobra.Command {
 		Short: "Revert what a plan wrote, for one Cluster or all of them",
 		Long: `Gives every field that a plan wrote the value that it had before, for all units of the plan or for
 those that --cluster and --unit name. The manager may run: the Clusters await adoption again, and
-Terraform runs nothing. Without a plan, the plan that wrote the named units last is rolled back.
+Terraform runs nothing. Without a plan, the plan that wrote the named units last is rolled back; if
+an earlier plan wrote them too, the command for it is printed (exit code 4).
 
 A field that was changed since it was written is left as it is, and listed (exit code 4). A
 WorkspaceTemplate that a pin created stays.
@@ -73,21 +75,29 @@ func (o *rollbackOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Do you want to roll back plan %s in this management cluster?", p.ID)
-	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected) }, question); err != nil {
+	fleet := o.fleet(ctx, connected, p)
+	writes, summary := o.writes(fleet, p, selected, true)
+	question := fmt.Sprintf("Do you want to roll back plan %s in %s: %s?", p.ID, o.Access.Describe(), summary)
+	if err := o.confirm(func(to *output.Printer) { view.RollbackSummary(to, p, selected, writes) }, question); err != nil {
 		return err
 	}
 	options, err := o.options(connected, p, check.Rollback)
 	if err != nil {
 		return err
 	}
-	return o.do(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
-		view.AfterRollback(to, result, len(o.selected()) > 0, o.stillAdopted(ctx, connected, result))
+	var others map[string]string
+	err = o.do(ctx, o.Rollback, p, options, func(to *output.Printer, result *apply.Result) {
+		others = o.others(ctx, connected, result)
+		view.AfterRollback(to, result, len(o.selected()) > 0, others)
 	})
+	if err == nil && len(others) > 0 && o.name == "" { // The user named Clusters, and they are not as they were.
+		return migrate.Partly.Errorf("%s rolled back in part: another plan wrote the rest", output.Count(len(others), "unit"))
+	}
+	return err
 }
 
-// stillAdopted returns the units that another plan wrote and that were not rolled back since, with the ID of that plan.
-func (o *rollbackOptions) stillAdopted(ctx context.Context, reader client.Reader, result *apply.Result) map[string]string {
+// others returns the units that another plan wrote and that were not rolled back since, with the ID of that plan.
+func (o *rollbackOptions) others(ctx context.Context, reader client.Reader, result *apply.Result) map[string]string {
 	if result.DryRun {
 		return nil
 	}

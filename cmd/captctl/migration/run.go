@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,7 @@ import (
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/lock"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // dryRunNone and dryRunServer are the values of --dry-run.
@@ -31,7 +31,7 @@ const dryRunNone, dryRunServer = "none", "server"
 // run are the options that apply and rollback share.
 type run struct {
 	common
-	clusters, units          []string
+	units                    []string
 	concurrency, maxFailures int
 	dryRun                   string
 	yes, fixEndpoints        bool
@@ -40,7 +40,6 @@ type run struct {
 
 func (r *run) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&r.clusters, "cluster", nil, "NAMESPACE/NAME of a Cluster. Can be repeated; without it, all units of the plan.")
 	flags.StringArrayVar(&r.units, "unit", nil, "Name of a unit, as show prints it. Can be repeated.")
 	flags.IntVar(&r.concurrency, "concurrency", 1, "How many units are in progress at the same time.")
 	flags.IntVar(&r.maxFailures, "max-failures", 0, "How many units may fail before no other unit is started.")
@@ -51,7 +50,6 @@ func (r *run) addFlags(command *cobra.Command) {
 	flags.DurationVar(&r.lease, "lease-duration", lock.DefaultDuration, "How long a run that was killed keeps others waiting.")
 	flags.Lookup("lease-duration").Hidden = true // For tests.
 	r.common.addFlags(command)
-	cli.CompleteFlag(command, "cluster", r.Access.CompleteClusters())
 	cli.CompleteFlag(command, "unit", cobra.NoFileCompletions)
 	cli.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]cobra.Completion{dryRunNone, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -74,11 +72,6 @@ func (r *run) Validate() error {
 			return errors.New(check.why)
 		}
 	}
-	for _, cluster := range r.clusters {
-		if namespace, name, _ := strings.Cut(cluster, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
-			return fmt.Errorf("--cluster %q: must be NAMESPACE/NAME", cluster)
-		}
-	}
 	if err := r.common.Validate(); err != nil {
 		return err
 	}
@@ -94,6 +87,41 @@ func (r *run) asks() bool { return !r.yes && r.dryRun == dryRunNone }
 
 // selected are the names of --cluster and --unit.
 func (r *run) selected() []string { return slices.Concat(r.clusters, r.units) }
+
+// flags are --cluster and --unit as they were given.
+func (r *run) flags() (flags string) {
+	for _, name := range r.selected() {
+		flags += view.Selection(name)
+	}
+	return flags
+}
+
+// fleet is where the units of a plan stand; nil if it cannot be read. Then the run itself reports why.
+func (r *run) fleet(ctx context.Context, reader client.Reader, p *plan.Plan) *status.Fleet {
+	survey := r.survey(reader)
+	survey.Namespace, survey.Units, survey.Decisions = p.Namespace, nil, p.Decisions
+	fleet, err := status.Survey(ctx, survey)
+	if err != nil {
+		return nil
+	}
+	return fleet
+}
+
+// writes counts what the run will write, or revert, for each unit as it is now, and for how many units there is something.
+func (r *run) writes(fleet *status.Fleet, p *plan.Plan, selected []*plan.Unit, revert bool) (writes map[string]int, summary string) {
+	writes = map[string]int{}
+	units, total := 0, 0
+	for _, unit := range selected {
+		n := len(unit.Steps)
+		if fleet != nil {
+			n = fleet.Writes(p, unit, status.Run{Revert: revert, Named: len(r.selected()) > 0, Endpoints: r.fixEndpoints})
+		}
+		if writes[unit.Name()] = n; n > 0 {
+			units, total = units+1, total+n
+		}
+	}
+	return writes, fmt.Sprintf("%s, %s", output.Count(units, "unit"), output.Count(total, "write"))
+}
 
 // unitsOf returns the units of a plan that are selected. A name that the plan does not have is an error before the user is asked.
 func (r *run) unitsOf(p *plan.Plan) (units []*plan.Unit, err error) {
@@ -136,7 +164,7 @@ func (r *run) options(connected client.Client, p *plan.Plan, before check.Stage)
 			}
 			// The run itself waits for the Lease: a run that was killed holds it for some seconds.
 			report.Checks = slices.DeleteFunc(report.Checks, func(c check.Check) bool { return c.Name == check.CheckLock })
-			return failedChecks(report, "captctl migrate check has the details and commands")
+			return failedChecks(report, "captctl migrate check has the commands, and with -o wide all details")
 		},
 		Gate: apply.Gate(connected, p, r.Clock),
 	}, nil

@@ -5,6 +5,7 @@ package migration
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -51,11 +52,17 @@ func (o *showOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(o.clusters) > 0 && o.output.Format().ForMachines() {
+		return errors.New("--cluster is for tables: a plan for machines is always whole, so that apply accepts it")
+	}
+	if err := p.Only(o.clusters); err != nil {
+		return err
+	}
 	return o.Printer(o.output.Format()).Document(p, func(to *output.Printer) {
 		if o.diff {
 			view.Diff(to, p)
 			return
 		}
-		view.Plan(to, p)
+		view.Plan(to, p, nil)
 	})
 }

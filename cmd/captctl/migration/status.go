@@ -4,30 +4,25 @@
 package migration
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/capt-provider/capt/cmd/captctl/cli"
+	"github.com/capt-provider/capt/cmd/captctl/cluster"
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/cmd/captctl/view"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/status"
 )
 
-const (
-	// refresh is how often --watch reads at most.
-	refresh = 5 * time.Second
-	// clearScreen moves the cursor to the upper left corner of a terminal and clears it.
-	clearScreen = "\x1b[H\x1b[2J\x1b[3J"
-)
+// refresh is how often --watch reads at most.
+const refresh = 5 * time.Second
 
 // statusOptions are the options of status.
 type statusOptions struct {
@@ -50,8 +45,9 @@ The decisions of all plans that were applied count; of two about one object that
 
 With a plan, only the units of that plan are shown.
 
-Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, or the manager
-would change a Workspace, and 3 if something needs a decision.`,
+Exit codes: 0; with --detailed-exitcode 2 if something can be adopted or resumed, a decision skips
+an object, the manager would change a Workspace or CAPT v0.3 runs, and 3 if something needs a
+decision.`,
 		Example: `  captctl migrate status
 
   # Until interrupted
@@ -94,7 +90,10 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	read := func() (*status.Status, error) {
-		found, err := o.Status(ctx, status.Options{Reader: reader, JournalNamespace: o.journal, Namespace: o.Access.Only(), Clock: o.Clock})
+		found, err := o.Status(ctx, o.survey(reader))
+		if err == nil {
+			err = o.addLegacy(ctx, found)
+		}
 		if err == nil && o.planID != "" {
 			found.Units = slices.DeleteFunc(found.Units, func(unit status.Unit) bool { return unit.PlanID != o.planID })
 			found.Plans = slices.DeleteFunc(found.Plans, func(plan status.Plan) bool { return plan.ID != o.planID })
@@ -102,7 +101,7 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return found, err
 	}
 	if o.watch {
-		return o.follow(ctx, read, changes(ctx, reader))
+		return o.follow(ctx, read, cluster.Changes(ctx, reader, refresh))
 	}
 	found, err := read()
 	if err != nil {
@@ -112,6 +111,20 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return leftToDo(found)
+}
+
+// addLegacy adds whether CAPT v0.3 runs: it would revert what is adopted.
+func (o *statusOptions) addLegacy(ctx context.Context, found *status.Status) error {
+	checks, err := o.checks("")
+	if err != nil {
+		return err
+	}
+	checks.Only = check.CheckLegacy
+	report, err := o.Check(ctx, checks)
+	if err == nil && len(report.Checks) > 0 {
+		found.Legacy = &report.Checks[0]
+	}
+	return err
 }
 
 func (o *statusOptions) print(to *output.Printer, found *status.Status) error {
@@ -134,7 +147,7 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		}
 		if !same(last, found) {
 			last = found
-			if err := o.redraw(found); err != nil {
+			if err := o.Redraw(o.output.Format(), func(to *output.Printer) error { return o.print(to, found) }); err != nil {
 				return err
 			}
 		}
@@ -152,19 +165,6 @@ func (o *statusOptions) follow(ctx context.Context, read func() (*status.Status,
 		case <-changed:
 		}
 	}
-}
-
-// redraw prints the status, on a terminal in place of the last one.
-func (o *statusOptions) redraw(found *status.Status) error {
-	var text bytes.Buffer
-	if err := o.print(o.Printer(o.output.Format()).To(&text), found); err != nil {
-		return err
-	}
-	if printers.IsTerminal(o.Out) {
-		fmt.Fprint(o.Out, clearScreen)
-	}
-	_, err := o.Out.Write(text.Bytes())
-	return err
 }
 
 // same reports whether nothing changed. Ages are not in the documents, and that a Lease was renewed is no change.
@@ -186,9 +186,11 @@ func leftToDo(found *status.Status) error {
 	undecided, left := view.Left(found)
 	switch {
 	case undecided > 0:
-		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", view.Count(undecided, "unit"))
+		return migrate.NeedsDecision.Errorf("%s to decide; captctl migrate check shows the findings", output.Count(undecided, "unit"))
 	case left > 0:
-		return migrate.Pending.Errorf("%s left to do", view.Count(left, "unit"))
+		return migrate.Pending.Errorf("%s left to do", output.Count(left, "unit"))
+	case found.Legacy != nil && found.Legacy.Status != check.OK:
+		return migrate.Pending.Errorf("%s", found.Legacy.Message)
 	}
 	return nil
 }

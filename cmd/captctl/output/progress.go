@@ -101,7 +101,7 @@ func (p *Progress) finish() {
 	case p.name == "":
 	case p.width != nil:
 		p.write("\r\x1b[K" + p.line() + ", " + p.took() + "\n")
-	case p.done != p.shown || p.done == 0:
+	case p.done != p.shown || p.done == 0 && p.clock.Since(p.began) >= lineOften:
 		p.write(p.line() + ", " + p.took() + "\n")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // Check is what is there, what it will become, and what to do next.
@@ -32,7 +33,7 @@ type Check struct {
 	// Next are the next steps, in order.
 	Next []Next `json:"next"`
 
-	plan *plan.Plan
+	fleet *status.Fleet
 }
 
 // CheckUnit is what will become of a unit.
@@ -52,45 +53,32 @@ type Next struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
-// NewCheck puts checks and a plan together. The plan is nil if the fleet could not be read.
-func NewCheck(report *check.Report, of *plan.Plan, next []Next) *Check {
+// NewCheck puts checks and a fleet together. The fleet is nil if it could not be read.
+func NewCheck(report *check.Report, fleet *status.Fleet, next []Next) *Check {
 	c := &Check{
 		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: "Check"}, Stage: report.Stage, Checks: report.Checks,
-		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: next, plan: of,
+		Counts: map[plan.UnitState]int{}, Units: []CheckUnit{}, Next: next, fleet: fleet,
 	}
-	if of == nil {
+	if fleet == nil {
 		return c
 	}
-	c.Decisions, c.Findings = of.Decisions, of.Findings
-	for i := range of.Units {
-		unit := &of.Units[i]
-		c.Counts[unit.State]++
+	c.Decisions, c.Findings = fleet.Decisions, fleet.Findings
+	for _, unit := range rowsOf(fleet.Plan, nil, fleet, nil) {
+		c.Counts[unit.state]++
 		c.Units = append(c.Units, CheckUnit{
-			Unit: unit.Name(), State: unit.State, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: becomes(of, unit),
+			Unit: unit.Name(), State: unit.state, Members: unit.Members, Workspaces: len(unit.Workspaces), Message: unit.message,
 		})
 	}
 	return c
 }
 
-func checkStyle(status string) output.Style {
-	switch check.Status(status) {
-	case check.OK:
-		return output.Good
-	case check.Warning:
-		return output.Attention
-	case check.Failed:
-		return output.Bad
-	}
-	return output.Plain
-}
-
 // ShowCheck shows a check: units, findings, what is not OK, and the next steps.
 func ShowCheck(p *output.Printer, c *Check) {
-	if c.plan != nil {
-		showUnits(p, c.plan, all(c.plan))
-		Findings(p, c.plan)
-		if len(c.plan.Undecided()) == 0 && Repeated(c.plan) {
-			document(p, c.plan, "Decisions of the plans that were applied", "save them", nil, nil)
+	if c.fleet != nil {
+		showUnits(p, c.fleet.Plan, rowsOf(c.fleet.Plan, nil, c.fleet, nil))
+		Findings(p, c.fleet.Plan)
+		if len(c.fleet.Undecided()) == 0 && Repeated(c.fleet.Plan) {
+			document(p, c.fleet.Plan, "Decisions of the plans that were applied", "save them", nil, nil)
 		}
 		p.Blank()
 	}
@@ -117,7 +105,11 @@ func showChecks(p *output.Printer, checks []check.Check) {
 		if one.Status == check.OK && !p.Wide() {
 			continue
 		}
-		p.Linef("  %s  %s: %s", p.Paint(checkStyle(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, oneLine(one.Message)))
+		p.Linef("  %s  %s: %s", p.Paint(style(string(one.Status)), fmt.Sprintf("%-7s", one.Status)), p.Paint(output.Strong, one.Name), p.Paint(output.Plain, output.OneLine(one.Message)))
+		if one.Name == check.CheckPermissions && !p.Wide() && len(one.Objects) > 0 {
+			p.Linef("             -o wide lists them")
+			continue
+		}
 		objects(p, "             ", one.Objects)
 	}
 }

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -53,7 +54,7 @@ func undecided(findings []migrate.Finding) (owners, workspaces []entry) {
 }
 
 // document shows one file for --decisions: the decisions that are open, of which one line each has to be uncommented, and those that the plan was
-// made with, as far as its units are not adopted.
+// made with, as far as they still matter.
 func document(p *output.Printer, of *plan.Plan, title, do string, owners, workspaces []entry) {
 	owners, workspaces = withDecided(of, owners, workspaces)
 	p.Blank()
@@ -68,7 +69,7 @@ func document(p *output.Printer, of *plan.Plan, title, do string, owners, worksp
 // Repeated reports whether the decisions that a plan was made with have to be made again for the next one.
 func Repeated(of *plan.Plan) bool {
 	owners, workspaces := withDecided(of, nil, nil)
-	return len(owners)+len(workspaces) > 0 && slices.ContainsFunc(of.Units, func(unit plan.Unit) bool { return unit.State == plan.Adoptable })
+	return len(owners)+len(workspaces) > 0 && InState(of, plan.Adoptable) > 0
 }
 
 // withDecided adds the decisions that a plan was made with to those that are open.
@@ -79,7 +80,7 @@ func withDecided(of *plan.Plan, owners, workspaces []entry) (allOwners, allWorks
 	needed := map[types.UID]migrate.ObjectRef{}
 	for i := range of.Units {
 		for _, member := range of.Units[i].Members {
-			if of.Units[i].State == plan.Adopted {
+			if of.Units[i].State == plan.Adopted && member.State != migrate.OwnerSkipped { // What is skipped is planned without its decision.
 				continue
 			}
 			needed[member.Object.UID] = member.Object
@@ -183,4 +184,60 @@ func section(p *output.Printer, list string, entries []entry) {
 // decidable are the kinds of owners. About a Workspace or a template the message says what to do.
 func decidable(kind string) bool {
 	return kind == "CAPTCluster" || kind == "CAPTControlPlane" || kind == "WorkspaceTemplateApply"
+}
+
+// decided shows the decisions that a plan was made with, and what became of the owners.
+func decided(p *output.Printer, of *plan.Plan) {
+	if of.Decisions == nil || len(of.Decisions.Owners)+len(of.Decisions.Workspaces) == 0 {
+		return
+	}
+	known, states := named(of)
+	rows := output.Rows{}
+	for _, decision := range of.Decisions.Owners {
+		rows = append(rows, []string{known(decision.UID), chosen(decision, known), states[decision.UID], decision.Reason})
+	}
+	for _, decision := range of.Decisions.Workspaces {
+		rows = append(rows, []string{known(decision.UID), "belongsTo " + known(decision.BelongsTo), states[decision.BelongsTo], decision.Reason})
+	}
+	p.Blank()
+	p.Linef("%s: %s", p.Paint(output.Strong, "Planned with"), output.Count(len(rows), "decision"))
+	p.Table([]output.Column{{Name: "Object"}, {Name: "Decision"}, {Name: "State"}, {Name: "Reason"}}, rows)
+}
+
+// chosen is a decision about an owner in words.
+func chosen(decision migrate.OwnerDecision, known func(types.UID) string) string {
+	var parts []string
+	if decision.Take != "" {
+		parts = append(parts, "take "+known(decision.Take))
+	}
+	if decision.Pin {
+		parts = append(parts, "pin")
+	}
+	if decision.Skip {
+		parts = append(parts, "skip")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// named returns a function that names the objects of a plan by their UIDs, and what becomes of owners and their WorkspaceTemplateApplies.
+func named(of *plan.Plan) (known func(types.UID) string, states map[types.UID]string) {
+	names := map[types.UID]string{}
+	states = map[types.UID]string{}
+	for i := range of.Units {
+		for _, object := range of.Units[i].Objects() {
+			names[object.UID] = object.String()
+		}
+		for _, member := range of.Units[i].Members {
+			states[member.Object.UID] = string(member.State)
+			if member.WorkspaceTemplateApply != nil {
+				states[member.WorkspaceTemplateApply.UID] = string(member.State)
+			}
+		}
+	}
+	for _, finding := range of.Findings {
+		for _, object := range finding.Objects() {
+			names[object.UID] = object.String()
+		}
+	}
+	return func(uid types.UID) string { return cmp.Or(names[uid], string(uid)) }, states
 }

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,19 +15,6 @@ import (
 
 // order of findings: what the user has to do something about comes first.
 var order = []migrate.Severity{migrate.Ambiguous, migrate.Blocked, migrate.Warning, migrate.Skipped}
-
-func severityStyle(severity string) output.Style {
-	switch migrate.Severity(severity) {
-	case migrate.Ambiguous, migrate.Warning:
-		return output.Attention
-	case migrate.Blocked:
-		return output.Bad
-	case migrate.Skipped:
-		return output.Faint
-	default:
-		return output.Plain
-	}
-}
 
 // Findings shows each finding of a plan that needs a decision, with everything that is needed to decide, the others by reason, and the decisions
 // to make.
@@ -43,13 +31,32 @@ func showFindings(p *output.Printer, findings []migrate.Finding) {
 			byReason(p, severity, findings)
 			continue
 		}
-		for _, finding := range findings {
-			if finding.Severity == severity {
-				p.Blank()
-				showFinding(p, finding)
-			}
+		for _, equal := range withEqualDifferences(severity, findings) {
+			p.Blank()
+			showFinding(p, equal)
 		}
 	}
+}
+
+// withEqualDifferences are the findings of a severity. Those with the same reason and differences are together: an edited template has many users.
+func withEqualDifferences(severity migrate.Severity, findings []migrate.Finding) (groups [][]migrate.Finding) {
+	group := map[string]int{}
+	for _, finding := range findings {
+		differences, err := json.Marshal(finding.Differences)
+		key := finding.Reason + string(differences)
+		i, known := group[key]
+		switch comparable := err == nil && len(finding.Differences) > 0 && len(finding.Candidates) == 0; {
+		case finding.Severity != severity:
+		case comparable && known:
+			groups[i] = append(groups[i], finding)
+		default:
+			if comparable {
+				group[key] = len(groups)
+			}
+			groups = append(groups, []migrate.Finding{finding})
+		}
+	}
+	return groups
 }
 
 // byReason shows the findings of a severity below their reasons. A text that several have is shown once, with their objects.
@@ -80,7 +87,11 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 			}
 		}
 		p.Blank()
-		p.Linef("%s: %s", p.Paint(severityStyle(string(severity)), string(severity)), p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, count)))
+		title := p.Paint(output.Strong, fmt.Sprintf("%s (%d)", reason, count))
+		if reason != string(severity) {
+			title = p.Paint(style(string(severity)), string(severity)) + ": " + title
+		}
+		p.Linef("%s", title)
 		objects(p, "  ", lines)
 		for _, of := range texts[reason] {
 			if len(about[of]) > 1 {
@@ -91,11 +102,22 @@ func byReason(p *output.Printer, severity migrate.Severity, findings []migrate.F
 	}
 }
 
-func showFinding(p *output.Printer, finding migrate.Finding) {
-	p.Linef("%s: %s (%s)", p.Paint(severityStyle(string(finding.Severity)), string(finding.Severity)), p.Paint(output.Strong, names(finding.Objects())), finding.Reason)
-	for _, line := range strings.Split(finding.Message, "\n") {
-		p.Linef("  %s", p.Paint(output.Plain, line))
+// showFinding shows one finding, or several that differ in object and message only.
+func showFinding(p *output.Printer, equal []migrate.Finding) {
+	finding, lines := equal[0], []string{}
+	severity := p.Paint(style(string(finding.Severity)), string(finding.Severity))
+	if len(equal) == 1 {
+		p.Linef("%s: %s (%s)", severity, p.Paint(output.Strong, names(finding.Objects())), finding.Reason)
+		lines = append(lines, finding.Message)
+	} else {
+		p.Linef("%s: %s", severity, p.Paint(output.Strong, fmt.Sprintf("%s (%d), with the same differences", finding.Reason, len(equal))))
 	}
+	for i := range equal {
+		if len(equal) > 1 {
+			lines = append(lines, names(equal[i].Objects())+": "+equal[i].Message)
+		}
+	}
+	objects(p, "  ", lines)
 	for i, candidate := range finding.Candidates {
 		if i == 0 {
 			p.Linef("  Candidates:")
@@ -116,7 +138,7 @@ func showFinding(p *output.Printer, finding migrate.Finding) {
 		p.Linef("  What the live Workspace has (-), and what would be written into it (+):")
 	}
 	for _, difference := range finding.Differences {
-		change(p, "    ", difference.Field, value(difference.Live), value(difference.Rendered))
+		p.Change("    ", difference.Field, output.ValueOf(difference.Live), output.ValueOf(difference.Rendered))
 	}
 }
 
@@ -130,34 +152,12 @@ func names(refs []migrate.ObjectRef) string {
 
 // Undecided is one line about the findings of a plan that need a decision. If the plan is saved, the rest of it can be applied.
 func Undecided(of *plan.Plan, saved bool) string {
-	findings := of.Undecided()
-	var parts []string
-	for _, severity := range []migrate.Severity{migrate.Ambiguous, migrate.Blocked} {
-		n := 0
-		for _, finding := range findings {
-			if finding.Severity == severity {
-				n++
-			}
-		}
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(severity))))
-		}
-	}
-	text := fmt.Sprintf("%s to decide (%s)", Count(len(findings), "conflict"), strings.Join(parts, ", "))
-	rest := 0
-	for i := range of.Units {
-		if of.Units[i].State == plan.Adoptable {
-			rest++
-		}
-	}
-	if saved && rest > 0 {
-		text += fmt.Sprintf("; the other %s can be applied now", Count(rest, "unit"))
+	text := output.Count(len(of.Undecided()), "conflict") + " to decide"
+	if rest := InState(of, plan.Adoptable); saved && rest > 0 {
+		text += fmt.Sprintf("; the other %s can be applied now", output.Count(rest, "unit"))
 	}
 	return text
 }
-
-// oneLine is a message without line breaks.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // objects prints a line per object; all of them only in the wide format.
 func objects(p *output.Printer, indent string, lines []string) {
@@ -172,5 +172,4 @@ func objects(p *output.Printer, indent string, lines []string) {
 	}
 }
 
-// shown is how many lines about objects are printed before the rest is counted.
-const shown = 20
+const shown = 20 // Lines about objects before the rest is counted.

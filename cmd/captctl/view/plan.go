@@ -10,56 +10,78 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/status"
 )
 
 // unitStates in the order in which they are counted.
-var unitStates = []plan.UnitState{plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
+var unitStates = []plan.UnitState{plan.Adopted, plan.PartlyAdopted, plan.Adoptable, plan.InProgress, plan.Interrupted, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt}
 
-func unitStyle(state string) output.Style {
-	switch plan.UnitState(state) {
-	case plan.Adopted, plan.Adoptable:
+// style of a word in a table or before a text: a state, an outcome, a severity, or the status of a check.
+func style(word string) output.Style {
+	switch word {
+	case string(plan.Adopted), string(plan.Adoptable), string(apply.Applied), string(apply.RolledBack), string(wouldApply), string(wouldRollBack), string(check.OK):
 		return output.Good
-	case plan.NeedsDecision:
+	case string(plan.NeedsDecision), string(plan.PartlyAdopted), string(plan.InProgress), string(apply.NotStarted), string(apply.LeftOut), string(migrate.Ambiguous), string(check.Warning):
 		return output.Attention
-	case plan.Blocked:
+	case string(plan.Blocked), string(plan.Interrupted), string(check.Failed):
 		return output.Bad
-	case plan.Skipped, plan.NeverBuilt:
+	case string(plan.Skipped), string(plan.NeverBuilt):
 		return output.Faint
 	}
 	return output.Plain
 }
 
-// Plan shows a plan: its units, the decisions that it was made with, and its findings.
-func Plan(p *output.Printer, of *plan.Plan) {
-	PlanSummary(p, of, all(of))
+// Plan shows a plan: its units, the decisions that it was made with, and its findings. The fleet is nil if no management cluster was read.
+func Plan(p *output.Printer, of *plan.Plan, fleet *status.Fleet) {
+	PlanSummary(p, of, nil, fleet, nil)
 	decided(p, of)
 	Findings(p, of)
 }
 
-// all units of a plan.
-func all(of *plan.Plan) []*plan.Unit {
-	units := make([]*plan.Unit, len(of.Units))
-	for i := range of.Units {
-		units[i] = &of.Units[i]
-	}
-	return units
+// row is a unit in a table.
+type row struct {
+	*plan.Unit
+	state   plan.UnitState
+	writes  int
+	message string
 }
 
-// PlanSummary shows some units of a plan, and how much it writes for them.
-func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
-	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time),
+// rowsOf are units of a plan where they stand: all if none is given. Without writes, all that the plan writes is shown.
+func rowsOf(of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) (rows []row) {
+	if units == nil {
+		units, _ = of.Select(nil)
+	}
+	for _, unit := range units {
+		r := row{Unit: unit, state: unit.State, writes: len(unit.Steps)}
+		if writes != nil {
+			r.writes = writes[unit.Name()]
+		}
+		if fleet != nil {
+			stands := fleet.Of(unit.Name())
+			r.state, r.message = cmp.Or(stands.State, unit.State), standing(stands)
+		}
+		r.message = cmp.Or(r.message, becomes(of, unit, r.state))
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// PlanSummary shows what a run writes: some units of a plan, as they are now.
+func PlanSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, fleet *status.Fleet, writes map[string]int) {
+	p.Linef("Plan %s of %s, management cluster %s, %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time),
 		p.Paint(output.Plain, string(of.ClusterUID)), namespaces(of.Namespace))
 	p.Blank()
-	showUnits(p, of, units)
+	showUnits(p, of, rowsOf(of, units, fleet, writes))
 }
 
 // showUnits is a table of units, and their numbers.
-func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
+func showUnits(p *output.Printer, of *plan.Plan, units []row) {
 	if len(of.Units) == 0 {
 		p.Linef("There is nothing of CAPT v0.3 in %s.", namespaces(of.Namespace))
 	}
@@ -68,22 +90,37 @@ func showUnits(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
 	}
 	rows := output.Rows{}
 	for _, unit := range units {
-		rows = append(rows, []string{
-			unit.Name(), string(unit.State), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(len(unit.Steps)), becomes(of, unit),
-		})
+		rows = append(rows, []string{unit.Name(), string(unit.state), workspaces(unit.Unit), strconv.Itoa(unit.writes), unit.message})
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Workspaces"}, {Name: "Writes"}, {Name: "Message"},
 	}, rows)
 	if p.Wide() {
 		members(p, units)
 	}
 	p.Blank()
-	p.Linef("%s: %s", Count(len(units), "unit"), counts(p, units))
+	p.Linef("%s: %s", output.Count(len(units), "unit"), counts(p, units))
+}
+
+// workspaces is how many Workspaces the members of a unit have; empty if none is known.
+func workspaces(unit *plan.Unit) string {
+	known := map[migrate.ObjectRef]bool{}
+	for _, item := range unit.Workspaces {
+		known[item.ObjectRef] = true
+	}
+	for _, member := range unit.Members {
+		if member.Workspace != nil {
+			known[*member.Workspace] = true
+		}
+	}
+	if len(known) == 0 {
+		return ""
+	}
+	return strconv.Itoa(len(known))
 }
 
 // members are shown with -o wide: what belongs together, and why.
-func members(p *output.Printer, units []*plan.Unit) {
+func members(p *output.Printer, units []row) {
 	rows := output.Rows{}
 	for _, unit := range units {
 		for i := range unit.Members {
@@ -101,55 +138,75 @@ func members(p *output.Printer, units []*plan.Unit) {
 }
 
 // counts units by state.
-func counts(p *output.Printer, units []*plan.Unit) string {
+func counts(p *output.Printer, units []row) string {
 	var parts []string
 	for _, state := range unitStates {
 		n := 0
 		for _, unit := range units {
-			if unit.State == state {
+			if unit.state == state {
 				n++
 			}
 		}
 		if n > 0 {
-			parts = append(parts, p.Paint(unitStyle(string(state)), fmt.Sprintf("%d %s", n, state)))
+			parts = append(parts, p.Paint(style(string(state)), fmt.Sprintf("%d %s", n, state)))
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// becomes says in a few words what becomes of a unit.
-func becomes(of *plan.Plan, unit *plan.Unit) string {
+// becomes says in a few words what becomes of a unit in some state.
+func becomes(of *plan.Plan, unit *plan.Unit, state plan.UnitState) string {
+	switch state {
+	case plan.Adopted:
+		return "adopted already" + repair(unit)
+	case plan.Adoptable:
+		if skipped := skippedMembers(unit); len(skipped) > 0 {
+			return "the manager adopts it, except for " + names(skipped) + " (skipped)" + repair(unit)
+		}
+		return "the manager adopts it, no Workspace changes" + repair(unit)
+	case plan.Skipped:
+		return "it stays as it is"
+	case plan.NeverBuilt:
+		return "the manager creates it: nothing was built"
+	case plan.NeedsDecision, plan.Blocked, plan.PartlyAdopted, plan.Interrupted, plan.InProgress:
+	}
 	var reasons []string
 	for _, finding := range of.FindingsOf(unit) {
 		if finding.Undecided() && !slices.Contains(reasons, finding.Reason) {
 			reasons = append(reasons, finding.Reason)
 		}
 	}
-	switch unit.State {
-	case plan.Adopted:
-		return "adopted already"
-	case plan.Adoptable:
-		if skipped := skippedMembers(unit); len(skipped) > 0 {
-			return "adopted, except for " + strings.Join(skipped, ", ") + " (skipped)"
-		}
-		return "the manager adopts it, no Workspace changes"
-	case plan.Skipped:
-		return "stays as it is, as decided"
-	case plan.NeverBuilt:
-		return "the manager creates it: nothing was built"
-	case plan.NeedsDecision, plan.Blocked:
-	}
 	return cmp.Or(strings.Join(reasons, ", "), "see the findings")
 }
 
+// repair says which flag repairs the endpoint of a Cluster; empty if it needs no repair.
+func repair(unit *plan.Unit) string {
+	if unit.Endpoint == nil {
+		return ""
+	}
+	return "; its endpoint is a URL, see " + fixFlag
+}
+
+const fixFlag = "--fix-cluster-endpoints" // Of apply: it repairs endpoints.
+
 // skippedMembers are the members that a decision leaves as they are.
-func skippedMembers(unit *plan.Unit) (names []string) {
+func skippedMembers(unit *plan.Unit) (skipped []migrate.ObjectRef) {
 	for i := range unit.Members {
 		if member := &unit.Members[i]; member.State == migrate.OwnerSkipped {
-			names = append(names, member.Object.Kind+" "+member.Object.Name)
+			skipped = append(skipped, member.Object)
 		}
 	}
-	return names
+	return skipped
+}
+
+// InState counts the units of a plan that have one of some states.
+func InState(of *plan.Plan, states ...plan.UnitState) (n int) {
+	for i := range of.Units {
+		if slices.Contains(states, of.Units[i].State) {
+			n++
+		}
+	}
+	return n
 }
 
 // Writes counts what a plan writes.
@@ -160,45 +217,86 @@ func Writes(of *plan.Plan) (writes int) {
 	return writes
 }
 
+// Repairs counts the Clusters whose endpoints are repaired if the user asks for it.
+func Repairs(of *plan.Plan) (repairs int) {
+	for i := range of.Units {
+		if of.Units[i].Endpoint != nil {
+			repairs++
+		}
+	}
+	return repairs
+}
+
+// Unsettled shows which Workspaces of some units are not up to date: their adoption shows little about others, and Terraform may run.
+func Unsettled(p *output.Printer, fleet *status.Fleet, units []*plan.Unit) {
+	var lines []string
+	for _, unit := range units {
+		if fleet != nil && unit.State == plan.Adoptable {
+			lines = append(lines, fleet.Unsettled(unit)...)
+		}
+	}
+	if len(lines) > 0 {
+		p.Blank()
+		p.Linef("%s are not up to date: Terraform may run for them, and not because of the adoption.", output.Count(len(lines), "Workspace"))
+		objects(p, "  ", lines)
+	}
+}
+
 // RollbackSummary shows which units of a plan are about to be rolled back.
-func RollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit) {
-	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), moment(of.Created.Time))
+func RollbackSummary(p *output.Printer, of *plan.Plan, units []*plan.Unit, writes map[string]int) {
+	p.Linef("Plan %s of %s", p.Paint(output.Strong, of.ID), output.Moment(of.Created.Time))
 	p.Blank()
 	rows := output.Rows{}
 	for _, unit := range units {
-		if len(unit.Steps) > 0 {
-			rows = append(rows, []string{unit.Name(), strconv.Itoa(len(unit.Workspaces)), strconv.Itoa(len(unit.Steps))})
+		if n := writes[unit.Name()]; n > 0 {
+			rows = append(rows, []string{unit.Name(), workspaces(unit), strconv.Itoa(n)})
 		}
 	}
 	p.Table([]output.Column{{Name: "Unit"}, {Name: "Workspaces"}, {Name: "Writes-To-Revert"}}, rows)
 }
 
-// AfterPlan says what to do with a new plan.
-func AfterPlan(p *output.Printer, of *plan.Plan, file string) {
+// AfterPlan says what to do with a new plan. Again is the command that makes it; installed is false while this version is not.
+func AfterPlan(p *output.Printer, fleet *status.Fleet, file, again string, installed bool) {
 	p.Blank()
 	switch {
-	case Writes(of) == 0:
+	case Writes(fleet.Plan) == 0 && Repairs(fleet.Plan) == 0:
 		p.Linef("There is nothing to apply.")
 	case file == "":
-		p.Linef("The plan is not saved. To apply it, run: captctl migrate plan --out plan.json")
+		p.Linef("The plan is not saved. To apply it, run: %s --out plan.json", p.Paint(output.Plain, again))
 	default:
 		p.Linef("Saved in %s. Next steps:", p.Paint(output.Plain, file))
-		p.Linef("  captctl migrate show %s --diff", p.Paint(output.Plain, file))
-		if first := firstCluster(of); first != "" {
-			p.Linef("  captctl migrate apply %s --cluster %s", p.Paint(output.Plain, file), p.Paint(output.Plain, first))
+		p.Linef("  captctl migrate show %s --diff  # every field, if you like", p.Paint(output.Plain, file))
+		if !installed {
+			p.Linef("Apply it after CAPT v0.3 is stopped and this version is installed: captctl migrate check has the commands.")
+			break
 		}
-		p.Linef("  captctl migrate apply %s", p.Paint(output.Plain, file))
+		for _, command := range ApplyCommands(fleet, file) {
+			p.Linef("  %s", p.Paint(output.Plain, command))
+		}
 	}
+	resume(p, fleet.Standing)
 }
 
-// firstCluster to adopt.
-func firstCluster(of *plan.Plan) string {
-	for i := range of.Units {
-		if unit := &of.Units[i]; unit.Object.Kind == "Cluster" && len(unit.Steps) > 0 {
-			return unit.Name()
+// ApplyCommands apply a plan: to one Cluster first, then to the rest.
+func ApplyCommands(fleet *status.Fleet, file string) []string {
+	all, flag, first, clusters := "captctl migrate apply "+file, "", fleet.First(), 0
+	for i := range fleet.Units {
+		if unit := &fleet.Units[i]; unit.State == plan.Adoptable && unit.Object.Kind == "Cluster" {
+			clusters++
 		}
 	}
-	return ""
+	if Repairs(fleet.Plan) > 0 {
+		flag = "  # with " + fixFlag + ": see InvalidClusterEndpoint"
+	}
+	switch {
+	case Writes(fleet.Plan) == 0:
+		return []string{all + " " + fixFlag + "  # see InvalidClusterEndpoint"}
+	case clusters < 2:
+		return []string{all + flag}
+	case first == "":
+		return []string{all + " --cluster NAMESPACE/NAME  # choose one that you can watch, and that can wait", all + flag}
+	}
+	return []string{all + " --cluster " + first + flag, all + flag}
 }
 
 func namespaces(only string) string {
@@ -206,17 +304,6 @@ func namespaces(only string) string {
 		return "all namespaces"
 	}
 	return "namespace " + only
-}
-
-// moment is in UTC: the reader may be in another time zone.
-func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
-
-// Count is "1 object" or "2 objects".
-func Count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func name(ref *migrate.ObjectRef) string {

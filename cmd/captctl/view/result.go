@@ -4,8 +4,7 @@
 package view
 
 import (
-	"fmt"
-	"slices"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -19,26 +18,11 @@ const wouldApply, wouldRollBack apply.UnitOutcome = "would apply", "would roll b
 
 // outcome of a unit in a table.
 func outcome(unit *apply.UnitResult, dryRun bool) string {
-	switch {
-	case dryRun && unit.Outcome == apply.Applied:
-		return string(wouldApply)
-	case dryRun && unit.Outcome == apply.RolledBack:
-		return string(wouldRollBack)
+	would := map[apply.UnitOutcome]apply.UnitOutcome{apply.Applied: wouldApply, apply.RolledBack: wouldRollBack}
+	if dryRun {
+		return string(cmp.Or(would[unit.Outcome], unit.Outcome))
 	}
 	return string(unit.Outcome)
-}
-
-func outcomeStyle(outcome string) output.Style {
-	switch apply.UnitOutcome(outcome) {
-	case apply.Applied, apply.RolledBack, wouldApply, wouldRollBack:
-		return output.Good
-	case apply.Failed:
-		return output.Bad
-	case apply.NotStarted, apply.LeftOut:
-		return output.Attention
-	case apply.Unchanged:
-	}
-	return output.Plain
 }
 
 // Result shows what a run did, unit by unit.
@@ -50,9 +34,9 @@ func Result(p *output.Printer, result *apply.Result) {
 	rows := output.Rows{}
 	for i := range result.Units {
 		unit := &result.Units[i]
-		rows = append(rows, []string{unit.Unit, outcome(unit, result.DryRun), strconv.Itoa(unit.Writes), oneLine(unit.Message)})
+		rows = append(rows, []string{unit.Unit, outcome(unit, result.DryRun), strconv.Itoa(unit.Writes), output.OneLine(unit.Message)})
 	}
-	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: outcomeStyle}, {Name: "Writes"}, {Name: "Message"}}, rows)
+	p.Table([]output.Column{{Name: "Unit"}, {Name: "Outcome", Style: style}, {Name: "Writes"}, {Name: "Message"}}, rows)
 	if result.Backup != nil && !result.DryRun {
 		p.Blank()
 		p.Linef("The backup is %s on host %s, SHA-256 %s.", p.Paint(output.Plain, result.Backup.File), p.Paint(output.Plain, result.Backup.Host), result.Backup.Checksum)
@@ -64,66 +48,86 @@ func LeftOut(result *apply.Result) string {
 	n := 0
 	for _, unit := range result.Units {
 		switch {
-		case unit.Outcome == apply.Failed || unit.Outcome == apply.NotStarted:
+		case unfinished(unit.Outcome):
 			return ""
 		case unit.Outcome == apply.LeftOut && (unit.State == plan.NeedsDecision || unit.State == plan.Blocked):
 			n++
 		}
 	}
-	switch n {
-	case 0:
+	if n == 0 {
 		return ""
-	case 1:
-		return "1 unit was left out because it needs a decision: captctl migrate check"
 	}
-	return fmt.Sprintf("%d units were left out because they need a decision: captctl migrate check", n)
+	return output.Count(n, "unit") + " left out until you decide: captctl migrate check"
 }
 
-// AfterApply says what to do after a run of apply, if it wrote something. The rest is the plan if units of it are left to apply; else empty.
-func AfterApply(p *output.Printer, result *apply.Result, rest string) {
-	wrote := slices.ContainsFunc(result.Units, func(unit apply.UnitResult) bool { return unit.Writes > 0 || unit.Outcome == apply.Applied })
-	if result.DryRun || !wrote {
+// unfinished reports whether a unit is not as the run was to leave it.
+func unfinished(outcome apply.UnitOutcome) bool {
+	return outcome == apply.Failed || outcome == apply.Interrupted || outcome == apply.NotStarted
+}
+
+// begunBy returns the flags that name the units which a run began and did not finish, and whether it failed and wrote something.
+func begunBy(result *apply.Result) (flags string, failed, wrote bool) {
+	for _, unit := range result.Units {
+		wrote, failed = wrote || unit.Writes > 0 || unit.Outcome == apply.Applied, failed || unfinished(unit.Outcome)
+		if unfinished(unit.Outcome) && unit.Outcome != apply.NotStarted {
+			flags += Selection(unit.Unit)
+		}
+	}
+	return flags, failed, wrote
+}
+
+// AfterApply says what to do after a run of apply. The plan is named as the user did; selected are the flags that named units, and rest is true if
+// units of the plan that were not named are left to adopt.
+func AfterApply(p *output.Printer, result *apply.Result, name, selected string, rest bool) {
+	begun, failed, wrote := begunBy(result)
+	if result.DryRun || !wrote && begun == "" {
 		return
 	}
 	p.Blank()
 	p.Linef("Next steps:")
+	again := p.Paint(output.Plain, "captctl migrate apply "+name)
+	if rest && !failed {
+		p.Linef("  %s  # the rest", again)
+	}
 	p.Linef("  captctl migrate status")
-	if rest != "" {
-		p.Linef("  captctl migrate apply %s  # the rest", p.Paint(output.Plain, rest))
+	if failed {
+		p.Linef("  %s%s  # resume, when the cause is removed", again, p.Paint(output.Plain, selected))
+		p.Linef("  captctl migrate rollback %s%s  # or revert", result.PlanID, p.Paint(output.Plain, begun))
+		return
 	}
 	p.Linef("To revert everything that this plan wrote, at any time:")
 	p.Linef("  captctl migrate rollback %s", result.PlanID)
 }
 
 // AfterRollback says what to do after a rollback that did not fail. The selected units are named; without any, the plan was rolled back as a
-// whole. Still adopted are units by the ID of another plan that wrote them.
-func AfterRollback(p *output.Printer, result *apply.Result, selected bool, stillAdopted map[string]string) {
+// whole. Others are the IDs of other plans whose fields are still there, by unit.
+func AfterRollback(p *output.Printer, result *apply.Result, selected bool, others map[string]string) {
 	flags, failed := "", false
 	for _, unit := range result.Units {
-		failed = failed || unit.Outcome == apply.Failed || unit.Outcome == apply.NotStarted
-		if id := stillAdopted[unit.Unit]; id != "" && !result.DryRun {
+		failed = failed || unfinished(unit.Outcome)
+		if id := others[unit.Unit]; id != "" && !result.DryRun {
 			p.Blank()
-			p.Linef("%s is still adopted: plan %s wrote it; next:", p.Paint(output.Plain, unit.Unit), id)
-			p.Linef("  captctl migrate rollback %s%s", id, selection(p, unit.Unit))
+			p.Linef("Plan %s wrote %s too, and its fields are still there. To revert them as well:", id, p.Paint(output.Plain, unit.Unit))
+			p.Linef("  captctl migrate rollback %s%s", id, p.Paint(output.Plain, Selection(unit.Unit)))
 		} else if unit.Outcome == apply.RolledBack {
-			flags += selection(p, unit.Unit)
+			flags += Selection(unit.Unit)
 		}
 	}
 	if result.DryRun || failed || flags == "" {
 		return
 	}
-	if !selected && len(stillAdopted) == 0 {
+	if !selected && len(others) == 0 {
 		flags = ""
 	}
 	p.Blank()
 	p.Linef("What is rolled back awaits adoption again. To adopt it:")
-	p.Linef("  captctl migrate apply %s%s", result.PlanID, flags)
+	p.Linef("  captctl migrate apply %s%s", result.PlanID, p.Paint(output.Plain, flags))
 }
 
-// selection is the flag that names a unit.
-func selection(p *output.Printer, unit string) string {
+// Selection is the flag that names a unit.
+func Selection(unit string) string {
 	if strings.Count(unit, "/") == 1 {
-		return " --cluster " + p.Paint(output.Plain, unit)
+		return " --cluster " + unit
 	}
-	return " --unit " + p.Paint(output.Plain, unit)
+	return " --unit " + unit
 }

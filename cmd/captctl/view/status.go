@@ -4,16 +4,15 @@
 package view
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
 	"github.com/capt-provider/capt/cmd/captctl/output"
 	"github.com/capt-provider/capt/migrate"
 	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/check"
 	"github.com/capt-provider/capt/migrate/plan"
 	"github.com/capt-provider/capt/migrate/status"
 )
@@ -22,52 +21,111 @@ import (
 func Status(p *output.Printer, s *status.Status, now time.Time) {
 	rows := output.Rows{}
 	for _, unit := range s.Units {
-		change := "no"
-		if unit.PendingChange != "" {
-			change = "yes"
-		}
-		paused := ""
-		if unit.Paused {
-			paused = "yes"
-		}
-		message := unit.Message
-		if unit.PendingChange != "" {
-			message = unit.PendingChange
-		}
-		if message == "" && s.Lock == nil {
-			message = interrupted(p, unit)
-		}
-		rows = append(rows, []string{unit.Unit, string(unit.State), string(unit.Phase), unit.PlanID, change, paused, oneLine(message)})
+		rows = append(rows, statusRow(unit))
 	}
 	p.Table([]output.Column{
-		{Name: "Unit"}, {Name: "State", Style: unitStyle}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
+		{Name: "Unit"}, {Name: "State", Style: style}, {Name: "Phase"}, {Name: "Plan"}, {Name: "Would-Change"}, {Name: "Paused"}, {Name: "Message"},
 	}, rows)
 	if len(s.Plans) > 0 {
 		plans(p, s.Plans, now)
 	}
 	p.Blank()
 	if s.Lock != nil {
-		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Identity), moment(s.Lock.Since.Time), moment(s.Lock.Until.Time))
+		p.Linef("A run is in progress: %s since %s, Lease until %s.", p.Paint(output.Strong, s.Lock.Identity), output.Moment(s.Lock.Since.Time), output.Moment(s.Lock.Until.Time))
 	}
 	p.Linef("%s", storedVersions(s.Definitions))
+	if s.Legacy != nil && s.Legacy.Status != check.OK {
+		p.Linef("%s", p.Paint(output.Bad, output.OneLine(s.Legacy.Message)+"."))
+		objects(p, "  ", s.Legacy.Objects)
+		objects(p, "  ", s.Legacy.Commands)
+	}
+	switch undecided, left := Left(s); {
+	case undecided+left > 0:
+		p.Linef("%s left to do: captctl migrate check has the findings and the next steps.", output.Count(undecided+left, "unit"))
+	case len(s.Units) > 0 && s.Lock == nil:
+		p.Linef("Nothing is left to adopt. Convert the manifests in Git next: captctl convert -f manifests/ -R --from-cluster --write")
+	}
+	resume(p, s.Units)
 }
 
-// interrupted says how to go on with a unit that a run has left in the middle; empty for another one.
-func interrupted(p *output.Printer, unit status.Unit) string {
-	switch unit.Phase {
-	case apply.PhaseApplying:
-		return fmt.Sprintf("interrupted; resume with captctl migrate apply %s%s, or revert with rollback", unit.PlanID, selection(p, unit.Unit))
-	case apply.PhaseRollingBack:
-		return fmt.Sprintf("interrupted; resume with captctl migrate rollback %s%s", unit.PlanID, selection(p, unit.Unit))
-	case apply.PhaseApplied, apply.PhaseRolledBack:
+func statusRow(unit status.Unit) []string {
+	change, phase := "", string(unit.Phase)
+	switch {
+	case unit.PendingChange != "":
+		change = "yes"
+	case unit.State == plan.Adopted || unit.State == plan.PartlyAdopted:
+		change = "no"
+	case unit.State == plan.Interrupted:
+		phase = ""
+	}
+	paused := map[bool]string{true: "yes"}[unit.Paused]
+	return []string{unit.Unit, string(unit.State), phase, unit.PlanID, change, paused, output.OneLine(cmp.Or(standing(unit), unit.PendingChange, unit.Message))}
+}
+
+// standing says what a run left of a unit, or is doing, and what a decision skips; empty if there is nothing to say.
+func standing(unit status.Unit) string {
+	switch unit.State {
+	case plan.InProgress:
+		return "a run of plan " + unit.PlanID + " is working on it"
+	case plan.Interrupted:
+		text := "a run of plan " + unit.PlanID + " ended while it wrote it"
+		if unit.Phase == apply.PhaseRollingBack {
+			text = "a rollback of plan " + unit.PlanID + " ended while it reverted it"
+		}
+		if unit.Paused {
+			text += ", and its objects are paused"
+		}
+		if unit.Message != "" {
+			text += ": " + unit.Message
+		}
+		return text
+	case plan.PartlyAdopted:
+		return names(unit.Skipped) + " skipped, awaits adoption"
+	case plan.Adopted, plan.Adoptable, plan.NeedsDecision, plan.Blocked, plan.Skipped, plan.NeverBuilt:
 	}
 	return ""
+}
+
+// resume says how to go on with what was interrupted, or how to revert it.
+func resume(p *output.Printer, units []status.Unit) {
+	for _, command := range Resume(units) {
+		p.Linef("%s", p.Paint(output.Plain, command))
+	}
+}
+
+// Resume are the commands that go on with what was interrupted, and those that revert it, for each plan.
+func Resume(units []status.Unit) (commands []string) {
+	type run struct {
+		plan  string
+		phase apply.Phase
+	}
+	var runs []run
+	flags := map[run]string{}
+	for _, unit := range units {
+		of := run{unit.PlanID, unit.Phase}
+		if unit.State != plan.Interrupted {
+			continue
+		}
+		if flags[of] == "" {
+			runs = append(runs, of)
+		}
+		flags[of] += Selection(unit.Unit)
+	}
+	for _, of := range runs {
+		rollback := "captctl migrate rollback " + of.plan + flags[of]
+		if of.phase == apply.PhaseRollingBack {
+			commands = append(commands, rollback+"  # resume")
+			continue
+		}
+		commands = append(commands, "captctl migrate apply "+of.plan+flags[of]+"  # resume", rollback+"  # or revert")
+	}
+	return commands
 }
 
 func plans(p *output.Printer, applied []status.Plan, now time.Time) {
 	rows := output.Rows{}
 	for _, one := range applied {
-		row := []string{one.ID, ago(now, one.Started.Time), ago(now, one.Updated.Time)}
+		row := []string{one.ID, output.Ago(now, one.Started.Time), output.Ago(now, one.Updated.Time)}
 		for _, phase := range []apply.Phase{apply.PhaseApplied, apply.PhaseApplying, apply.PhaseRollingBack, apply.PhaseRolledBack} {
 			row = append(row, strconv.Itoa(one.Units[phase]))
 		}
@@ -109,16 +167,9 @@ func Left(s *status.Status) (undecided, left int) {
 		switch {
 		case unit.State == plan.NeedsDecision || unit.State == plan.Blocked:
 			undecided++
-		case unit.State == plan.Adoptable, unit.Phase == apply.PhaseApplying, unit.Phase == apply.PhaseRollingBack, unit.PendingChange != "":
+		case unit.State == plan.Adoptable, unit.State == plan.Interrupted, unit.State == plan.InProgress, len(unit.Skipped) > 0, unit.PendingChange != "":
 			left++
 		}
 	}
 	return undecided, left
-}
-
-func ago(now, at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return duration.HumanDuration(now.Sub(at)) + " ago"
 }

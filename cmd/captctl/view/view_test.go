@@ -6,7 +6,6 @@ package view_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -158,20 +157,38 @@ func golden(t *testing.T, name string, format output.Format, show func(*output.P
 func TestPlan(t *testing.T) {
 	p := fleet()
 	golden(t, "plan", output.Table, func(to *output.Printer) {
-		view.Plan(to, p)
-		view.AfterPlan(to, p, "plan.json")
+		view.Plan(to, p, nil)
+		view.AfterPlan(to, &status.Fleet{Plan: p, Snapshot: &migrate.Snapshot{}}, "plan.json", "captctl migrate plan", true)
 	})
-	golden(t, "plan-wide", output.Wide, func(to *output.Printer) { view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}) })
-	golden(t, "rollback", output.Table, func(to *output.Printer) { view.RollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}) })
+	golden(t, "plan-wide", output.Wide, func(to *output.Printer) {
+		view.PlanSummary(to, p, []*plan.Unit{&p.Units[0]}, nil, map[string]int{"team-a/demo": 4})
+	})
+	golden(t, "rollback", output.Table, func(to *output.Printer) {
+		view.RollbackSummary(to, p, []*plan.Unit{&p.Units[0], &p.Units[1]}, map[string]int{"team-a/demo": 5})
+	})
 	golden(t, "diff", output.Table, func(to *output.Printer) { view.Diff(to, p) })
 	p.Units[0].Members[1].State = migrate.OwnerSkipped
-	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Plan(to, p) }), "adopted, except for CAPTControlPlane demo (skipped)\n")
+	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Plan(to, p, nil) }), "the manager adopts it, except for CAPTControlPlane team-a/demo (skipped);")
 	empty := &plan.Plan{ID: "0123456789ab", Namespace: "team-x"}
 	golden(t, "plan-empty", output.Table, func(to *output.Printer) {
-		view.Plan(to, empty)
+		view.Plan(to, empty, nil)
 		view.Diff(to, empty)
-		view.AfterPlan(to, empty, "")
+		view.AfterPlan(to, &status.Fleet{Plan: empty}, "", "captctl migrate plan", true)
 	})
+}
+
+func TestAfterAPlanItsFlagsAreRepeatedAndNothingIsAppliedTooEarly(t *testing.T) {
+	after := func(file string, installed bool) string {
+		fleet := &status.Fleet{Plan: fleet(), Snapshot: &migrate.Snapshot{}}
+		return printed(t, output.Table, func(to *output.Printer) {
+			view.AfterPlan(to, fleet, file, "captctl migrate plan --namespace a --decisions d.yaml", installed)
+		})
+	}
+	assert.Contains(t, after("", true), "run: captctl migrate plan --namespace a --decisions d.yaml --out plan.json\n")
+	assert.Contains(t, after("p.json", true), "captctl migrate apply p.json")
+	early := after("p.json", false)
+	assert.NotContains(t, early, "captctl migrate apply")
+	assert.Contains(t, early, "after CAPT v0.3 is stopped and this version is installed")
 }
 
 func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
@@ -187,7 +204,7 @@ func TestTheDecisionsOfAPlanAreShown(t *testing.T) {
 		},
 		Workspaces: []migrate.WorkspaceDecision{{UID: vpcLive.UID, BelongsTo: vpcApply.UID, Reason: "team-b has no such cluster"}},
 	}
-	golden(t, "plan-decided", output.Table, func(to *output.Printer) { view.Plan(to, p) })
+	golden(t, "plan-decided", output.Table, func(to *output.Printer) { view.Plan(to, p, nil) })
 }
 
 // What is to be pasted must be decisions that captctl reads, once a line of each entry is uncommented.
@@ -198,8 +215,10 @@ func TestDecisionsToPasteCanBeRead(t *testing.T) {
 	_, document, found := strings.Cut(text, "\nDecisions: uncomment one line of each entry")
 	require.True(t, found)
 	_, document, _ = strings.Cut(document, "\n")
-	_, err := migrate.ParseDecisions([]byte(document))
-	require.ErrorContains(t, err, "set either skip, or take, pin or both", "as long as every line is a comment")
+	undecided, err := migrate.ParseDecisions([]byte(document))
+	require.NoError(t, err)
+	assert.Empty(t, undecided.Owners, "nothing is decided as long as every line is a comment")
+	assert.Empty(t, undecided.Workspaces)
 
 	comment, decided := regexp.MustCompile(`^  # (\w+: )`), ""
 	var pasted strings.Builder
@@ -238,7 +257,7 @@ func TestDecisionsToPasteContainEarlierOnes(t *testing.T) {
 		Findings: []migrate.Finding{{Severity: migrate.Blocked, Reason: planner.ReasonWorkspaceDiffers, Object: ref("taken"), Message: "decide pin: true"}},
 	}
 	read := func() *migrate.Decisions {
-		found := view.NewCheck(&check.Report{}, of, nil)
+		found := view.NewCheck(&check.Report{}, &status.Fleet{Plan: of}, nil)
 		text := printed(t, output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
 		require.Equal(t, 1, strings.Count(text, "save"), text)
 		_, document, _ := strings.Cut(text, "--out plan.json\n")
@@ -262,7 +281,7 @@ func TestCheck(t *testing.T) {
 		{Name: check.CheckPermissions, Status: check.Failed, Message: "2 rights are missing", Objects: []string{"patch captclusters", "create leases"}},
 		{Name: check.CheckProvider, Status: check.OK, Message: "provider-terraform v1.1 is healthy", Objects: []string{"Provider x"}},
 	}}
-	found := view.NewCheck(report, fleet(), []view.Next{{Step: "Stop CAPT v0.3.", Commands: []string{"kubectl scale a", "kubectl wait b"}}, {Step: "There is nothing to adopt."}})
+	found := view.NewCheck(report, &status.Fleet{Plan: fleet()}, []view.Next{{Step: "Stop CAPT v0.3.", Commands: []string{"kubectl scale a", "kubectl wait b"}}, {Step: "There is nothing to adopt."}})
 	golden(t, "check", output.Table, func(to *output.Printer) { view.ShowCheck(to, found) })
 	assert.Contains(t, printed(t, output.Wide, func(to *output.Printer) { view.ShowCheck(to, found) }), "  OK       provider-terraform: provider-terraform v1.1 is healthy\n")
 	assert.Equal(t, map[plan.UnitState]int{plan.Adopted: 2, plan.Adoptable: 1, plan.NeedsDecision: 1, plan.Blocked: 1, plan.Skipped: 1, plan.NeverBuilt: 1}, found.Counts)
@@ -279,7 +298,7 @@ func TestResult(t *testing.T) {
 	}}
 	golden(t, "result", output.Table, func(to *output.Printer) {
 		view.Result(to, partly)
-		view.AfterApply(to, partly, "plan.json")
+		view.AfterApply(to, partly, "plan.json", " --cluster team-a/other", true)
 	})
 	golden(t, "result-dry-run", output.Table, func(to *output.Printer) {
 		dry := &apply.Result{PlanID: "0123456789ab", DryRun: true, Units: []apply.UnitResult{{Unit: "team-a/demo", Outcome: apply.RolledBack, Writes: 2}}}
@@ -289,14 +308,14 @@ func TestResult(t *testing.T) {
 }
 
 func TestWhatIsUndecidedHoldsUpNothingElse(t *testing.T) {
-	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked); the other 1 unit can be applied now", view.Undecided(fleet(), true))
-	assert.Equal(t, "3 conflicts to decide (2 ambiguous, 1 blocked)", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
+	assert.Equal(t, "3 conflicts to decide; the other 1 unit can be applied now", view.Undecided(fleet(), true))
+	assert.Equal(t, "3 conflicts to decide", view.Undecided(fleet(), false), "a plan that is not saved cannot be applied")
 
 	result := &apply.Result{Units: []apply.UnitResult{
 		{Unit: "a/a", Outcome: apply.Applied}, {Unit: "a/b", Outcome: apply.LeftOut, State: plan.Skipped},
 		{Unit: "a/c", Outcome: apply.LeftOut, State: plan.NeedsDecision}, {Unit: "a/d", Outcome: apply.LeftOut, State: plan.Blocked},
 	}}
-	assert.Equal(t, "2 units were left out because they need a decision: captctl migrate check", view.LeftOut(result))
+	assert.Equal(t, "2 units left out until you decide: captctl migrate check", view.LeftOut(result))
 	result.Units[0].Outcome = apply.Failed
 	assert.Empty(t, view.LeftOut(result), "the failure comes first")
 }
@@ -317,18 +336,31 @@ func TestNextStepsAreForWhatWasDone(t *testing.T) {
 	assert.Contains(t, after(result(apply.RolledBack, apply.RolledBack), false, nil), "apply 0123456789ab\n")
 	assert.Empty(t, after(result(apply.Unchanged), true, nil))
 	assert.Empty(t, after(result(apply.RolledBack, apply.Failed), true, nil))
-	assert.Equal(t, "\nteam-a/demo is still adopted: plan abcdef012345 wrote it; next:\n  captctl migrate rollback abcdef012345 --cluster team-a/demo\n",
+	assert.Equal(t, "\nPlan abcdef012345 wrote team-a/demo too, and its fields are still there. To revert them as well:\n  captctl migrate rollback abcdef012345 --cluster team-a/demo\n",
 		after(result(apply.RolledBack), true, map[string]string{"team-a/demo": "abcdef012345"}))
-	for _, outcome := range []apply.UnitOutcome{apply.Unchanged, apply.NotStarted, apply.Failed} {
-		assert.Empty(t, printed(t, output.Table, func(to *output.Printer) { view.AfterApply(to, result(outcome), "plan.json") }))
+	applied := func(r *apply.Result, selected string, rest bool) string {
+		return printed(t, output.Table, func(to *output.Printer) { view.AfterApply(to, r, "plan.json", selected, rest) })
 	}
+	assert.Empty(t, applied(result(apply.Unchanged), "", true))
+	assert.Empty(t, applied(result(apply.NotStarted), "", true))
+	assert.Contains(t, applied(result(apply.Applied), " --cluster team-a/demo", true), "  captctl migrate apply plan.json  # the rest\n")
+	assert.NotContains(t, applied(result(apply.Applied), " --cluster team-a/demo", false), "# the rest")
+	for _, outcome := range []apply.UnitOutcome{apply.Failed, apply.Interrupted} {
+		assert.Equal(t, "\nNext steps:\n  captctl migrate status\n  captctl migrate apply plan.json --cluster team-a/demo  # resume, when the cause is removed\n"+
+			"  captctl migrate rollback 0123456789ab --cluster team-a/demo  # or revert\n", applied(result(outcome), " --cluster team-a/demo", true), "the rest must wait")
+	}
+	assert.Contains(t, applied(result(apply.Failed, apply.NotStarted), "", false), "  captctl migrate apply plan.json  # resume, when the cause is removed\n")
 }
 
 func TestStatus(t *testing.T) {
 	s := &status.Status{
 		Units: []status.Unit{
 			{Unit: "team-a/demo", State: plan.Adopted, PlanID: "0123456789ab", Phase: apply.PhaseApplied, Paused: true},
-			{Unit: "team-a/other", State: plan.Adoptable, PlanID: "0123456789ab", Phase: apply.PhaseApplying, Message: "no:\n busy"},
+			{Unit: "team-a/other", State: plan.Interrupted, PlanID: "0123456789ab", Phase: apply.PhaseApplying, Message: "no:\n busy", Paused: true},
+			{Unit: "team-a/third", State: plan.Interrupted, PlanID: "0123456789ab", Phase: apply.PhaseApplying},
+			{Unit: "team-a/back", State: plan.Interrupted, PlanID: "abcdef012345", Phase: apply.PhaseRollingBack},
+			{Unit: "team-b/green", State: plan.PartlyAdopted, PlanID: "0123456789ab", Phase: apply.PhaseApplied, Skipped: []migrate.ObjectRef{unclear}},
+			{Unit: "team-b/old", State: plan.Blocked, Message: planner.ReasonWorkspaceDiffers},
 			{Unit: "team-b/shop", State: plan.Adopted, PendingChange: "spec.version would become 1.33"},
 			{Unit: "team-c/gone", PlanID: "0123456789ab", Phase: apply.PhaseRolledBack, Message: "the object no longer exists"},
 		},
@@ -348,21 +380,6 @@ func TestStatus(t *testing.T) {
 	golden(t, "status", output.Table, func(to *output.Printer) { view.Status(to, s, now) })
 	s.Lock, s.Definitions[0].StoredVersions = nil, []string{migrate.Version} // Of WorkspaceTemplates.
 	golden(t, "status-wide", output.Wide, func(to *output.Printer) { view.Status(to, s, now) })
-	s.Units[1].Message = ""
-	assert.Contains(t, printed(t, output.Table, func(to *output.Printer) { view.Status(to, s, now) }),
-		"interrupted; resume with captctl migrate apply 0123456789ab --cluster team-a/other, or revert with rollback\n")
 	undecided, left := view.Left(s)
-	assert.Equal(t, []int{0, 2}, []int{undecided, left})
-}
-
-func TestOfManyWarningsTheFirstAreShown(t *testing.T) {
-	var many []migrate.Finding
-	for range 30 {
-		many = append(many, findings()[0])
-	}
-	for format, lines := range map[output.Format]int{output.Table: 20, output.Wide: 30} {
-		text := printed(t, format, func(to *output.Printer) { view.Findings(to, &plan.Plan{Findings: many}) })
-		assert.Equal(t, lines, strings.Count(text, "CAPTControlPlane team-a/demo"))
-		assert.Equal(t, format == output.Table, strings.Contains(text, fmt.Sprintf("and %d more, which -o wide shows", 10)))
-	}
+	assert.Equal(t, []int{1, 5}, []int{undecided, left})
 }

@@ -66,12 +66,13 @@ func (r Reader) Missing(ctx context.Context, apply *infrav1.WorkspaceTemplateApp
 }
 
 // since is when a dependency was first seen missing. A key of a Secret is missing since the whole Secret was.
-func since(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) metav1.Time {
+func since(missing *infrav1.MissingDependency, before []infrav1.MissingDependency, now time.Time) *metav1.Time {
 	i := slices.IndexFunc(before, func(b infrav1.MissingDependency) bool {
 		return b.Kind == missing.Kind && b.Name == missing.Name && (b.Key == missing.Key || b.Key == "")
 	})
 	if i < 0 {
-		return metav1.NewTime(now).Rfc3339Copy()
+		first := metav1.NewTime(now).Rfc3339Copy()
+		return &first
 	}
 	return before[i].Since
 }
@@ -118,7 +119,7 @@ func (r Reader) missingSecret(ctx context.Context, apply *infrav1.WorkspaceTempl
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	cause, err := r.causeOf(ctx, apply, client.MatchingFields{index.ConnectionSecret: dependency.Name})
+	cause, err := r.causeOf(ctx, apply, client.MatchingFields{index.ConnectionSecret: apply.Namespace + "/" + dependency.Name})
 	missing[len(missing)-1].Message += cause
 	return missing, err
 }

@@ -27,8 +27,8 @@ const (
 	// WaitForWorkspace has name and namespace/name of each Workspace in spec.waitForWorkspaces. A cluster-wide Workspace is found by its
 	// name.
 	WaitForWorkspace = "spec.waitForWorkspaces.name"
-	// ConnectionSecret has the name of spec.writeConnectionSecretToRef.
-	ConnectionSecret = "spec.writeConnectionSecretToRef.waitedFor" // Another controller registers the name of the field.
+	// ConnectionSecret has namespace/name of the Secret to which provider-terraform writes the outputs.
+	ConnectionSecret = "spec.writeConnectionSecretToRef.name"
 )
 
 // Register adds the indexes to the cache.
@@ -61,7 +61,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		},
 		ConnectionSecret: func(a *infrav1.WorkspaceTemplateApply) []string {
 			if ref := a.Spec.WriteConnectionSecretToRef; ref != nil {
-				return []string{ref.Name}
+				return []string{a.Namespace + "/" + ref.Name} // It is always in the namespace of the object.
 			}
 			return nil
 		},

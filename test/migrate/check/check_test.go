@@ -70,8 +70,8 @@ func TestUntouched(t *testing.T) {
 	})
 	t.Run("the renamed kind", func(t *testing.T) {
 		c := look(t, check.CheckDefinitions)
-		assert.Contains(t, c.Message, "TemplateKindRenamed")
-		assert.Empty(t, c.Commands, "the finding has them")
+		assert.Contains(t, c.Message, "cannot be changed in place")
+		assert.Equal(t, []string{"kubectl get " + templates + " --all-namespaces -o yaml > captcontrolplanetemplates.yaml", "kubectl delete crd " + templates}, c.Commands)
 		_, err := w.TakeTemplates(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, []string{"kubectl delete crd " + templates}, look(t, check.CheckDefinitions).Commands)

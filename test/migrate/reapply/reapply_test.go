@@ -228,7 +228,7 @@ func TestARecreatedControlPlaneIsNotBuiltAgain(t *testing.T) {
 		c := meta.FindStatusCondition(controlPlane.Status.Conditions, controlplanev1.AdoptionRequiredCondition)
 		return c != nil && c.Status == "True" && strings.Contains(c.Message, "written-by-hand")
 	}, patience, tick)
-	require.Nil(t, controlPlane.Spec.WorkspaceTemplateApplyRef)
+	require.Zero(t, controlPlane.Spec.WorkspaceTemplateApplyRef)
 	w.requireNothingCreated(began)
 	after := w.settled(t)
 	for name, object := range before {

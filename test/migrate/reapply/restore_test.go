@@ -66,7 +66,7 @@ func TestABackupIsRestoredAsItsReadmeSays(t *testing.T) {
 
 	// A WorkspaceTemplateApply keeps the variables that the manager added.
 	file = "objects/WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io/reference-set/reference-set-demo-vpc.json"
-	assert.Contains(t, w.refused("kubectl replace -f "+file), "it is the identity of what Workspace")
+	assert.Contains(t, w.refused("kubectl replace -f "+file), "Terraform would destroy the cloud resources of Workspace")
 	w.shell(`jq '.spec.variables.region = "` + w.variable("reference-set", "reference-set-demo-vpc", "region") + `"' ` + file + " > kept.json")
 	does("kubectl replace -f FILE", "kept.json")
 

@@ -22,11 +22,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotation is the one that Cluster API's providers use (util/conversion.DataAnnotation, which can not be imported
+// Annotation is the one that Cluster API's providers use (util/conversion.DataAnnotation, which cannot be imported
 // without its test framework; a test holds the two together).
 const Annotation = "cluster.x-k8s.io/conversion-data"
 
-// Converter converts objects of one version of a kind to another. It is made once a process, since it learns what the
+// Converter converts objects of one version of a kind to another. It is made once per process, since it learns what the
 // types look like, and can be used by many at a time.
 type Converter[From, To client.Object] struct {
 	there    func(From, To)
@@ -59,7 +59,7 @@ type data[Field field | loss] struct {
 	Fields []Field `json:"fields"`
 }
 
-// Convert fills dst from src, of which it changes and keeps nothing. An error means that src can not be written as JSON,
+// Convert fills dst from src, of which it changes and keeps nothing. An error means that src cannot be written as JSON,
 // which an API server never sends.
 func (c *Converter[From, To]) Convert(src From, dst To) error {
 	metadata(src).DeepCopyInto(metadata(dst))
@@ -95,8 +95,8 @@ func metadata(o client.Object) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// take removes the annotation from an object and returns what it held. What can not be read, because somebody else wrote
-// it, is as good as nothing: an object that can not be converted could not even be deleted.
+// take removes the annotation from an object and returns what it held. What cannot be read, because somebody else wrote
+// it, is as good as nothing: an object that cannot be converted could not even be deleted.
 func take(o client.Object) []field {
 	annotations := o.GetAnnotations()
 	text, ok := annotations[Annotation]

@@ -97,7 +97,7 @@ type place struct {
 	name   string
 }
 
-// path to the place. Embedded structs, which have no name, are no part of it.
+// path to the place. Embedded structs, which have no name, are not part of it.
 func (p *place) path() string {
 	switch {
 	case p == nil:

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// equality tells whether two values of one type are equal: fields of objects, or elements of lists in them. That is what
+// equality reports whether two values of one type are equal: fields of objects, or elements of lists in them. That is what
 // reflect.DeepEqual says, except that times are compared by the moment.
 type equality func(have, want reflect.Value) bool
 

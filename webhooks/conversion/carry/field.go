@@ -82,7 +82,7 @@ func hash(text []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// blank tells whether a value is what a field that is left out of JSON reads as.
+// blank reports whether a value is what a field that is left out of JSON reads as.
 func blank(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:

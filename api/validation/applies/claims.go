@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package applies
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// claimed checks that no other WorkspaceTemplateApply has the same Workspace: within the namespace, and over all namespaces
+// when the Workspaces are cluster-wide. Whose it is in another namespace, is not for everybody to know.
+func claimed(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+	name := WorkspaceName(apply, template)
+	if name == "" {
+		return nil, nil
+	}
+	claimants, err := claimantsOf(ctx, world, apply, name)
+	if err != nil {
+		return nil, err
+	}
+	path := field.NewPath("spec", "workspaceName")
+	for i := range claimants {
+		if other := &claimants[i]; other.Namespace == apply.Namespace && other.Name != apply.Name {
+			return field.ErrorList{field.Invalid(path, name, collision(apply, other, name))}, nil
+		}
+	}
+	if scope, known := scopeOf(apply, template); !known || scope != terraform.ScopeCluster {
+		return nil, nil
+	}
+	for i := range claimants {
+		if claimants[i].Namespace == apply.Namespace {
+			continue
+		}
+		if clusterWide, err := isClusterWide(ctx, world, &claimants[i]); err != nil {
+			return nil, err
+		} else if clusterWide {
+			return field.ErrorList{field.Invalid(path, name,
+				"a WorkspaceTemplateApply of another namespace owns this cluster-scoped Workspace. Choose another name")}, nil
+		}
+	}
+	return nil, nil
+}
+
+// claimantsOf lists the WorkspaceTemplateApplies that have a Workspace of a name, in the same order every time: an error that
+// was there before an update is known by its text.
+func claimantsOf(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+	claimants, err := world.ClaimantsOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	namesake, err := unnamedNamesake(ctx, world, apply, name)
+	if err != nil {
+		return nil, err
+	}
+	claimants = append(claimants, namesake...)
+	slices.SortFunc(claimants, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
+	return claimants, nil
+}
+
+// collision says why two WorkspaceTemplateApplies of a namespace mean the same Workspace, and what to do.
+func collision(apply, other *infrav1.WorkspaceTemplateApply, name string) string {
+	byScheme := func(apply *infrav1.WorkspaceTemplateApply) string {
+		return naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply))
+	}
+	if byScheme(apply) == name && byScheme(other) == name {
+		return "WorkspaceTemplateApply " + other.Name + ` owns this Workspace: the Workspace name is the name of the WorkspaceTemplateApply without "-apply", which is the same for both. Rename the WorkspaceTemplateApply`
+	}
+	return "WorkspaceTemplateApply " + other.Name + " owns this Workspace. Remove spec.workspaceName, or rename the WorkspaceTemplateApply"
+}
+
+// unnamedNamesake finds the WorkspaceTemplateApply that gets the same name for its Workspace by the scheme, and has not
+// written it down yet: it was made before its template.
+func unnamedNamesake(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]infrav1.WorkspaceTemplateApply, error) {
+	key := types.NamespacedName{Namespace: apply.Namespace, Name: naming.Namesake(apply.Name)}
+	other, err := world.WorkspaceTemplateApply(ctx, key)
+	if err != nil || other == nil || other.Spec.WorkspaceName != "" {
+		return nil, err
+	}
+	template, permitted, err := validation.PermittedTemplate(ctx, world, other.TemplateKey(), other.Namespace)
+	if err != nil || !permitted || WorkspaceName(other, template) != name {
+		return nil, err
+	}
+	return []infrav1.WorkspaceTemplateApply{*other}, nil
+}
+
+// scopeOf is the scope of the Workspace that a WorkspaceTemplateApply has, or that its template would make.
+func scopeOf(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (terraform.Scope, bool) {
+	if scope, ok := recordedScope(apply); ok {
+		return scope, true
+	}
+	if template == nil {
+		return "", false
+	}
+	return template.Spec.WorkspaceScope.OrDefault(), true
+}
+
+// isClusterWide reports whether the Workspace of a WorkspaceTemplateApply is known to be, or to become, cluster-wide.
+func isClusterWide(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	if scope, ok := recordedScope(apply); ok {
+		return scope == terraform.ScopeCluster, nil
+	}
+	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	return permitted && template.Spec.WorkspaceScope == terraform.ScopeCluster, err
+}

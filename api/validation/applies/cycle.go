@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package applies
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/iterator"
+	"gonum.org/v1/gonum/graph/simple"
+	"gonum.org/v1/gonum/graph/traverse"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// maxWaiters is how many WorkspaceTemplateApplies are looked at in search of a circle. Real chains have two or three; a
+// longer one is left to show itself, since nothing is made before what it waits for.
+const maxWaiters = 500
+
+// waits checks what a WorkspaceTemplateApply waits for: neither itself, nor, through others, what waits for it.
+func waits(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) (field.ErrorList, error) {
+	path := field.NewPath("spec", "waitForWorkspaces")
+	name := WorkspaceName(apply, template)
+	if name == "" && apply.Name != "" {
+		name = naming.Workspace(terraform.ScopeNamespaced, validation.KeyOf(apply)) // As most templates will give it, once it is there.
+	}
+	if name == "" || len(apply.Spec.WaitForWorkspaces) == 0 {
+		return nil, nil
+	}
+	var errs field.ErrorList
+	for i, dependency := range apply.Spec.WaitForWorkspaces {
+		if dependency.Name == name && namespaceOf(dependency, apply) == apply.Namespace {
+			errs = append(errs, validation.Invalid(path.Index(i), "Workspace %s cannot depend on itself. Remove it from the list", name))
+		}
+	}
+	circle, err := circleThrough(ctx, world, apply, name)
+	if err != nil || circle == nil {
+		return errs, err
+	}
+	first := slices.IndexFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
+		return dependency.Name == circle[1].Spec.WorkspaceName && namespaceOf(dependency, apply) == circle[1].Namespace
+	})
+	return append(errs, validation.Invalid(path.Index(first), "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies",
+		tell(circle, apply.Namespace))), nil
+}
+
+// namespaceOf is the namespace of a dependency: that of the object which waits, unless it says another.
+func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.WorkspaceTemplateApply) string {
+	if dependency.Namespace == "" {
+		return apply.Namespace
+	}
+	return dependency.Namespace
+}
+
+// tell names the stations of a circle. Those in other namespaces are not for everybody to know.
+func tell(circle []*infrav1.WorkspaceTemplateApply, namespace string) string {
+	const elsewhere = "(another namespace)"
+	var stations []string
+	for _, apply := range circle {
+		station := apply.Name
+		if apply.Namespace != namespace {
+			station = elsewhere
+		}
+		if station != elsewhere || stations[len(stations)-1] != elsewhere {
+			stations = append(stations, station)
+		}
+	}
+	return strings.Join(stations, " → ")
+}
+
+// circleThrough returns the shortest circle through a WorkspaceTemplateApply, which is the first and the last of it; nil
+// when there is none.
+func circleThrough(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
+	g := &waitGraph{
+		look: func(workspace string) ([]infrav1.WorkspaceTemplateApply, error) {
+			return world.ClaimantsOf(ctx, workspace)
+		},
+		name: name, ids: map[types.NamespacedName]int64{}, claimants: map[string][]infrav1.WorkspaceTemplateApply{},
+	}
+	start := g.node(apply)
+	before := map[int64]int64{}
+	last := int64(-1)
+	search := traverse.BreadthFirst{Traverse: func(edge graph.Edge) bool {
+		from, to := edge.From().ID(), edge.To().ID()
+		if _, known := before[to]; !known && to != start.ID() {
+			before[to] = from
+		}
+		if to == start.ID() && last < 0 {
+			last = from
+		}
+		return true
+	}}
+	search.Walk(g, start, func(graph.Node, int) bool { return last >= 0 || g.err != nil })
+	if g.err != nil || last < 0 {
+		return nil, g.err
+	}
+	circle := []*infrav1.WorkspaceTemplateApply{apply}
+	for at := last; at != start.ID(); at = before[at] {
+		circle = append(circle, g.waiters[at].apply)
+	}
+	circle = append(circle, apply)
+	slices.Reverse(circle)
+	return circle, nil
+}
+
+// waitGraph has an edge from each WorkspaceTemplateApply to those it waits for. It is looked up as the search goes on, each
+// Workspace once, and always in the same order. The object that is checked takes the place of what is stored of it.
+type waitGraph struct {
+	look func(workspace string) ([]infrav1.WorkspaceTemplateApply, error)
+	// name of the Workspace of the object that is checked, which is the first of the waiters.
+	name    string
+	waiters []waiter
+	ids     map[types.NamespacedName]int64
+	// claimants by the name of their Workspace.
+	claimants map[string][]infrav1.WorkspaceTemplateApply
+	err       error
+}
+
+// waiter is a node of the graph.
+type waiter struct {
+	id    int64
+	apply *infrav1.WorkspaceTemplateApply
+}
+
+// ID implements graph.Node.
+func (w waiter) ID() int64 { return w.id }
+
+func (g *waitGraph) node(apply *infrav1.WorkspaceTemplateApply) graph.Node {
+	id, ok := g.ids[validation.KeyOf(apply)]
+	if !ok {
+		id = int64(len(g.waiters))
+		g.ids[validation.KeyOf(apply)] = id
+		g.waiters = append(g.waiters, waiter{id, apply})
+	}
+	return g.waiters[id]
+}
+
+// Edge implements traverse.Graph.
+func (g *waitGraph) Edge(from, to int64) graph.Edge {
+	return simple.Edge{F: g.waiters[from], T: g.waiters[to]}
+}
+
+// From implements traverse.Graph.
+func (g *waitGraph) From(id int64) graph.Nodes {
+	var nodes []graph.Node
+	apply := g.waiters[id].apply
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		for _, claimant := range g.claimantsOf(dependency.Name, namespaceOf(dependency, apply)) {
+			if len(g.waiters) < maxWaiters && validation.KeyOf(claimant) != validation.KeyOf(apply) {
+				nodes = append(nodes, g.node(claimant))
+			}
+		}
+	}
+	return iterator.NewOrderedNodes(nodes)
+}
+
+// claimantsOf finds the WorkspaceTemplateApplies of a namespace that have a Workspace.
+func (g *waitGraph) claimantsOf(name, namespace string) []*infrav1.WorkspaceTemplateApply {
+	all, ok := g.claimants[name]
+	if !ok && g.err == nil {
+		all, g.err = g.look(name)
+		slices.SortFunc(all, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
+		g.claimants[name] = all
+	}
+	checked := g.waiters[0].apply
+	var found []*infrav1.WorkspaceTemplateApply
+	if name == g.name && namespace == checked.Namespace {
+		found = append(found, checked)
+	}
+	for i := range all {
+		if all[i].Namespace == namespace && validation.KeyOf(&all[i]) != validation.KeyOf(checked) {
+			found = append(found, &all[i])
+		}
+	}
+	return found
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package applies
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// RetainConflict reports why a WorkspaceTemplateApply with deletionPolicy Retain must not be deleted yet; empty when it may. What
+// it retains would stand on cloud resources that another one destroys. Once it is deleted, nothing orders the deletion of the
+// other one any more, so this does not depend on whether that is being deleted already.
+//
+// Helpers of CAPT v0.3 are retained because they cannot be rendered, or are shared by the whole AWS account.
+func RetainConflict(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) string {
+	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain || apply.Status.WorkspaceRef == nil || adoption.Helper(apply) != "" {
+		return ""
+	}
+	allowed := strings.Split(apply.Annotations[naming.AllowReleaseFromAnnotation], ",")
+	var names, remedies []string
+	for _, other := range destroyedUnderneath(apply, others) {
+		if !slices.Contains(allowed, other.Name) {
+			names, remedies = append(names, other.Name), append(remedies, policyOf(other))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("spec.deletionPolicy of WorkspaceTemplateApply %[1]s is Retain, but the deletion of WorkspaceTemplateApply %[2]s destroys resources that it depends on. "+
+		"Set %[3]s to Retain, or spec.deletionPolicy of WorkspaceTemplateApply %[1]s to Delete. To release only %[1]s, set its annotation %[4]s to %[5]s",
+		apply.Name, strings.Join(names, ", "), strings.Join(remedies, " and "), naming.AllowReleaseFromAnnotation, strings.Join(names, ","))
+}
+
+// warnOfRetainConflict warns of a deletion policy with which the object could not be deleted.
+func warnOfRetainConflict(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply, spec *field.Path, findings *validation.Findings) error {
+	if apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain {
+		return nil
+	}
+	var others []infrav1.WorkspaceTemplateApply
+	for _, dependency := range apply.Spec.WaitForWorkspaces {
+		claimants, err := world.ClaimantsOf(ctx, dependency.Name)
+		if err != nil {
+			return err
+		}
+		others = append(others, claimants...)
+	}
+	if conflict := RetainConflict(apply, others); conflict != "" {
+		findings.Warn(spec.Child("deletionPolicy"), "the deletion will be blocked: %s", conflict)
+	}
+	return nil
+}
+
+// destroyedUnderneath returns those whose Workspaces a WorkspaceTemplateApply waits for and whose deletion destroys what they
+// created, sorted by name. Those of other namespaces do not count, as for the order of deletion.
+func destroyedUnderneath(apply *infrav1.WorkspaceTemplateApply, others []infrav1.WorkspaceTemplateApply) (found []*infrav1.WorkspaceTemplateApply) {
+	for i := range others {
+		other := &others[i]
+		if other.Namespace == apply.Namespace && other.Name != apply.Name && other.Status.WorkspaceRef != nil &&
+			other.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain && waitsFor(apply, other) {
+			found = append(found, other)
+		}
+	}
+	slices.SortFunc(found, func(a, b *infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+func waitsFor(apply, other *infrav1.WorkspaceTemplateApply) bool {
+	return other.Spec.WorkspaceName != "" && slices.ContainsFunc(apply.Spec.WaitForWorkspaces, func(dependency infrav1.WorkspaceDependency) bool {
+		return dependency.Name == other.Spec.WorkspaceName && namespaceOf(dependency, apply) == other.Namespace
+	})
+}
+
+// policyOf is the field that decides about the deletion policy: the CAPTCluster writes the policy of its VPC.
+func policyOf(apply *infrav1.WorkspaceTemplateApply) string {
+	if controller := metav1.GetControllerOf(apply); controller != nil && controller.Kind == "CAPTCluster" {
+		return "spec.vpc.template.deletionPolicy of CAPTCluster " + controller.Name
+	}
+	return "spec.deletionPolicy of WorkspaceTemplateApply " + apply.Name
+}

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package applies holds the rules for WorkspaceTemplateApplies.
+package applies
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// WorkspaceName is the name of the Workspace of a WorkspaceTemplateApply: what spec says, else what the naming scheme
+// gives, for which the template must be known. Empty means that it is not known yet.
+func WorkspaceName(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) string {
+	if apply.Spec.WorkspaceName != "" || template == nil || apply.Name == "" {
+		return apply.Spec.WorkspaceName
+	}
+	return naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
+}
+
+// StateUnknown reports whether nothing says which Terraform state belongs to spec.workspaceName. The naming scheme does not give
+// that name, so an adopted Workspace may have had it, whose state has another name than a new Workspace would get; and status,
+// which users cannot write, records none.
+func StateUnknown(apply *infrav1.WorkspaceTemplateApply, template *infrav1.WorkspaceTemplate) bool {
+	return apply.Spec.WorkspaceName != "" && apply.Status.WorkspaceRef == nil && template != nil && apply.Name != "" &&
+		apply.Spec.WorkspaceName != naming.Workspace(template.Spec.WorkspaceScope, validation.KeyOf(apply))
+}
+
+// ChosenWorkspaceName warns about a new WorkspaceTemplateApply whose spec.workspaceName cannot name a new Workspace. The Workspace
+// may exist, or be restored next, so that the object is not refused.
+func ChosenWorkspaceName(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (findings validation.Findings, err error) {
+	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	if err == nil && permitted && StateUnknown(apply, template) {
+		findings.Warn(field.NewPath("spec", "workspaceName"),
+			"no Workspace is created with this name: only an existing Workspace can be adopted. For a new Workspace, remove the field")
+	}
+	return findings, err
+}
+
+// WorkspaceTemplateApply checks a WorkspaceTemplateApply as it is.
+func WorkspaceTemplateApply(ctx context.Context, world validation.World, apply *infrav1.WorkspaceTemplateApply) (validation.Findings, error) {
+	spec := field.NewPath("spec")
+	variables := spec.Child("variables")
+	findings := validation.Findings{Errors: modules.AppliedVariables(apply.Spec.Variables, variables)}
+	findings.Add(ownNamespace(apply, spec))
+	findings.Refuse(legalWorkspaceName(apply, spec)...)
+
+	template, reference, err := validation.TemplateReference(ctx, world, apply.Spec.TemplateRef, apply.Namespace, spec.Child("templateRef"))
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(reference)
+	if template != nil {
+		findings.Add(modules.VariablesOfTemplate(template, apply.Spec.Variables, variables))
+		// CAPT gives all its variables to every template, whether it has use for them or not.
+		if metav1.GetControllerOf(apply) == nil {
+			findings.Warnings = append(findings.Warnings, modules.UnusedVariables(template, apply.Spec.Variables, variables)...)
+		}
+	}
+	if err := warnOfRetainConflict(ctx, world, apply, spec, &findings); err != nil {
+		return findings, err
+	}
+	for _, rule := range []func(context.Context, validation.World, *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) (field.ErrorList, error){claimed, waits} {
+		errs, err := rule(ctx, world, apply, template)
+		if err != nil {
+			return findings, err
+		}
+		findings.Refuse(errs...)
+	}
+	return findings, nil
+}
+
+// WorkspaceTemplateApplyChange checks what an update of a WorkspaceTemplateApply changes.
+func WorkspaceTemplateApplyChange(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+	errs := sameIdentity(old, apply)
+	moved, err := sameScope(ctx, world, old, apply)
+	return append(errs, moved...), err
+}
+
+// sameIdentity keeps the variables that are the identity of cloud resources, once there may be some. The owner, if there
+// is one, keeps whatever value it finds. Before that, they can be corrected.
+func sameIdentity(old, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	workspace := RecordedWorkspace(old)
+	if workspace == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, identity := range naming.IdentityVariables() {
+		if before := old.Spec.Variables[identity]; before != "" && apply.Spec.Variables[identity] != before {
+			errs = append(errs, validation.Forbidden(field.NewPath("spec", "variables").Key(identity),
+				"cannot be changed or removed: Terraform would destroy the cloud resources of Workspace %s and create others. Restore the value. For another cluster or VPC, create another WorkspaceTemplateApply",
+				workspace))
+		}
+	}
+	return errs
+}
+
+// sameScope keeps a Workspace in the scope in which it is.
+func sameScope(ctx context.Context, world validation.World, old, apply *infrav1.WorkspaceTemplateApply) (field.ErrorList, error) {
+	scope, recorded := recordedScope(old)
+	if !recorded || old.TemplateKey() == apply.TemplateKey() {
+		return nil, nil
+	}
+	template, permitted, err := validation.PermittedTemplate(ctx, world, apply.TemplateKey(), apply.Namespace)
+	if err != nil || !permitted || template.Spec.WorkspaceScope.OrDefault() == scope {
+		return nil, err
+	}
+	return field.ErrorList{validation.Forbidden(field.NewPath("spec", "templateRef"),
+		"Workspace %s has scope %s, but WorkspaceTemplate %s has scope %s, and a Workspace cannot move to another scope. Refer to a template with scope %s, or create another WorkspaceTemplateApply",
+		old.Status.WorkspaceRef.Name, scope, apply.TemplateKey(), template.Spec.WorkspaceScope.OrDefault(), scope)}, nil
+}
+
+// ownNamespace holds the references to Secrets to the namespace of the object. The connection Secret of a helper of CAPT v0.3 may be
+// elsewhere: it must be possible to restore and to move the cluster. Rendering permits only what its Workspace writes already.
+func ownNamespace(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) (findings validation.Findings) {
+	check := func(namespace string, path *field.Path) {
+		if namespace != "" && namespace != apply.Namespace {
+			findings.Refuse(validation.Forbidden(path.Child("namespace"), "must be %q, the namespace of the WorkspaceTemplateApply. Remove the field", apply.Namespace))
+		}
+	}
+	switch ref := apply.Spec.WriteConnectionSecretToRef; {
+	case ref == nil:
+	case ref.Namespace != "" && ref.Namespace != apply.Namespace && adoption.Helper(apply) != "":
+		findings.Warn(spec.Child("writeConnectionSecretToRef", "namespace"), "is not %q, the namespace of the WorkspaceTemplateApply: works only while its Workspace, which CAPT v0.3 created, writes this Secret already", apply.Namespace)
+	default:
+		check(ref.Namespace, spec.Child("writeConnectionSecretToRef"))
+	}
+	for i := range apply.Spec.WaitForSecrets {
+		check(apply.Spec.WaitForSecrets[i].Namespace, spec.Child("waitForSecrets").Index(i))
+	}
+	return findings
+}
+
+func legalWorkspaceName(apply *infrav1.WorkspaceTemplateApply, spec *field.Path) field.ErrorList {
+	name := apply.Spec.WorkspaceName
+	if name == "" || len(utilvalidation.IsDNS1123Subdomain(name)) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(spec.Child("workspaceName"), name,
+		`is not a valid Workspace name (RFC 1123). Use lower-case letters, digits, "-" and ".", and begin and end with a letter or digit`)}
+}
+
+// RecordedWorkspace is the name of the Workspace that status remembers, or that CAPT v0.3 made without a word; empty
+// when there is none.
+func RecordedWorkspace(apply *infrav1.WorkspaceTemplateApply) string {
+	if ref := apply.Status.WorkspaceRef; ref != nil && ref.Name != "" {
+		return ref.Name
+	}
+	if apply.Status.WorkspaceName != "" {
+		return apply.Status.WorkspaceName
+	}
+	return adoption.Unadopted(apply)
+}
+
+// recordedScope is the scope of the Workspace that status remembers.
+func recordedScope(apply *infrav1.WorkspaceTemplateApply) (terraform.Scope, bool) {
+	if ref := apply.Status.WorkspaceRef; ref != nil {
+		for _, scope := range terraform.Scopes() {
+			if scope.GroupVersionKind().GroupVersion().String() == ref.APIVersion {
+				return scope, true
+			}
+		}
+	}
+	return "", false
+}

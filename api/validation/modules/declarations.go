@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package modules
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// Declarations are what an inline module says about itself.
+type Declarations struct {
+	// variables maps each variable to whether it has a default.
+	variables map[string]bool
+	// outputs maps each output to whether it is literally sensitive.
+	outputs map[string]bool
+	// open is true when a placeholder is part of a name, so that not every name is known.
+	open bool
+}
+
+// literalSize is more bytes than a literal true takes. Larger expressions are not evaluated: it can take very long.
+const literalSize = 1000
+
+var (
+	blocks = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "variable", LabelNames: []string{"name"}},
+		{Type: "output", LabelNames: []string{"name"}},
+	}}
+	attributes = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "default"}, {Name: "sensitive"}}}
+	// varArgs are arguments that give variables to Terraform.
+	varArgs = regexp.MustCompile(`^--?var(-file)?(=.*)?$`)
+)
+
+// Declared returns what a module declares. It returns nil when the module cannot be read.
+func (r *Reading) Declared() *Declarations {
+	if r.excess != "" || r.diags.HasErrors() || r.file == nil {
+		return nil
+	}
+	content, _, _ := r.file.Body.PartialContent(blocks) // What is wrong with the blocks, Terraform tells.
+	d := &Declarations{variables: map[string]bool{}, outputs: map[string]bool{}}
+	for _, block := range content.Blocks {
+		inner, _, _ := block.Body.PartialContent(attributes)
+		name := block.Labels[0]
+		d.open = d.open || strings.Contains(name, placeholderMark)
+		if block.Type == "output" {
+			d.outputs[name] = literallyTrue(inner.Attributes["sensitive"])
+			continue
+		}
+		_, d.variables[name] = inner.Attributes["default"]
+	}
+	return d
+}
+
+func literallyTrue(attribute *hcl.Attribute) bool {
+	if attribute == nil {
+		return false
+	}
+	where := attribute.Expr.Range()
+	var value bool
+	return where.End.Byte-where.Start.Byte <= literalSize && !gohcl.DecodeExpression(attribute.Expr, nil, &value).HasErrors() && value
+}
+
+// DeclaredVariables compares the variables that an inline module declares with those it is given.
+func DeclaredVariables(params terraform.WorkspaceParameters, module *Declarations, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	if module == nil || module.open {
+		return findings
+	}
+	const undeclared = "the module declares no variable %q. Declare the variable, or correct the spelling"
+	given := sets.New[string]()
+	for i, v := range params.Vars {
+		given.Insert(v.Key)
+		if _, ok := module.variables[v.Key]; !ok && !terraform.Placeholder.MatchString(v.Key) {
+			findings.Warn(path.Child("vars").Index(i).Child("key"), undeclared, v.Key)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(VarMap(params))) {
+		given.Insert(name)
+		if _, ok := module.variables[name]; !ok {
+			findings.Warn(path.Child("varmap").Key(name), undeclared, name)
+		}
+	}
+	if allGiven(params) {
+		findings.Add(withoutValue(module, params, given, path))
+	}
+	return findings
+}
+
+// withoutValue finds variables that nothing gives a value.
+func withoutValue(module *Declarations, params terraform.WorkspaceParameters, given sets.Set[string], path *field.Path) validation.Findings {
+	var findings validation.Findings
+	for _, name := range slices.Sorted(maps.Keys(module.variables)) {
+		if !module.variables[name] && !given.Has(name) && !inEnv(params, name) {
+			findings.Warn(path.Child("module"), "variable %q has neither a value nor a default. Add it to forProvider.vars, or declare a default", name)
+		}
+	}
+	return findings
+}
+
+// VarMap returns the Terraform variables of forProvider.varmap, as JSON.
+func VarMap(params terraform.WorkspaceParameters) map[string]json.RawMessage {
+	values := map[string]json.RawMessage{}
+	if params.VarMap == nil || json.Unmarshal(params.VarMap.Raw, &values) != nil {
+		return nil // The schema takes JSON objects only.
+	}
+	return values
+}
+
+// allGiven reports whether vars, varmap and env are all that gives variables to Terraform.
+func allGiven(params terraform.WorkspaceParameters) bool {
+	return len(params.VarFiles) == 0 &&
+		!slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return terraform.Placeholder.MatchString(v.Key) }) &&
+		!slices.ContainsFunc(slices.Concat(params.PlanArgs, params.ApplyArgs), func(arg string) bool {
+			return varArgs.MatchString(arg) || terraform.Placeholder.MatchString(arg)
+		})
+}
+
+func inEnv(params terraform.WorkspaceParameters, variable string) bool {
+	return slices.ContainsFunc(params.Env, func(env terraform.EnvVar) bool { return env.Name == "TF_VAR_"+variable })
+}
+
+// Published checks the outputs that may appear in status.
+func Published(spec *infrav1.WorkspaceTemplateSpec, module *Declarations) validation.Findings {
+	var findings validation.Findings
+	if module == nil {
+		return findings
+	}
+	for i, name := range spec.PublishOutputs {
+		path := field.NewPath("spec", "publishOutputs").Index(i)
+		sensitive, ok := module.outputs[name]
+		switch {
+		case sensitive:
+			findings.Refuse(validation.Forbidden(path, "output %q is sensitive and cannot be published in status. Remove it from the list and read it from the connection Secret", name))
+		case !ok && !module.open:
+			findings.Warn(path, "the module declares no output %q. Declare the output, or correct the spelling", name)
+		}
+	}
+	return findings
+}

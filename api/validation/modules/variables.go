@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package modules
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// WorkspaceNameVariable is the placeholder for the name of the Workspace. CAPT sets it last, whatever a user gives.
+const WorkspaceNameVariable = "WORKSPACE_NAME"
+
+// TagPrefix begins the variables that CAPT makes of tags. The rest is the key of the tag, which AWS allows more than a
+// placeholder can name.
+const TagPrefix = "tags_"
+
+var (
+	// VariableName matches the names of variables that placeholders can refer to.
+	VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// safeInModule are the values that may become part of the text of a module: they can neither end a string nor begin
+	// an expression there.
+	safeInModule = regexp.MustCompile(`^[A-Za-z0-9 ._:/@+=,-]*$`)
+	// safeInSource is what cannot lead to another host, user or folder than the template says.
+	safeInSource = regexp.MustCompile(`^[A-Za-z0-9._+=-]*$`)
+)
+
+// Variables checks the names of the variables that a user gives to CAPT.
+func Variables(variables map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !VariableName.MatchString(name) {
+			errs = append(errs, validation.Invalid(path.Key(name),
+				"no placeholder can have this name; use letters, digits and underscores, and do not begin with a digit"))
+		}
+	}
+	return errs
+}
+
+// AppliedVariables checks the names of the variables of a WorkspaceTemplateApply, to which CAPT itself adds one for each
+// tag.
+func AppliedVariables(variables map[string]string, path *field.Path) field.ErrorList {
+	given := maps.Clone(variables)
+	maps.DeleteFunc(given, func(name, _ string) bool { return strings.HasPrefix(name, TagPrefix) })
+	return Variables(given, path)
+}
+
+// SafeInModule reports whether a value may become part of the text of a module.
+func SafeInModule(value string) bool { return safeInModule.MatchString(value) }
+
+// UnsafeInModule is the error about an unsafe value. The value may be a secret, so only the name of the variable is reported.
+func UnsafeInModule(path *field.Path, variable string) *field.Error {
+	return validation.Invalid(path,
+		"the value of variable %s has characters that could change the module. Declare a Terraform variable and pass the value in forProvider.vars or varmap",
+		strconv.Quote(variable))
+}
+
+// UnsafeInSource lists the variables whose values would lead the address of a module elsewhere than the template means. What is
+// behind the question mark says which version is meant, and may have slashes.
+func UnsafeInSource(source string, variables map[string]string) []string {
+	address, _, _ := strings.Cut(source, "?")
+	var unsafe []string
+	for _, name := range sets.List(namesIn(address)) {
+		value, ok := variables[name]
+		if ok && (!safeInSource.MatchString(value) || strings.Contains(value, "..") || value == ".") {
+			unsafe = append(unsafe, name)
+		}
+	}
+	return unsafe
+}
+
+// UnsafeSource is the error about a variable in the address of a module.
+func UnsafeSource(path *field.Path, variable string) *field.Error {
+	return validation.Invalid(path,
+		"the value of variable %s could change the source to another module. Before the question mark of a source, use only letters, digits and . _ + = -",
+		strconv.Quote(variable))
+}
+
+// VariablesOfTemplate checks the values of variables against the template they are put into.
+func VariablesOfTemplate(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	for _, name := range sets.List(namesIn(template.Spec.Template.Spec.ForProvider.Module)) {
+		if value, ok := variables[name]; ok && name != WorkspaceNameVariable && !SafeInModule(value) {
+			findings.Refuse(UnsafeInModule(path.Key(name), name))
+		}
+	}
+	if parameters := template.Spec.Template.Spec.ForProvider; parameters.Source == terraform.SourceRemote {
+		given := maps.Clone(variables)
+		maps.DeleteFunc(given, func(name, value string) bool { return name == WorkspaceNameVariable || !SafeInModule(value) })
+		for _, name := range UnsafeInSource(parameters.Module, given) {
+			findings.Refuse(UnsafeSource(path.Key(name), name))
+		}
+	}
+	return findings
+}
+
+// UnusedVariables finds what looks like a spelling mistake: variables that a user gives and the template has no placeholder
+// for, and placeholders of the template that nobody gives a value. Further names are those of variables that CAPT sets
+// besides; a template need not use them.
+func UnusedVariables(template *infrav1.WorkspaceTemplate, variables map[string]string, path *field.Path, further ...string) []string {
+	var findings validation.Findings
+	used, needed := Placeholders(&template.Spec.Template.Spec)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		switch {
+		case name == WorkspaceNameVariable:
+			findings.Warn(path.Key(name), "has no effect: CAPT always sets ${%s} to the name of the Workspace. Remove the variable", name)
+		case !used.Has(name):
+			findings.Warn(path.Key(name), "has no effect: WorkspaceTemplate %s/%s has no placeholder ${%s}. Correct the spelling, or remove the variable", template.Namespace, template.Name, name)
+		}
+	}
+	for _, name := range sets.List(needed.Difference(sets.KeySet(variables)).Delete(append(further, WorkspaceNameVariable)...)) {
+		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced. Set the variable", template.Namespace, template.Name, name)
+	}
+	return findings.Warnings
+}
+
+// Placeholders returns the variables that a template uses anywhere, and those without which it cannot work: within an
+// inline module, ${name} may be Terraform's own.
+func Placeholders(spec *terraform.WorkspaceSpec) (used, needed sets.Set[string]) {
+	spec = spec.DeepCopy()
+	module := namesIn(spec.ForProvider.Module)
+	if spec.ForProvider.Source == terraform.SourceInline {
+		spec.ForProvider.Module = ""
+	}
+	needed = sets.New[string]()
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return module, needed // What came as JSON can be encoded as JSON.
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err == nil {
+		collect(tree, needed)
+	}
+	return module.Union(needed), needed
+}
+
+// collect adds the placeholders of all strings of a tree. Keys of maps cannot have placeholders.
+func collect(node any, names sets.Set[string]) {
+	switch node := node.(type) {
+	case map[string]any:
+		for _, child := range node {
+			collect(child, names)
+		}
+	case []any:
+		for _, child := range node {
+			collect(child, names)
+		}
+	case string:
+		names.Insert(sets.List(namesIn(node))...)
+	}
+}
+
+func namesIn(text string) sets.Set[string] {
+	names := sets.New[string]()
+	for _, match := range terraform.Placeholder.FindAllStringSubmatch(text, -1) {
+		names.Insert(match[1])
+	}
+	return names
+}

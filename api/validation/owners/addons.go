@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// lineOf finds the line in a parser's message. The rest of the message may quote the document, which may hold secrets.
+var lineOf = regexp.MustCompile(`line [0-9]+`)
+
+// addons checks the settings of add-ons. Their names and their number are in the schema.
+func addons(addons []controlplanev1.Addon, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range addons {
+		text := addons[i].ConfigurationValues
+		if text == "" {
+			continue
+		}
+		path := path.Index(i).Child("configurationValues")
+		var document any
+		err := yaml.Unmarshal([]byte(text), &document)
+		if err != nil {
+			where := ""
+			if line := lineOf.FindString(err.Error()); line != "" {
+				where = " (" + line + ")"
+			}
+			errs = append(errs, validation.Invalid(path, "is neither JSON nor YAML%s. Write a JSON or YAML object, for example {\"replicaCount\": 2}", where))
+			continue
+		}
+		if _, ok := document.(map[string]any); !ok {
+			errs = append(errs, validation.Invalid(path, "must be a JSON or YAML object, for example {\"replicaCount\": 2}"))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/modules"
+	"github.com/capt-provider/capt/api/validation/ownership"
+	"github.com/capt-provider/capt/api/validation/versions"
+)
+
+// ControlPlaneVariables are the variables that CAPT sets for the template of a control plane. They override those of the user. The one of a VPC is among them once its id is known, and each tag has one.
+func ControlPlaneVariables(tags map[string]controlplanev1.TagValue) []string {
+	names := []string{
+		naming.ClusterVariable, naming.VersionVariable, naming.RegionVariable, naming.VPCIDVariable,
+		consumption.PublicAccessVariable, consumption.PrivateAccessVariable, consumption.PublicAccessCIDRsVariable, consumption.AddonsVariable, consumption.TagsVariable,
+	}
+	for key := range tags {
+		names = append(names, modules.TagPrefix+key)
+	}
+	return names
+}
+
+// CAPTControlPlane checks what the schema of a CAPTControlPlane cannot: names, the version, documents within fields, and
+// what other objects say.
+func CAPTControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (validation.Findings, error) {
+	spec := field.NewPath("spec")
+	findings, err := controlPlaneSpec(ctx, &controlPlane.Spec.CAPTControlPlaneTemplateResourceSpec, spec, referencesFrom(world, controlPlane.Namespace))
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(longName(controlPlane.Name, naming.MaxCAPTControlPlane)...)
+	findings.Add(versionOf(controlPlane))
+	for _, look := range []func(context.Context, validation.World, *controlplanev1.CAPTControlPlane) (field.ErrorList, error){
+		versionStep, regionOfControlPlane, kubeconfigNames,
+	} {
+		errs, err := look(ctx, world, controlPlane)
+		if err != nil {
+			return findings, err
+		}
+		findings.Refuse(errs...)
+	}
+	consumed, err := consumption.CheckControlPlane(ctx, world, controlPlane)
+	if err != nil {
+		return findings, err
+	}
+	findings.Add(consumed)
+	own, err := ownership.OwnApplies(ctx, world, controlPlane)
+	findings.Add(own)
+	return findings, err
+}
+
+// controlPlaneSpec checks what control planes and their templates have in common.
+func controlPlaneSpec(ctx context.Context, spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path, look templateLookup) (validation.Findings, error) {
+	findings, err := templated(ctx, spec.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"),
+		spec.Variables, path.Child("variables"), ControlPlaneVariables(spec.AdditionalTags), look)
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(addons(spec.Addons, path.Child("addons"))...)
+	findings.Refuse(tags(spec.AdditionalTags, path.Child("additionalTags"))...)
+	findings.Add(notImplemented(spec, path))
+	profiles, err := fargateProfiles(ctx, spec.FargateProfiles, path.Child("fargateProfiles"), look)
+	findings.Add(profiles)
+	return findings, err
+}
+
+// notImplemented warns of fields that CAPT does not act on yet.
+func notImplemented(spec *controlplanev1.CAPTControlPlaneTemplateResourceSpec, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	const message = "has no effect in this version"
+	if spec.EndpointProbe != "" && spec.EndpointProbe != controlplanev1.EndpointProbeBestEffort {
+		findings.Warn(path.Child("endpointProbe"), message)
+	}
+	if spec.Recovery != nil {
+		findings.Warn(path.Child("recovery"), message)
+	}
+	return findings
+}
+
+// versionOf checks the version by itself.
+func versionOf(controlPlane *controlplanev1.CAPTControlPlane) validation.Findings {
+	var findings validation.Findings
+	version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version)
+	switch {
+	case err != nil:
+		findings.Refuse(validation.Invalid(versionPath(), "%s", err))
+	case !versions.OfferedByEKS(version):
+		findings.Warn(versionPath(), "EKS %[3]s is not among the versions this release was tested with (%[1]s to %[2]s)", versions.OldestEKS(), versions.NewestEKS(), version.EKS)
+	}
+	return findings
+}
+
+// versionStep checks the version against the running one and the one that was given to Terraform, as the controller does
+// before it writes.
+func versionStep(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	if err := versions.KubernetesVersionStep(versions.VersionsOf(controlPlane, apply), controlPlane.Spec.Version); err != nil {
+		return field.ErrorList{validation.Forbidden(versionPath(), "%s", err)}, nil
+	}
+	return nil, nil
+}
+
+func versionPath() *field.Path { return field.NewPath("spec", "version") }

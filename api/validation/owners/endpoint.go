@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capt-provider/capt/api/terraform"
+)
+
+// Endpoint is what an endpoint that is stored means. CAPT v0.3 wrote the whole URL as the host, https:// included, with
+// which nobody can connect. One that means nothing is zero, so that it is written again.
+func Endpoint(stored clusterv1.APIEndpoint) clusterv1.APIEndpoint {
+	if !strings.Contains(stored.Host, "://") {
+		return stored
+	}
+	host, port, err := terraform.ParseEndpoint(stored.Host)
+	if err != nil {
+		return clusterv1.APIEndpoint{}
+	}
+	if stored.Port != 0 {
+		port = stored.Port
+	}
+	return clusterv1.APIEndpoint{Host: host, Port: port}
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/consumption"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// usualProfiles is how many Fargate profiles EKS allows a cluster, unless AWS has raised the quota for an account. See "Service
+// quotas" in the user guide of Amazon EKS.
+const usualProfiles = 10
+
+// wildcards are what EKS allows in selectors besides what names and labels consist of: * for any number of characters, ?
+// for one. See "Fargate profile components" in the user guide of Amazon EKS. A letter in their place leaves a text to which
+// the rules of Kubernetes apply.
+var wildcards = strings.NewReplacer("*", "x", "?", "x")
+
+// FargateVariables are all the variables that CAPT gives to the template of a Fargate profile. A user gives none.
+func FargateVariables() []string {
+	return []string{
+		naming.ClusterVariable, naming.ProfileVariable, naming.RegionVariable, consumption.SelectorsVariable, consumption.TagsVariable,
+		naming.VPCConnectionVariable, naming.EKSConnectionVariable,
+	}
+}
+
+// fargateProfiles checks the profiles of a control plane, or of a template for control planes.
+func fargateProfiles(ctx context.Context, profiles []controlplanev1.FargateProfile, path *field.Path, look templateLookup) (validation.Findings, error) {
+	var findings validation.Findings
+	if len(profiles) > usualProfiles {
+		findings.Warn(path, "the default quota of EKS is %d Fargate profiles per cluster. Without a higher quota, Terraform fails", usualProfiles)
+	}
+	for i := range profiles {
+		profile, path := &profiles[i], path.Index(i)
+		template, found, err := look(ctx, profile.WorkspaceTemplateRef, path.Child("workspaceTemplateRef"))
+		if err != nil {
+			return findings, err
+		}
+		findings.Add(found)
+		if template != nil {
+			findings.Add(templateOfProfile(template, path.Child("workspaceTemplateRef")))
+		}
+		// EKS takes such a name. Its user guide has pods choose a profile by the label eks.amazonaws.com/fargate-profile.
+		if len(content.IsLabelValue(profile.Name)) > 0 {
+			findings.Warn(path.Child("name"), "is not a valid label value, so pods cannot select the profile by name. Use at most 63 characters, beginning and ending with a letter or digit")
+		}
+		for j := range profile.Selectors {
+			findings.Refuse(selector(&profile.Selectors[j], path.Child("selectors").Index(j))...)
+		}
+		findings.Add(selectedBefore(profiles, i, path.Child("selectors")))
+	}
+	return findings, nil
+}
+
+// templateOfProfile warns of placeholders in the template of a Fargate profile that get no value, or one that cannot be where
+// they are. The template may still be corrected, so nothing is refused.
+func templateOfProfile(template *infrav1.WorkspaceTemplate, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	given := FargateVariables()
+	_, needed := modules.Placeholders(&template.Spec.Template.Spec)
+	for _, name := range sets.List(needed.Delete(append(given, modules.WorkspaceNameVariable)...)) {
+		findings.Warn(path, "placeholder ${%[3]s} of WorkspaceTemplate %[1]s/%[2]s has no value and is not replaced: templates of Fargate profiles only get %[4]s. Write the value into the template",
+			template.Namespace, template.Name, name, strings.Join(given, ", "))
+	}
+	for _, e := range modules.VariablesOfTemplate(template, map[string]string{consumption.SelectorsVariable: "[{}]", consumption.TagsVariable: "{}"}, path).Errors {
+		findings.Warn(path, "in WorkspaceTemplate %s/%s %s", template.Namespace, template.Name, e.Detail)
+	}
+	return findings
+}
+
+// selectedBefore warns of selectors of a profile that the profile, or one before it, has already. Selectors with wildcards may
+// overlap in other ways, which can be meant.
+func selectedBefore(profiles []controlplanev1.FargateProfile, index int, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	own := profiles[index].Selectors
+	for j := range own {
+		same := func(other controlplanev1.FargateSelector) bool { return equality.Semantic.DeepEqual(other, own[j]) }
+		if slices.ContainsFunc(own[:j], same) {
+			findings.Warn(path.Index(j), "duplicates another selector of the profile. Remove it")
+			continue
+		}
+		before := slices.IndexFunc(profiles[:index], func(profile controlplanev1.FargateProfile) bool { return slices.ContainsFunc(profile.Selectors, same) })
+		if before >= 0 {
+			findings.Warn(path.Index(j), "Fargate profile %s has the same selector. EKS chooses one of the two, unless the pod has the label eks.amazonaws.com/fargate-profile", profiles[before].Name)
+		}
+	}
+	return findings
+}
+
+// selector checks that there can be pods that a selector matches.
+func selector(selector *controlplanev1.FargateSelector, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	refuse := func(path *field.Path, messages []string) {
+		for _, message := range messages {
+			errs = append(errs, validation.Invalid(path, "cannot match any pod: %s. The wildcards * and ? are allowed", message))
+		}
+	}
+	refuse(path.Child("namespace"), content.IsDNS1123Label(wildcards.Replace(selector.Namespace)))
+	for _, key := range slices.Sorted(maps.Keys(selector.Labels)) {
+		refuse(path.Child("labels").Key(key), content.IsLabelKey(wildcards.Replace(key)))
+		refuse(path.Child("labels").Key(key), content.IsLabelValue(wildcards.Replace(selector.Labels[key])))
+	}
+	return errs
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+var namePath = field.NewPath("metadata", "name")
+
+// StatePrefix checks the state prefix of an installation, which becomes a part of names of Terraform workspaces.
+func StatePrefix(prefix string) error {
+	switch {
+	case prefix == "":
+		return nil
+	case len(prefix) > naming.MaxStatePrefix:
+		return fmt.Errorf("%q has %d characters; use at most %d", prefix, len(prefix), naming.MaxStatePrefix)
+	case len(utilvalidation.IsDNS1123Label(prefix)) > 0:
+		return fmt.Errorf(`%q: use lower-case letters, digits and "-", and begin and end with a letter or digit`, prefix)
+	}
+	return nil
+}
+
+// longName refuses a name from which others are derived that would have to be cut to fit. They would still be unique, but
+// nobody could tell from them what they belong to.
+func longName(name string, longest int) field.ErrorList {
+	if len(name) <= longest {
+		return nil
+	}
+	return field.ErrorList{validation.Invalid(namePath, "has %d characters, but other names are derived from it. Use at most %d characters", len(name), longest)}
+}
+
+// kubeconfigNames refuses a control plane whose kubeconfig Secrets another Cluster has or will have: Cluster a-user calls
+// the one of Cluster API's contract as Cluster a calls the one for people.
+func kubeconfigNames(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	cluster, err := world.ClusterOf(ctx, controlPlane)
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	const people = "-user"
+	// Every Cluster has the Secret of the contract, whoever makes its control plane.
+	other, err := world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + people})
+	if err != nil {
+		return nil, err
+	}
+	if other != nil {
+		return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.UserKubeconfigSecret(cluster.Name))}, nil
+	}
+	name, ok := strings.CutSuffix(cluster.Name, people)
+	if !ok || name == "" {
+		return nil, nil
+	}
+	other, err = world.Cluster(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
+	if err != nil || other == nil || other.Spec.ControlPlaneRef.Kind != "CAPTControlPlane" { // Others make none for people.
+		return nil, err
+	}
+	return field.ErrorList{sharedKubeconfig(cluster.Name, other.Name, naming.KubeconfigSecret(cluster.Name))}, nil
+}
+
+func sharedKubeconfig(cluster, other, secret string) *field.Error {
+	return validation.Forbidden(namePath, "the kubeconfigs of Clusters %s and %s would have the same Secret %s. Rename one of the two Clusters",
+		cluster, other, secret)
+}

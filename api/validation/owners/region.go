@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/ownership"
+)
+
+var regionPath = field.NewPath("spec", "region")
+
+// Region is where a control plane is to be: where its spec says, else where its network is. The CAPTCluster may be nil.
+func Region(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster) string {
+	if controlPlane.Spec.Region == "" && captCluster != nil {
+		return captCluster.Spec.Region
+	}
+	return controlPlane.Spec.Region
+}
+
+// RegionMove says that a control plane would leave the region for which it was handed to Terraform. As long as it was not,
+// it can be anywhere. Either of the last two may be nil.
+func RegionMove(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) error {
+	from, to := handedRegion(apply), Region(controlPlane, captCluster)
+	if from == "" || to == "" || from == to {
+		return nil
+	}
+	wayOut := "Set spec.region of the CAPTControlPlane to " + from
+	if captCluster != nil && captCluster.Spec.Region != from { // The two would disagree.
+		wayOut = "Recreate the CAPTCluster in " + from
+	}
+	return fmt.Errorf("the control plane exists in region %s and cannot move to %s. %s", from, to, wayOut)
+}
+
+// RegionConflict says how a control plane and the network of the same Cluster disagree about the region, and what can be
+// done about it: the region of a CAPTCluster is immutable, and that of a control plane is as soon as it was handed to
+// Terraform. A control plane that names none is where its network is. The WorkspaceTemplateApply may be nil.
+func RegionConflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) error {
+	there, here := controlPlane.Spec.Region, captCluster.Spec.Region
+	if there == "" || here == "" || there == here {
+		return nil
+	}
+	wayOut := "Remove spec.region of the CAPTControlPlane, or recreate the CAPTCluster"
+	switch handedRegion(apply) {
+	case there:
+		wayOut = "Recreate the CAPTCluster in the region of the control plane, which exists already"
+	case here:
+		wayOut = "Remove spec.region of the CAPTControlPlane"
+	}
+	return fmt.Errorf("CAPTControlPlane %s is in region %s, but CAPTCluster %s of the same Cluster is in region %s. %s",
+		controlPlane.Name, there, captCluster.Name, here, wayOut)
+}
+
+// handedRegion is the region for which a control plane was handed to Terraform; empty when it was not.
+func handedRegion(apply *infrav1.WorkspaceTemplateApply) string {
+	if apply == nil {
+		return ""
+	}
+	return apply.Spec.Variables[naming.RegionVariable]
+}
+
+// regionOfNetwork checks the region of a CAPTCluster against the control plane of its Cluster.
+func regionOfNetwork(ctx context.Context, world validation.World, captCluster *infrav1.CAPTCluster) (field.ErrorList, error) {
+	cluster, err := world.ClusterOf(ctx, captCluster)
+	if err != nil {
+		return nil, err
+	}
+	controlPlane, err := ownership.ControlPlaneOf(ctx, world, cluster)
+	if err != nil || controlPlane == nil {
+		return nil, err
+	}
+	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	return conflict(controlPlane, captCluster, apply), nil
+}
+
+// regionOfControlPlane checks the region of a CAPTControlPlane against the one it was handed to Terraform for, and against
+// the network of its Cluster.
+func regionOfControlPlane(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (field.ErrorList, error) {
+	apply, err := validation.ApplyInUse(ctx, world, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	captCluster, err := networkOf(ctx, world, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	if err := RegionMove(controlPlane, captCluster, apply); err != nil {
+		return field.ErrorList{validation.Forbidden(regionPath, "%s", err)}, nil
+	}
+	if captCluster == nil {
+		return nil, nil
+	}
+	return conflict(controlPlane, captCluster, apply), nil
+}
+
+// networkOf finds the CAPTCluster of the same Cluster; nil when there is none, or not yet.
+func networkOf(ctx context.Context, world validation.World, controlPlane *controlplanev1.CAPTControlPlane) (*infrav1.CAPTCluster, error) {
+	cluster, err := world.ClusterOf(ctx, controlPlane)
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	ref := cluster.Spec.InfrastructureRef
+	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
+		return nil, nil
+	}
+	return world.CAPTCluster(ctx, types.NamespacedName{Namespace: controlPlane.Namespace, Name: ref.Name})
+}
+
+func conflict(controlPlane *controlplanev1.CAPTControlPlane, captCluster *infrav1.CAPTCluster, apply *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	if err := RegionConflict(controlPlane, captCluster, apply); err != nil {
+		return field.ErrorList{validation.Invalid(regionPath, "%s", err)}
+	}
+	return nil
+}

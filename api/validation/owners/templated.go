@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// templateLookup looks up the WorkspaceTemplate that a field names.
+type templateLookup func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error)
+
+// referencesFrom are those of an object of a namespace.
+func referencesFrom(world validation.World, namespace string) templateLookup {
+	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error) {
+		return validation.TemplateReference(ctx, world, ref, namespace, path)
+	}
+}
+
+// referencesOfClass are those of a template for a ClusterClass. Cluster API makes objects of it in the namespaces of
+// Clusters, which may be others than that of the ClusterClass, and there the reference is checked: here nothing is wrong
+// for certain.
+func referencesOfClass(world validation.World, namespace string) templateLookup {
+	return func(ctx context.Context, ref infrav1.WorkspaceTemplateReference, path *field.Path) (*infrav1.WorkspaceTemplate, validation.Findings, error) {
+		template, findings, err := validation.TemplateReference(ctx, world, ref, namespace, path)
+		for _, e := range findings.Errors {
+			findings.Warn(path, "%s", e.Detail)
+		}
+		findings.Errors = nil
+		return template, findings, err
+	}
+}
+
+// templated checks what an owner gives to Terraform: the WorkspaceTemplate it names, and the variables of the user. Those
+// that CAPT sets take precedence.
+func templated(
+	ctx context.Context, ref infrav1.WorkspaceTemplateReference, refPath *field.Path, variables map[string]string, variablesPath *field.Path, ours []string, look templateLookup,
+) (validation.Findings, error) {
+	template, findings, err := look(ctx, ref, refPath)
+	if err != nil {
+		return findings, err
+	}
+	findings.Refuse(modules.Variables(variables, variablesPath)...)
+	users := make(map[string]string, len(variables))
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		switch {
+		case name == naming.ProfileVariable:
+			findings.Refuse(validation.Forbidden(variablesPath.Key(name), "is reserved for Fargate profiles. Rename the variable"))
+		case slices.Contains(ours, name):
+			findings.Warn(variablesPath.Key(name), "has no effect: CAPT sets this variable. Remove it")
+		case modules.VariableName.MatchString(name): // Others are refused, and need no warning besides.
+			users[name] = variables[name]
+		}
+	}
+	if template != nil {
+		findings.Add(modules.VariablesOfTemplate(template, users, variablesPath))
+		findings.Warnings = append(findings.Warnings, modules.UnusedVariables(template, users, variablesPath, ours...)...)
+	}
+	return findings, nil
+}

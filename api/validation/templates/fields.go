@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package templates
+
+import (
+	"maps"
+	pathpkg "path"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// fluxModule is Kind::namespace/name.
+var fluxModule = regexp.MustCompile(`^[A-Za-z]+::[^:/]+/[^/]+$`)
+
+// source checks the address of a module that is not inline.
+func source(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	module := path.Child("module")
+	switch params.Source {
+	case terraform.SourceRemote:
+		if strings.TrimSpace(params.Module) == "" {
+			return field.ErrorList{field.Required(module, "write where the module is, as terraform init -from-module takes it")}
+		}
+	case terraform.SourceFlux:
+		// What a variable brings is checked when it is known.
+		if !terraform.Placeholder.MatchString(params.Module) && !fluxModule.MatchString(params.Module) {
+			return field.ErrorList{field.Invalid(module, params.Module,
+				"a Flux source is written as Kind::namespace/name, for example GitRepository::team/modules")}
+		}
+	case terraform.SourceInline:
+	}
+	return nil
+}
+
+// varFiles checks that each file says where it comes from: provider-terraform looks no further than its source.
+func varFiles(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range params.VarFiles {
+		file := &params.VarFiles[i]
+		switch {
+		case file.Source == "ConfigMapKey" && file.ConfigMapKeyRef == nil:
+			errs = append(errs, field.Required(path.Child("varFiles").Index(i).Child("configMapKeyRef"),
+				"source is ConfigMapKey; name the ConfigMap and the key"))
+		case file.Source == "SecretKey" && file.SecretKeyRef == nil:
+			errs = append(errs, field.Required(path.Child("varFiles").Index(i).Child("secretKeyRef"),
+				"source is SecretKey; name the Secret and the key"))
+		}
+	}
+	return errs
+}
+
+// providerConfigKind checks the kind of the ProviderConfig, which only the namespaced scope has. Without a reference, the
+// provider takes the one called "default", in both scopes.
+func providerConfigKind(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) field.ErrorList {
+	ref := spec.Template.Spec.ProviderConfigRef
+	if ref == nil || ref.Kind == "" || spec.WorkspaceScope == terraform.ScopeCluster || terraform.Placeholder.MatchString(ref.Kind) {
+		return nil
+	}
+	supported := []string{"ClusterProviderConfig", "ProviderConfig"}
+	if slices.Contains(supported, ref.Kind) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path.Child("providerConfigRef", "kind"), ref.Kind, supported)}
+}
+
+func allowedNamespaces(allowed infrav1.AllowedNamespaces) field.ErrorList {
+	if !allowed.IsDefined() {
+		return nil
+	}
+	path := field.NewPath("spec", "allowedNamespaces")
+	var errs field.ErrorList
+	for i, name := range allowed.Names {
+		if name != "*" && len(utilvalidation.IsDNS1123Label(name)) > 0 {
+			errs = append(errs, field.Invalid(path.Child("names").Index(i), name,
+				`is not a valid namespace name. Use a name, or "*" for all namespaces`))
+		}
+	}
+	if allowed.Selector == nil {
+		return errs
+	}
+	if _, err := metav1.LabelSelectorAsSelector(allowed.Selector); err != nil {
+		errs = append(errs, validation.Invalid(path.Child("selector"), "is not a valid label selector: %v. Correct the selector", err))
+	}
+	return errs
+}
+
+// withoutEffect finds fields that are legal and do not do what they seem to.
+func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	params := spec.Template.Spec.ForProvider
+	// The provider writes an inline module into the folder above this one.
+	if params.Source == terraform.SourceInline && pathpkg.Clean(params.Entrypoint) != "." {
+		findings.Warn(path.Child("forProvider", "entrypoint"), "has no effect: an inline module is a single file. Remove the field")
+	}
+	if spec.WorkspaceScope != terraform.ScopeCluster && spec.Template.Spec.PublishConnectionDetailsTo != nil {
+		findings.Warn(path.Child("publishConnectionDetailsTo"), "has no effect in scope Namespaced. Use writeConnectionSecretToRef")
+	}
+	return findings
+}
+
+// unknownFields names the fields that are handed on to the Workspace as they came. Should one be misspelt, nobody but the
+// API server would say so, and only when the first Workspace is made.
+func unknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	for _, level := range []struct {
+		unknown terraform.UnknownFields
+		path    *field.Path
+	}{{spec.Unknown, path}, {spec.ForProvider.Unknown, path.Child("forProvider")}} {
+		for _, name := range slices.Sorted(maps.Keys(level.unknown)) {
+			findings.Warn(level.path.Child(name), "unknown field, passed to the Workspace unchecked. Verify the spelling, and that the installed provider-terraform supports the field")
+		}
+	}
+	return findings
+}

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package templates
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// ProviderConfigChange warns about an update of a template that gives another ProviderConfig to its users. New users may be meant, so
+// that it is not refused; the controller changes no Workspace that exists.
+func ProviderConfigChange(ctx context.Context, world validation.World, old, template *infrav1.WorkspaceTemplate) ([]string, error) {
+	if equality.Semantic.DeepEqual(old.Spec.Template.Spec.ProviderConfigRef, template.Spec.Template.Spec.ProviderConfigRef) {
+		return nil, nil
+	}
+	users, err := world.UsersOf(ctx, validation.KeyOf(template))
+	if err != nil || users == 0 {
+		return nil, err
+	}
+	return []string{fmt.Sprintf(
+		"spec.template.spec.providerConfigRef: %d WorkspaceTemplateApply objects use this template; their Workspaces keep the ProviderConfig that they have, and get no update of this template, unless annotation %s of the WorkspaceTemplateApply names the new one",
+		users, naming.AllowProviderConfigAnnotation)}, nil
+}

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package templates holds the rules for WorkspaceTemplates.
+package templates
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+	"github.com/capt-provider/capt/api/validation/modules"
+)
+
+// WorkspaceTemplate checks a template by itself, without the variables of its users.
+func WorkspaceTemplate(template *infrav1.WorkspaceTemplate) validation.Findings {
+	path := field.NewPath("spec", "template", "spec")
+	forProvider := path.Child("forProvider")
+	spec := &template.Spec
+	params := spec.Template.Spec.ForProvider
+
+	var findings validation.Findings
+	var declared *modules.Declarations
+	if params.Source == terraform.SourceInline {
+		// Parsed once: of a large module, that takes longer than everything else.
+		module := modules.ReadTemplate(params)
+		findings.Add(module.Findings(forProvider.Child("module")))
+		declared = module.Declared()
+	}
+	findings.Refuse(Parameters(params, forProvider)...)
+	findings.Refuse(source(params, forProvider)...)
+	findings.Refuse(varFiles(params, forProvider)...)
+	findings.Refuse(providerConfigKind(spec, path)...)
+	findings.Refuse(allowedNamespaces(spec.AllowedNamespaces)...)
+	findings.Add(modules.Published(spec, declared))
+	findings.Add(namespaces(template, path))
+	findings.Add(modules.DeclaredVariables(params, declared, forProvider))
+	findings.Add(inBoth(params, forProvider))
+	findings.Add(withoutEffect(spec, path))
+	findings.Add(unknownFields(&spec.Template.Spec, path))
+	return findings
+}
+
+var (
+	// reservedEnv are environment variables that would change how the provider runs Terraform, or which code it runs.
+	reservedEnv = regexp.MustCompile(`^(TF_.*|LD_.*|PATH)$`)
+	// stateArgs are arguments that change where state lives.
+	stateArgs = regexp.MustCompile(`^--?(backend(-config)?|state(-out)?|backup|migrate-state|reconfigure|chdir)(=.*)?$`)
+	// strangeArgs are arguments that run another module or other plugins, or destroy in place of applying.
+	strangeArgs = regexp.MustCompile(`^--?(from-module|plugin-dir|destroy)(=.*)?$`)
+)
+
+// Parameters checks what Terraform is given besides the module: environment variables, arguments and the entrypoint.
+func Parameters(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	errs = append(errs, repeated(params, path)...)
+	for i, env := range params.Env {
+		if reservedEnv.MatchString(env.Name) {
+			errs = append(errs, field.Forbidden(path.Child("env").Index(i).Child("name"),
+				"TF_*, LD_* and PATH are reserved for the provider. Pass values to Terraform in vars or varmap"))
+		}
+	}
+	// In order, since the errors become the message of a condition, and another order would be another message.
+	for _, phase := range []struct {
+		name string
+		args []string
+	}{
+		{"initArgs", params.InitArgs}, {"planArgs", params.PlanArgs},
+		{"applyArgs", params.ApplyArgs}, {"destroyArgs", params.DestroyArgs},
+	} {
+		for i, arg := range phase.args {
+			switch {
+			case stateArgs.MatchString(arg):
+				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
+					"where state lives is set in the ProviderConfig, not by an argument; remove it"))
+			case strangeArgs.MatchString(arg):
+				errs = append(errs, field.Forbidden(path.Child(phase.name).Index(i),
+					"it would run another module or other plugins than those of the template, or destroy what is to be applied; remove it"))
+			}
+		}
+	}
+	for _, part := range strings.Split(params.Entrypoint, "/") {
+		if part == ".." {
+			errs = append(errs, validation.Invalid(path.Child("entrypoint"), `must be a directory within the module. Remove ".."`))
+		}
+	}
+	return errs
+}
+
+// repeated refuses a key that is given twice: Terraform, or the process that runs it, would use one of the values, and drop the
+// other without a word.
+func repeated(params terraform.WorkspaceParameters, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	vars, env := sets.New[string](), sets.New[string]()
+	for i, v := range params.Vars {
+		if vars.Has(v.Key) {
+			errs = append(errs, field.Duplicate(path.Child("vars").Index(i).Child("key"), v.Key))
+		}
+		vars.Insert(v.Key)
+	}
+	for i := range params.Env {
+		if name := params.Env[i].Name; env.Has(name) {
+			errs = append(errs, field.Duplicate(path.Child("env").Index(i).Child("name"), name))
+		}
+		env.Insert(params.Env[i].Name)
+	}
+	return errs
+}
+
+// inBoth warns of variables that are in vars and in varmap. Terraform uses one of the two values.
+func inBoth(params terraform.WorkspaceParameters, path *field.Path) validation.Findings {
+	var findings validation.Findings
+	values := modules.VarMap(params)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if slices.ContainsFunc(params.Vars, func(v terraform.Var) bool { return v.Key == name }) {
+			findings.Warn(path.Child("varmap").Key(name), "is also in vars, and Terraform uses one of the two values. Remove one")
+		}
+	}
+	return findings
+}

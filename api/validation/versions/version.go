@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package versions holds the rules for Kubernetes versions.
+package versions
+
+import (
+	"fmt"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// KubernetesVersion is a version in the two forms that matter.
+type KubernetesVersion struct {
+	// Semantic is the full form, for example v1.31.0 or v1.31.2-eks-1, as Cluster API's contract asks for it. A version that
+	// has this form stays as it is: the topology controller of Cluster API writes it, and would write it again.
+	Semantic string
+	// EKS is the form that EKS takes, for example 1.31.
+	EKS string
+}
+
+// kubernetesVersion is what the CRD of CAPTControlPlane accepts. The parser alone would take 1.31.x for 1.31.
+var kubernetesVersion = regexp.MustCompile(`^v?[1-9][0-9]*\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?([-+].*)?$`)
+
+// ParseKubernetesVersion accepts 1.31, v1.31, 1.31.0 and v1.31.0.
+func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
+	if !kubernetesVersion.MatchString(text) {
+		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0", text)
+	}
+	parsed, err := version.ParseGeneric(text)
+	if err != nil {
+		return KubernetesVersion{}, fmt.Errorf("%q is not a Kubernetes version. Use for example v1.31.0: %w", text, err)
+	}
+	semantic := fmt.Sprintf("v%d.%d.%d", parsed.Major(), parsed.Minor(), parsed.Patch())
+	if suffix := kubernetesVersion.FindStringSubmatch(text)[4]; suffix != "" {
+		if _, err := version.ParseSemantic(semantic + suffix); err == nil {
+			semantic += suffix
+		}
+	}
+	return KubernetesVersion{Semantic: semantic, EKS: fmt.Sprintf("%d.%d", parsed.Major(), parsed.Minor())}, nil
+}
+
+// The minor versions of Kubernetes 1 that EKS offers in standard or extended support, as far as this release of CAPT knows:
+// see "Understand the Kubernetes version lifecycle on EKS" in the user guide of Amazon EKS. Others are a warning only, so
+// that nobody has to wait for a release of CAPT; to follow EKS, change the two numbers.
+const (
+	oldestEKSMinor = 30
+	newestEKSMinor = 35
+)
+
+// OldestEKS is the oldest EKS version that this release was tested with.
+func OldestEKS() string { return fmt.Sprintf("1.%d", oldestEKSMinor) }
+
+// NewestEKS is the newest EKS version that this release was tested with.
+func NewestEKS() string { return fmt.Sprintf("1.%d", newestEKSMinor) }
+
+// OfferedByEKS reports whether EKS offers a version, as far as this release of CAPT knows.
+func OfferedByEKS(v KubernetesVersion) bool {
+	for minor := oldestEKSMinor; minor <= newestEKSMinor; minor++ {
+		if v.EKS == fmt.Sprintf("1.%d", minor) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcontrolplane
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation/owners"
+	"github.com/capt-provider/capt/api/validation/versions"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/fargate"
+	"github.com/capt-provider/capt/controllers/kubeconfigsecret"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// Plan is what one reconcile does.
+type Plan struct {
+	// Blocked is why the WorkspaceTemplateApply is not written, as condition DependenciesReady; nil when it may be.
+	Blocked *engine.Condition
+	// Apply is the plan for the WorkspaceTemplateApply of the control plane.
+	Apply owner.Plan
+	// Kubeconfig is the plan for the kubeconfig Secrets.
+	Kubeconfig kubeconfigsecret.Plan
+	// PublishEndpoint is true when spec.controlPlaneEndpoint is written.
+	PublishEndpoint bool
+	// Fargate is the plan for the Fargate profiles; SkipFargate is true while they must not be modified.
+	Fargate     fargate.Plan
+	SkipFargate bool
+	// AwaitTemplate is true while a template blocks that is not watched.
+	AwaitTemplate bool
+}
+
+// plan decides what to do. It is pure.
+func plan(controlPlane *controlplanev1.CAPTControlPlane, f *Facts) (p *Plan, err error) {
+	in := &input{controlPlane, f}
+	p = &Plan{Blocked: engine.FirstBlocking(controlplanev1.DependenciesReadyCondition, in, rules())}
+	p.AwaitTemplate = f.Cluster != nil && engine.FirstBlocking("", in, templateRules()) != nil && f.Template.Unwatched(controlPlane.Namespace)
+	intent := owner.Intent{Owner: ownerOf(controlPlane), Paused: f.Paused != "", BlockOwnDeletion: len(f.Fargate.Obsolete) > 0}
+	if p.Blocked == nil {
+		if intent.Want, err = f.want(controlPlane); err != nil {
+			return p, err
+		}
+	}
+	if p.Apply, err = f.Apply.Plan(intent); err != nil {
+		return p, err
+	}
+	ready := p.Apply.Ready()
+	p.PublishEndpoint = ready && p.Apply.Step == owner.Provision
+	p.Kubeconfig = f.kubeconfigPlan(controlPlane, ready)
+	p.Kubeconfig.Write = p.PublishEndpoint
+	p.SkipFargate = f.Apply.RetainConflict != "" || f.Apply.AwaitsAdoption && controlPlane.DeletionTimestamp.IsZero()
+	p.Fargate, err = f.Fargate.Plan(controlPlane, fargate.Intent{Paused: f.Paused, Blocked: p.Blocked != nil, Ready: ready && p.Blocked == nil})
+	return p, err
+}
+
+// ownerOf is a control plane as the owner of its WorkspaceTemplateApply.
+func ownerOf(controlPlane *controlplanev1.CAPTControlPlane) owner.Owner {
+	return owner.Owner{
+		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &controlPlane.Spec.WorkspaceTemplateApplyRef,
+		Finalizer: controlplanev1.CAPTControlPlaneFinalizer, FieldManager: manager, Creates: "the control plane",
+	}
+}
+
+// kubeconfigPlan publishes the kubeconfigs when Terraform is done. Before, it only renews tokens.
+func (f *Facts) kubeconfigPlan(controlPlane *controlplanev1.CAPTControlPlane, ready bool) kubeconfigsecret.Plan {
+	p := kubeconfigsecret.Plan{Paused: f.Paused != "", NameConflict: f.NameConflict, Now: f.Now}
+	switch {
+	case !controlPlane.DeletionTimestamp.IsZero() || f.Cluster == nil || f.Apply.Apply == nil:
+		return p
+	case ready:
+		p.Mode = kubeconfigsecret.Publish
+	case f.CreatesTokens && f.Kubeconfig.HoldsToken():
+		p.Mode = kubeconfigsecret.RenewToken
+	}
+	p.Cluster = kubeconfigsecret.Cluster{
+		ControlPlane: controlPlane, Name: f.Cluster.Name, EKSName: f.Apply.Apply.Spec.Variables[naming.ClusterVariable],
+		Region: f.runningRegion(controlPlane), Outputs: f.outputs(),
+	}
+	return p
+}
+
+// input is what the rules are checked against.
+type input struct {
+	controlPlane *controlplanev1.CAPTControlPlane
+	*Facts
+}
+
+// rules block the creation and change of the WorkspaceTemplateApply, in this order.
+func rules() []engine.Rule[*input] {
+	rule := func(name, reason string, message func(*input) string) engine.Rule[*input] {
+		return engine.Rule[*input]{Name: name, Reason: reason, Message: message}
+	}
+	list := []engine.Rule[*input]{
+		rule("WaitingForOwner", controlplanev1.WaitingForOwnerReason, (*input).waitingForOwner),
+		rule("InvalidVersion", controlplanev1.InvalidVersionReason, func(in *input) string { return describe("spec.version: ", in.VersionError) }),
+		rule("AdoptionRequired", infrav1.AdoptionRequiredReason, func(in *input) string { return in.Apply.AdoptionMessage() }),
+		rule("ReferenceConflict", infrav1.ReferenceConflictReason, func(in *input) string { return in.Apply.Conflict }),
+	}
+	list = append(list, templateRules()...)
+	return append(list,
+		rule("RegionConflict", controlplanev1.RegionConflictReason, (*input).regionConflict),
+		rule("WaitingForInfrastructure", controlplanev1.WaitingForInfrastructureReason, (*input).waitingForInfrastructure),
+		rule("RegionMissing", controlplanev1.RegionConflictReason, (*input).regionMissing),
+		rule("RegionChanged", controlplanev1.RegionConflictReason, (*input).regionChanged),
+		rule("VersionStep", controlplanev1.InvalidVersionReason, (*input).versionStep),
+	)
+}
+
+func templateRules() []engine.Rule[*input] { return owner.TemplateRules((*input).newTemplate) }
+
+// describe is an error after a prefix; empty without an error.
+func describe(prefix string, err error) string {
+	if err == nil {
+		return ""
+	}
+	return prefix + err.Error()
+}
+
+func (in *input) waitingForOwner() string {
+	if in.Cluster != nil {
+		return ""
+	}
+	return "no Cluster refers to this object; create one whose spec.controlPlaneRef names it"
+}
+
+// newTemplate returns the template if the control plane does not use it yet.
+func (in *input) newTemplate() *owner.TemplateFacts {
+	built := adoption.OfControlPlane(in.controlPlane, in.Cluster.Name).Built != ""
+	if in.Template.InUse(in.Apply.Apply, built) {
+		return nil
+	}
+	return &in.Template
+}
+
+func (in *input) regionConflict() string {
+	if in.Infrastructure == nil {
+		return ""
+	}
+	return describe("", owners.RegionConflict(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+}
+
+// waitingForInfrastructure carries the cause of the CAPTCluster.
+func (in *input) waitingForInfrastructure() string {
+	if in.infrastructureReady() {
+		return ""
+	}
+	if !in.hasCAPTCluster() {
+		return fmt.Sprintf("waiting for the infrastructure of Cluster %s", in.Cluster.Name)
+	}
+	name := in.Cluster.Spec.InfrastructureRef.Name
+	if in.Infrastructure == nil {
+		return fmt.Sprintf("waiting for CAPTCluster %s, which does not exist", name)
+	}
+	switch ready := conditions.Get(in.Infrastructure, infrav1.ReadyCondition); {
+	case ready != nil && ready.Status == metav1.ConditionTrue:
+		return fmt.Sprintf("CAPTCluster %s is Ready; waiting until Cluster API reports the infrastructure of Cluster %s as provisioned", name, in.Cluster.Name)
+	case ready != nil && ready.Message != "":
+		return fmt.Sprintf("waiting for CAPTCluster %s: %s", name, ready.Message)
+	}
+	return fmt.Sprintf("waiting for CAPTCluster %s to be provisioned", name)
+}
+
+func (in *input) regionMissing() string {
+	if in.region(in.controlPlane) != "" {
+		return ""
+	}
+	return "spec.region is empty, and the infrastructure of the Cluster has no region; set spec.region"
+}
+
+// regionChanged refuses what would create another cluster in place of the running one.
+func (in *input) regionChanged() string {
+	return describe("", owners.RegionMove(in.controlPlane, in.Infrastructure, in.Apply.Apply))
+}
+
+// versionStep refuses an update that EKS would refuse. A version that Terraform has already is no update, whatever EKS runs by now.
+func (in *input) versionStep() string {
+	from := versions.VersionsOf(in.controlPlane, in.Apply.Apply)
+	if from.Given == in.Version.EKS {
+		return ""
+	}
+	return describe("spec.version: ", versions.KubernetesVersionStep(from, in.Version.EKS))
+}
+
+// want is the WorkspaceTemplateApply of the control plane.
+func (f *Facts) want(controlPlane *controlplanev1.CAPTControlPlane) (*owner.Want, error) {
+	intent, err := adoption.ControlPlaneIntent(controlPlane, adoption.Surroundings{
+		Cluster: f.Cluster.Name, EKSVersion: f.Version.EKS, Region: f.region(controlPlane), VPCID: f.vpcID(),
+	})
+	return &owner.Want{
+		Expectation: adoption.OfControlPlane(controlPlane, f.Cluster.Name), ClusterName: f.Cluster.Name, Template: controlPlane.Spec.WorkspaceTemplateRef,
+		Intent: intent, WaitForWorkspaces: f.vpcWorkspace(), WaitForSecrets: f.vpcSecret(),
+	}, err
+}
+
+// vpcWorkspace is the Workspace that the control plane's waits for. It is known before the control plane is created, which waits for
+// the VPC.
+func (f *Facts) vpcWorkspace() []infrav1.WorkspaceDependency {
+	if f.Infrastructure == nil {
+		return nil
+	}
+	summary := f.Infrastructure.Status.WorkspaceTemplateApply
+	if summary == nil || summary.WorkspaceName == "" {
+		return nil
+	}
+	return []infrav1.WorkspaceDependency{{Name: summary.WorkspaceName, Namespace: f.Infrastructure.Namespace}}
+}
+
+// vpcSecret is the Secret with the subnets of an existing VPC. It may be created after the CAPTCluster, and Terraform would fail
+// without it.
+func (f *Facts) vpcSecret() []infrav1.SecretDependency {
+	if f.Infrastructure == nil || !f.Infrastructure.Spec.VPC.ConnectionSecretRef.IsDefined() {
+		return nil
+	}
+	return []infrav1.SecretDependency{{
+		Name: f.Infrastructure.Spec.VPC.ConnectionSecretRef.Name, Namespace: f.Infrastructure.Namespace, Keys: []string{terraform.OutputVPCConfig},
+	}}
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package captcontrolplane
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/controllers/owner"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func foreignInfrastructure(f *Facts) {
+	f.Cluster.Spec.InfrastructureRef.Kind, f.Infrastructure = "OtherCluster", nil
+}
+
+func TestSteps(t *testing.T) {
+	none := func(f *Facts) { f.Apply.Apply = nil }
+	deleting := builder.Deleting()
+	for name, row := range map[string]struct {
+		scene *scene
+		want  owner.Step
+	}{
+		"nothing there yet":                   {newScene(t).with(none), owner.Provision},
+		"no Cluster yet":                      {newScene(t).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Wait},
+		"no VPC yet":                          {newScene(t).with(none).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), owner.Wait},
+		"deleted, the cluster is there":       {newScene(t, deleting), owner.Destroy},
+		"deleted, the Cluster is deleted too": {newScene(t, deleting).with(func(f *Facts) { f.Cluster, f.Infrastructure = nil, nil }), owner.Destroy},
+		"deleted with an invalid version":     {newScene(t, deleting).with(func(f *Facts) { f.VersionError = errors.New("x") }), owner.Destroy},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, row.want, row.scene.step()) })
+	}
+}
+
+func TestRules(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		want  string // Empty when nothing does.
+	}{
+		"nothing":                           {newScene(t), ""},
+		"no Cluster":                        {newScene(t).with(func(f *Facts) { f.Cluster = nil }), "WaitingForOwner"},
+		"an invalid version":                {newScene(t).with(func(f *Facts) { f.VersionError = errors.New("latest is not a version") }), "InvalidVersion"},
+		"the user must decide":              {newScene(t).with(func(f *Facts) { f.Apply.Candidates = []adoption.Candidate{{Name: "x"}} }), "AdoptionRequired"},
+		"two regions":                       {newScene(t, builder.WithRegion("us-east-1")), "RegionConflict"},
+		"one region, said twice":            {newScene(t, builder.WithRegion(builder.Region)), ""},
+		"Cluster API has not seen the VPC":  {newScene(t).with(func(f *Facts) { f.Cluster = builder.Cluster("demo") }), "WaitingForInfrastructure"},
+		"the CAPTCluster is not there":      {newScene(t).with(func(f *Facts) { f.Infrastructure = nil }), "WaitingForInfrastructure"},
+		"the VPC has no id":                 {newScene(t).with(func(f *Facts) { f.Infrastructure.Status.VPC.ID = "" }), "WaitingForInfrastructure"},
+		"built in another region":           {newScene(t).apply(builder.UpToDate(outputs()), builder.WithVariables(map[string]string{"region": "us-east-1"})), "RegionConflict"},
+		"another provider's infrastructure": {newScene(t, builder.WithRegion("us-east-1")).with(foreignInfrastructure), ""},
+		"another provider's, and no region": {newScene(t).with(foreignInfrastructure), "RegionConflict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			condition := row.scene.plan().Blocked
+			if row.want == "" {
+				assert.Nil(t, condition)
+				return
+			}
+			require.NotNil(t, condition)
+			assert.Equal(t, row.want, condition.Reason)
+			assert.NotEmpty(t, condition.Message)
+		})
+	}
+}
+
+func TestWaitingForInfrastructureNamesTheCause(t *testing.T) {
+	for name, row := range map[string]struct {
+		ready engine.Condition
+		want  string
+	}{
+		"it fails":                             {engine.False(infrav1.ReadyCondition, "ApplyFailed", "Terraform failed"), "waiting for CAPTCluster demo: Terraform failed"},
+		"Cluster API has not yet marked it":    {engine.True(infrav1.ReadyCondition, "Ready", ""), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
+		"it is Ready, with a message (paused)": {engine.True(infrav1.ReadyCondition, "Ready", "paused"), "CAPTCluster demo is Ready; waiting until Cluster API reports"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t).with(func(f *Facts) {
+				f.Cluster.Status.Initialization.InfrastructureProvisioned = nil
+				engine.Set(f.Infrastructure, row.ready)
+			})
+			assert.Contains(t, s.plan().Blocked.Message, row.want)
+		})
+	}
+}

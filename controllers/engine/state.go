@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// staleCacheTimeout is how long the cache counts as stale after a write. It ends because resource versions also decrease when etcd is
+// restored from a backup.
+const staleCacheTimeout = time.Minute
+
+// Refused requests are retried after a time that doubles between these. The longest must leave time to renew a token.
+const (
+	firstRefusedRetry = time.Second
+	lastRefusedRetry  = 2 * time.Minute
+)
+
+// clockTolerance is the difference of clocks, or the jump of one, that must not cause a false timeout.
+const clockTolerance = 10 * time.Minute
+
+// StateCache is what this process last observed of each object of a kind. A restart loses nothing but the time until the next
+// observation. Cluster API's util/cache does not fit: its entries expire, and these last as long as their object.
+type StateCache struct {
+	// Clock must measure Since with the monotonic clock, as the real one does; nil means the real one.
+	Clock   clock.PassiveClock
+	objects sync.Map // client.ObjectKey to *objectState
+}
+
+// objectState is the state of one object.
+type objectState struct {
+	sync.Mutex
+	// version is the resource version after the last read or write of this process, at its time.
+	version string
+	at      time.Time
+	// refused is the last error with which the API server refused a request, since its first occurrence.
+	refused      string
+	refusedSince time.Time
+	timers       map[string]timer
+}
+
+// timer measures an operation of an object.
+type timer struct {
+	// started is the time that the object reports, seen is when this process first read it.
+	started, seen time.Time
+	// before is the part of the time until seen that counts.
+	before time.Duration
+}
+
+// Now is the time of the clock.
+func (c *StateCache) Now() time.Time { return c.clock().Now() }
+
+func (c *StateCache) clock() clock.PassiveClock {
+	if c.Clock == nil {
+		return clock.RealClock{}
+	}
+	return c.Clock
+}
+
+// lock returns the state of an object, locked.
+func (c *StateCache) lock(key client.ObjectKey) *objectState {
+	state, ok := c.objects.Load(key)
+	if !ok {
+		state, _ = c.objects.LoadOrStore(key, &objectState{timers: map[string]timer{}})
+	}
+	state.(*objectState).Lock()
+	return state.(*objectState)
+}
+
+// CacheIsStale reports whether this process wrote the object after the version that the cache returned. Nothing depends on it: the API
+// server refuses writes that are based on an old version.
+func (c *StateCache) CacheIsStale(obj client.Object) bool {
+	found, ok := c.objects.Load(client.ObjectKeyFromObject(obj))
+	if !ok {
+		return false
+	}
+	state := found.(*objectState)
+	state.Lock()
+	defer state.Unlock()
+	if state.version == "" || c.clock().Since(state.at) > staleCacheTimeout {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), state.version)
+	return err == nil && order < 0
+}
+
+// Record records the version that this process has just read or written.
+func (c *StateCache) Record(obj client.Object) {
+	state := c.lock(client.ObjectKeyFromObject(obj))
+	defer state.Unlock()
+	state.version, state.at = obj.GetResourceVersion(), c.clock().Now()
+}
+
+// Forget drops the state of an object that no longer exists.
+func (c *StateCache) Forget(key client.ObjectKey) { c.objects.Delete(key) }
+
+// accepted records that the API server no longer refuses a request.
+func (c *StateCache) accepted(key client.ObjectKey) {
+	state := c.lock(key)
+	defer state.Unlock()
+	state.refused = ""
+}
+
+// retryRefused records a refusal, and returns when to retry one that is known; zero for a new one.
+func (c *StateCache) retryRefused(key client.ObjectKey, message string) time.Duration {
+	state := c.lock(key)
+	defer state.Unlock()
+	if state.refused != message {
+		state.refused, state.refusedSince = message, c.clock().Now()
+		return 0
+	}
+	return min(max(c.clock().Since(state.refusedSince), firstRefusedRetry), lastRefusedRetry)
+}
+
+// Elapsed is the duration of an operation whose start the object reports, by the clock of another machine. The time before this
+// process first saw it counts only as far as it exceeds clockTolerance; from then on the monotonic clock counts. So a clock that is
+// wrong by less never makes the duration too long. reported is the duration that status already reports.
+func (c *StateCache) Elapsed(object client.ObjectKey, operation string, started time.Time, reported time.Duration) time.Duration {
+	state := c.lock(object)
+	defer state.Unlock()
+	found, ok := state.timers[operation]
+	if !ok || !found.started.Equal(started) {
+		now := c.clock().Now()
+		// Round removes the monotonic reading, which Sub would use.
+		found = timer{started: started, seen: now, before: max(0, reported, now.Round(0).Sub(started)-clockTolerance)}
+		state.timers[operation] = found
+	}
+	return found.before + c.clock().Since(found.seen)
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+// behind makes the cache show an object as it was.
+func (s *stage) behind(old *infrav1.CAPTCluster) {
+	s.engine.Client = interceptor.NewClient(s.engine.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			old.DeepCopyInto(obj.(*infrav1.CAPTCluster))
+			return nil
+		},
+	})
+}
+
+func TestSafety24ACacheThatLagsBehindOurOwnWriteIsLookedAtAgain(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	old := s.get()
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	require.Equal(t, 1, s.acted)
+
+	s.behind(old)
+	got, err := s.reconcile()
+	require.NoError(t, err)
+	assert.Equal(t, staleCacheTimeout, got.RequeueAfter, "after a restore of etcd, no event comes")
+	assert.Equal(t, 1, s.acted)
+	assert.Equal(t, 1, s.writes)
+}
+
+func TestAnUpToDateCacheIsReconciled(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	s.mustReconcile()
+	assert.Equal(t, 2, s.acted)
+}
+
+func TestCacheIsStale(t *testing.T) {
+	const (
+		nine = "9"
+		ten  = "10" // Compared as numbers: as text, 10 would be less than 9.
+	)
+	version := func(version string) client.Object {
+		return builder.CAPTCluster("demo", builder.WithResourceVersion(version))
+	}
+	cache := &StateCache{}
+	assert.False(t, cache.CacheIsStale(version(nine)), "nothing was written yet")
+
+	cache.Record(version(ten))
+	assert.True(t, cache.CacheIsStale(version(nine)))
+	assert.False(t, cache.CacheIsStale(version(ten)))
+	assert.False(t, cache.CacheIsStale(version("11")))
+	assert.False(t, cache.CacheIsStale(builder.CAPTCluster("other", builder.WithResourceVersion(nine))), "another object")
+	assert.False(t, cache.CacheIsStale(builder.CAPTCluster("demo", builder.WithNamespace("other"), builder.WithResourceVersion(nine))), "another namespace")
+
+	cache.Forget(client.ObjectKeyFromObject(version(ten)))
+	assert.False(t, cache.CacheIsStale(version(nine)), "an object that was deleted is forgotten")
+}
+
+// Versions go back when etcd is restored from a backup.
+func TestACacheIsNotStaleForever(t *testing.T) {
+	clock := builder.NewClock()
+	cache := &StateCache{Clock: clock}
+	cache.Record(builder.CAPTCluster("demo", builder.WithResourceVersion("10")))
+	old := builder.CAPTCluster("demo", builder.WithResourceVersion("9"))
+	clock.Pass(staleCacheTimeout)
+	assert.True(t, cache.CacheIsStale(old))
+	clock.Pass(time.Second)
+	assert.False(t, cache.CacheIsStale(old))
+}
+
+func TestADeletedObjectIsForgotten(t *testing.T) {
+	s := newStage(t, builder.CAPTCluster("demo"))
+	s.show(False("Ready", "Provisioning", "Terraform is at work"))
+	s.mustReconcile()
+	require.NoError(t, s.engine.Client.Delete(context.Background(), s.get()))
+	s.mustReconcile()
+	assert.False(t, s.engine.State.CacheIsStale(builder.CAPTCluster("demo", builder.WithResourceVersion("1"))))
+}
+
+// The work queue logs what it is given as an error, and retries it soon.
+func TestSafety24ARefusalIsAnErrorOnce(t *testing.T) {
+	s, clock := newStage(t, builder.CAPTCluster("demo")), builder.NewClock()
+	s.engine.State.Clock = clock
+	act := func(err error) (ctrl.Result, error) {
+		s.phases.Act = func(context.Context, *infrav1.CAPTCluster, *facts, struct{}) error { return err }
+		return s.reconcile()
+	}
+	forbidden := fmt.Errorf("applying: %w", apierrors.NewForbidden(secrets, "demo", errors.New("quota exceeded")))
+	_, err := act(forbidden)
+	require.ErrorIs(t, err, forbidden)
+	got, err := act(forbidden)
+	require.NoError(t, err)
+	assert.Equal(t, firstRefusedRetry, got.RequeueAfter)
+
+	clock.Pass(time.Hour)
+	got, err = act(forbidden)
+	require.NoError(t, err)
+	assert.Equal(t, lastRefusedRetry, got.RequeueAfter)
+
+	other := apierrors.NewForbidden(secrets, "demo", errors.New("a policy"))
+	_, err = act(other)
+	require.ErrorIs(t, err, other, "another cause is worth another word")
+	_, err = act(errors.Join(other, conflict))
+	require.ErrorIs(t, err, conflict, "what else is wrong is retried soon")
+	_, err = act(other)
+	require.ErrorIs(t, err, other, "it was something else in between")
+
+	_, err = act(nil)
+	require.NoError(t, err)
+	_, err = act(other)
+	require.ErrorIs(t, err, other, "it was accepted in between")
+}

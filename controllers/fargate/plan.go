@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fargate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capt-provider/capt/api/adoption"
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/owner"
+)
+
+// Intent is what the control plane provides.
+type Intent struct {
+	// Paused is why nothing is written; empty when the control plane is not paused.
+	Paused string
+	// Blocked is true while nothing may be created or changed because the control plane is blocked.
+	Blocked bool
+	// Ready is true when Terraform has applied the control plane as spec wants it. Nothing is created or changed before.
+	Ready bool
+}
+
+// Plan is what one reconcile does about the Fargate profiles of a control plane.
+type Plan struct {
+	Intent
+	// Profiles of spec, in its order.
+	Profiles []PlannedProfile
+	// Obsolete are the profiles to delete.
+	Obsolete []Profile
+	// Busy is true while Terraform runs for a profile, so that no further one is created.
+	Busy bool
+	// Missing is what must exist before a profile is created or changed, and does not; empty when all does.
+	Missing string
+	control *controlplanev1.CAPTControlPlane
+}
+
+// PlannedProfile is a profile of spec.
+type PlannedProfile struct {
+	Name  string
+	Apply owner.Plan
+}
+
+// Plan decides what to do. It is pure.
+func (f *Facts) Plan(controlPlane *controlplanev1.CAPTControlPlane, intent Intent) (Plan, error) {
+	p := Plan{Intent: intent, Obsolete: f.Obsolete, Busy: f.busy(), control: controlPlane}
+	for i := range f.Profiles {
+		profile, err := f.planned(controlPlane, i, intent)
+		if err != nil {
+			return p, err
+		}
+		p.Profiles = append(p.Profiles, profile)
+	}
+	if intent.Ready && slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }) {
+		p.Missing = f.missing()
+	}
+	return p, nil
+}
+
+// anyPending reports whether a profile is to be created or changed when nothing blocks it.
+func (f *Facts) anyPending(controlPlane *controlplanev1.CAPTControlPlane) (bool, error) {
+	p, err := f.Plan(controlPlane, Intent{})
+	return slices.ContainsFunc(p.Profiles, func(profile PlannedProfile) bool { return profile.isPending(p.Busy) }), err
+}
+
+// planned is the plan for the profile of an index.
+func (f *Facts) planned(controlPlane *controlplanev1.CAPTControlPlane, i int, intent Intent) (PlannedProfile, error) {
+	profile, facts := &f.Profiles[i], f.Profiles[i].Apply
+	if f.Cluster == nil || intent.Blocked && facts.Apply == nil { // The reference is not resolved, or does not count yet.
+		facts = owner.Facts{Apply: profile.Existing}
+	}
+	of := owner.Intent{Owner: ownerOf(controlPlane, profile.Name), Paused: intent.Paused != ""}
+	if f.Cluster != nil && !intent.Blocked && facts.Conflict == "" && len(facts.Candidates) == 0 {
+		want, err := f.Cluster.want(controlPlane, &controlPlane.Spec.FargateProfiles[i])
+		if err != nil {
+			return PlannedProfile{}, err
+		}
+		of.Want = want
+		if profile.isElsewhere(&facts, want.SchemeName) {
+			of.Want, facts = nil, owner.Facts{Conflict: fmt.Sprintf("the profile already has WorkspaceTemplateApply %s, and a second one, %s, would create it a second time; nothing is written. "+
+				"To use the other one, remove the profile from spec, and add it again when it is deleted", profile.Existing.Name, want.SchemeName)}
+		}
+	}
+	plan, err := facts.Plan(of)
+	return PlannedProfile{Name: profile.Name, Apply: plan}, err
+}
+
+// isElsewhere reports whether the profile exists under another name than the one that spec refers to, which does not exist.
+func (p *Profile) isElsewhere(facts *owner.Facts, name string) bool {
+	return facts.Apply == nil && p.Existing != nil && p.Existing.Name != name
+}
+
+// ownerOf is the owner of a profile's WorkspaceTemplateApply.
+func ownerOf(controlPlane *controlplanev1.CAPTControlPlane, profile string) owner.Owner {
+	return owner.Owner{
+		Object: controlPlane, Kind: controlplanev1.GroupVersion.WithKind("CAPTControlPlane"), Ref: &infrav1.WorkspaceTemplateApplyReference{},
+		Finalizer: controlplanev1.FargateProfileFinalizer, FieldManager: naming.CAPTControlPlaneFieldManager, Creates: "Fargate profile " + profile,
+	}
+}
+
+// isPending reports whether a profile is to be created, if no other one is, or changed. One that is being deleted is recreated
+// later.
+func (p *PlannedProfile) isPending(busy bool) bool {
+	if p.Apply.Apply == nil {
+		return !busy && p.Apply.Differs()
+	}
+	return p.Apply.Differs() && p.Apply.Apply.DeletionTimestamp.IsZero()
+}
+
+// want is the WorkspaceTemplateApply of a profile. Its Workspace waits for that of the control plane, so that the profile is destroyed
+// first when both are deleted.
+func (c *Cluster) want(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile) (*owner.Want, error) {
+	variables, err := c.variables(controlPlane, spec)
+	if err != nil {
+		return nil, err
+	}
+	want, ref := expected(c.Name, c.EKSName, spec)
+	want.SchemeName = ref.Name
+	return &owner.Want{
+		Expectation: want, ClusterName: c.Name, Template: spec.WorkspaceTemplateRef,
+		Labels:            map[string]string{naming.TurnsLabel: naming.FargateTurns},
+		Intent:            adoption.Intent{Variables: variables, ConnectionSecret: naming.FargateConnectionSecret(c.Name, spec.Name)},
+		WaitForWorkspaces: []infrav1.WorkspaceDependency{{Name: c.Workspace, Namespace: controlPlane.Namespace}},
+		WaitForSecrets: []infrav1.SecretDependency{
+			{Name: c.ConnectionName, Namespace: controlPlane.Namespace, Keys: connectionKeys()},
+			{Name: c.VPCSecretName, Namespace: controlPlane.Namespace, Keys: []string{terraform.OutputVPCConfig}},
+		},
+	}, nil
+}
+
+// connectionKeys of the connection Secret must have a value before a profile is created.
+func connectionKeys() []string {
+	return []string{terraform.OutputClusterName, terraform.OutputClusterEndpoint, terraform.OutputClusterCA}
+}
+
+// variables for the template of a profile; api/validation lists them. Maps and lists are JSON. Secrets are passed by name, so that a
+// template for many clusters can read them through varFiles.
+func (c *Cluster) variables(controlPlane *controlplanev1.CAPTControlPlane, spec *controlplanev1.FargateProfile) (map[string]string, error) {
+	tags := controlPlane.Spec.AdditionalTags
+	if tags == nil {
+		tags = map[string]controlplanev1.TagValue{}
+	}
+	out := map[string]string{
+		naming.ClusterVariable:       c.EKSName,
+		naming.ProfileVariable:       spec.Name,
+		naming.RegionVariable:        c.Region,
+		naming.EKSConnectionVariable: c.ConnectionName,
+		naming.VPCConnectionVariable: c.VPCSecretName,
+	}
+	for name, value := range map[string]any{"selectors": spec.Selectors, "tags": tags} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
+		}
+		out[name] = string(text)
+	}
+	return out, nil
+}
+
+// missing reports what of the two Secrets is missing or unusable.
+func (f *Facts) missing() string {
+	return strings.Join(slices.DeleteFunc([]string{f.Cluster.missingConnection(), f.missingVPC()}, func(s string) bool { return s == "" }), "; ")
+}
+
+func (c *Cluster) missingConnection() string {
+	if c.Connection == nil {
+		return fmt.Sprintf("Secret %s does not exist; provider-terraform writes it. See the conditions of Workspace %s", c.ConnectionName, c.Workspace)
+	}
+	var keys []string
+	for _, key := range connectionKeys() {
+		if len(c.Connection.Data[key]) == 0 {
+			keys = append(keys, "key "+key)
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Secret %s has no value for %s; add outputs of these names to the template of the control plane", c.ConnectionName, strings.Join(keys, ", "))
+}
+
+func (f *Facts) missingVPC() string {
+	name, secret := f.Cluster.VPCSecretName, f.VPCSecret
+	switch {
+	case name == "":
+		return fmt.Sprintf("no Secret describes the VPC; set spec.vpc.connectionSecretRef of the CAPTCluster to a Secret with the key %s", terraform.OutputVPCConfig)
+	case secret == nil:
+		return fmt.Sprintf("Secret %s does not exist; it describes the VPC. For a VPC from a template, provider-terraform writes it; for an existing VPC, create it with the key %s", name, terraform.OutputVPCConfig)
+	case len(secret.Data[terraform.OutputVPCConfig]) == 0:
+		return fmt.Sprintf("Secret %s has no value for key %s; add an output of that name to the template of the VPC, or the key to the Secret of an existing VPC", name, terraform.OutputVPCConfig)
+	}
+	if err := terraform.CheckVPCConfig(string(secret.Data[terraform.OutputVPCConfig])); err != nil {
+		return fmt.Sprintf("key %s of Secret %s does not describe a VPC: %v", terraform.OutputVPCConfig, name, err)
+	}
+	return ""
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeconfigsecret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/kubeconfig"
+)
+
+// Cluster is what kubeconfigs are made from.
+type Cluster struct {
+	ControlPlane *controlplanev1.CAPTControlPlane
+	// Name of the Cluster.
+	Name string
+	// EKSName is the name of the EKS cluster that CAPT passed to Terraform.
+	EKSName string
+	// Region of the EKS cluster.
+	Region string
+	Outputs
+}
+
+// Outputs of Terraform.
+type Outputs struct {
+	// Published are those of status, which are not sensitive.
+	Published map[string]string
+	// Connection is the connection Secret; nil when it does not exist or was not read.
+	Connection *corev1.Secret
+}
+
+// Output returns the value of an output; empty when there is none.
+func (o Outputs) Output(name string) string {
+	if o.Published[name] != "" {
+		return o.Published[name]
+	}
+	return string(o.secret(name))
+}
+
+func (o Outputs) secret(name string) []byte {
+	if o.Connection == nil {
+		return nil
+	}
+	return o.Connection.Data[name]
+}
+
+// Endpoint of the API server; zero when there is no output, and an error when it cannot be parsed.
+func (o Outputs) Endpoint() (clusterv1.APIEndpoint, error) {
+	text := o.Output(terraform.OutputClusterEndpoint)
+	if text == "" {
+		return clusterv1.APIEndpoint{}, nil
+	}
+	host, port, err := terraform.ParseEndpoint(text)
+	return clusterv1.APIEndpoint{Host: host, Port: port}, err
+}
+
+// server is the URL of the API server, and its certificate authority as Terraform returned it.
+func (o Outputs) server() (address, ca string, err error) {
+	endpoint, err := o.Endpoint()
+	if err != nil || endpoint.IsZero() {
+		return "", "", errors.New("the endpoint of the API server is unknown; see condition EndpointAvailable")
+	}
+	if ca = o.Output(terraform.OutputClusterCA); ca == "" {
+		return "", "", fmt.Errorf("the connection Secret has no output %q; add it to the module", terraform.OutputClusterCA)
+	}
+	return "https://" + endpoint.String(), ca, nil
+}
+
+// sources of kubeconfigs. Each returns a kubeconfig, or the reason and the error why there is none.
+type sources struct {
+	Plan
+	tokens kubeconfig.Tokens
+	// published is the kubeconfig of the contract as it is.
+	published []byte
+	// requeueAfter is when to determine the kubeconfigs again; zero is never.
+	requeueAfter time.Duration
+}
+
+// requeueWithin asks for another reconcile after a time at the latest.
+func (s *sources) requeueWithin(after time.Duration) {
+	if s.requeueAfter == 0 || after < s.requeueAfter {
+		s.requeueAfter = after
+	}
+}
+
+// contract is the kubeconfig of Cluster API's contract, from the source of spec.
+func (s *sources) contract(ctx context.Context) ([]byte, string, error) {
+	switch s.Cluster.ControlPlane.Spec.Kubeconfig.Source {
+	case controlplanev1.KubeconfigOutput:
+		return s.output()
+	case controlplanev1.KubeconfigExec:
+		return s.exec()
+	case controlplanev1.KubeconfigToken:
+		return s.token(ctx)
+	case controlplanev1.KubeconfigAuto:
+	}
+	return s.auto(ctx)
+}
+
+// auto prefers Terraform's kubeconfig if its credentials do not expire, then one with a token, then Terraform's until it expires, then
+// one for users.
+func (s *sources) auto(ctx context.Context) ([]byte, string, error) {
+	output := s.Cluster.secret(terraform.OutputKubeconfig)
+	unusable := kubeconfig.Check(output)
+	if unusable == nil {
+		return output, "", nil
+	}
+	data, reason, noToken := s.token(ctx)
+	if data != nil || s.waitsForToken(noToken) {
+		return data, reason, noToken
+	}
+	if errors.Is(unusable, kubeconfig.ErrShortLived) {
+		if data, _, err := s.output(); err == nil {
+			return data, "", nil
+		}
+	}
+	data, reason, err := s.exec()
+	if err == nil && s.tokens != nil {
+		err = fmt.Errorf("the kubeconfig runs \"aws eks get-token\", because %w", noToken)
+	}
+	return data, reason, err
+}
+
+// output is the kubeconfig of Terraform, if Cluster API or users can use it.
+func (s *sources) output() ([]byte, string, error) {
+	const remedy = "; set spec.kubeconfig.source to Token or Exec"
+	output := s.Cluster.secret(terraform.OutputKubeconfig)
+	unusable := kubeconfig.Check(output)
+	switch {
+	case len(output) == 0:
+		return nil, controlplanev1.KubeconfigMissingReason, fmt.Errorf("the connection Secret has no output %q; add it to the module, or set spec.kubeconfig.source to Exec", terraform.OutputKubeconfig)
+	case errors.Is(unusable, kubeconfig.ErrShortLived):
+		expiry, _ := kubeconfig.Expiry(output)
+		if !s.Now.Before(expiry) {
+			return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q has expired: %w"+remedy, terraform.OutputKubeconfig, unusable)
+		}
+		s.requeueWithin(expiry.Sub(s.Now))
+	case unusable != nil && !errors.Is(unusable, kubeconfig.ErrGetToken):
+		return nil, controlplanev1.KubeconfigInvalidReason, fmt.Errorf("output %q cannot be used: %w", terraform.OutputKubeconfig, unusable)
+	}
+	return output, "", nil
+}
+
+// exec is a kubeconfig that requests credentials from AWS wherever it is used.
+func (s *sources) exec() ([]byte, string, error) {
+	server, ca, err := s.Cluster.server()
+	if err != nil {
+		return nil, controlplanev1.KubeconfigMissingReason, err
+	}
+	name := s.Cluster.Output(terraform.OutputClusterName)
+	if name == "" {
+		name = s.Cluster.EKSName
+	}
+	data, err := kubeconfig.ForExec(name, s.Cluster.Region, server, ca)
+	if err != nil {
+		return nil, controlplanev1.KubeconfigInvalidReason, err
+	}
+	return data, "", nil
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/validation/applies"
+)
+
+// ObserveDeletion reads what the deletion of an owner depends on. parts are the WorkspaceTemplateApplies of its Fargate profiles. CAPT
+// v0.3 created helpers for its control planes (<name>-kubeconfig-apply waits for the EKS Workspace); this version creates none, so the
+// cache has them all. One that spec refers to by mistake is not deleted.
+func (r Reader) ObserveDeletion(ctx context.Context, f *Facts, owner client.Object, ref infrav1.WorkspaceTemplateApplyReference, parts ...*infrav1.WorkspaceTemplateApply) error {
+	if owner.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	var list infrav1.WorkspaceTemplateApplyList
+	if err := r.Cached.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the WorkspaceTemplateApplies that this object controls: %w", err)
+	}
+	for i := range list.Items {
+		apply := &list.Items[i]
+		isPart := slices.ContainsFunc(parts, func(part *infrav1.WorkspaceTemplateApply) bool { return part.UID == apply.UID })
+		if metav1.IsControlledBy(apply, owner) && (!ref.IsDefined() || ref.Name != apply.Name) && !isPart {
+			f.Helpers = append(f.Helpers, *apply.DeepCopy())
+		}
+	}
+	slices.SortFunc(f.Helpers, func(a, b infrav1.WorkspaceTemplateApply) int { return strings.Compare(a.Name, b.Name) })
+
+	if f.Apply != nil {
+		parts = append(parts, f.Apply)
+	}
+	var conflicts []string
+	for _, part := range parts {
+		if conflict := applies.RetainConflict(part, list.Items); conflict != "" {
+			conflicts = append(conflicts, conflict)
+		}
+	}
+	f.RetainConflict = strings.Join(conflicts, "; ")
+	return nil
+}
+
+// next returns the WorkspaceTemplateApplies to delete next: first the helpers, which may use what the owner's own has created;
+// then the owner's own; then the helpers that it waits for itself. The garbage collector would delete the helpers only
+// after the owner, which waits for its own, whose deletion waits for the helpers.
+func (f *Facts) next() (next []*infrav1.WorkspaceTemplateApply) {
+	foundations := f.foundations()
+	for i := range f.Helpers {
+		if !foundations.Has(f.Helpers[i].UID) {
+			next = append(next, &f.Helpers[i])
+		}
+	}
+	if len(next) == 0 && f.Apply != nil {
+		next = append(next, f.Apply)
+	}
+	return next
+}
+
+// foundations are the helpers whose Workspaces the owner's own WorkspaceTemplateApply waits for, directly or through others.
+func (f *Facts) foundations() sets.Set[types.UID] {
+	found, needed := sets.New[types.UID](), sets.New[client.ObjectKey]()
+	need := func(apply *infrav1.WorkspaceTemplateApply) {
+		for _, dependency := range apply.Spec.WaitForWorkspaces {
+			needed.Insert(apply.DependencyKey(dependency))
+		}
+	}
+	if f.Apply == nil {
+		return found
+	}
+	need(f.Apply)
+	for before := -1; before < found.Len(); {
+		before = found.Len()
+		for i := range f.Helpers {
+			helper := &f.Helpers[i]
+			if needed.Has(client.ObjectKey{Namespace: helper.Namespace, Name: helper.Spec.WorkspaceName}) {
+				found.Insert(helper.UID)
+				need(helper)
+			}
+		}
+	}
+	return found
+}
+
+// undeleted returns those of next whose deletion was not requested yet.
+func (f *Facts) undeleted() []*infrav1.WorkspaceTemplateApply {
+	return slices.DeleteFunc(f.next(), func(apply *infrav1.WorkspaceTemplateApply) bool { return !apply.DeletionTimestamp.IsZero() })
+}
+
+// OnlyOwnLeft reports whether the owner's own WorkspaceTemplateApply is the next to delete.
+func (f *Facts) OnlyOwnLeft() bool {
+	next := f.next()
+	return len(next) == 1 && next[0] == f.Apply
+}
+
+// waitingFor reports what each WorkspaceTemplateApply waits for that is being deleted, or is deleted next.
+func (f *Facts) waitingFor() string {
+	awaited := f.next()
+	if f.Apply != nil && !f.Apply.DeletionTimestamp.IsZero() && !slices.Contains(awaited, f.Apply) {
+		awaited = append(awaited, f.Apply)
+	}
+	messages := make([]string, len(awaited))
+	for i, apply := range awaited {
+		messages[i] = fmt.Sprintf("waiting for WorkspaceTemplateApply %s%s", apply.Name,
+			cmp.Or(cause(": ", conditions.Get(apply, infrav1.DeletingCondition)), " to be deleted"))
+	}
+	return strings.Join(messages, "; ")
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owner
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/builder"
+)
+
+func names(applies []*infrav1.WorkspaceTemplateApply) (names []string) {
+	for _, apply := range applies {
+		names = append(names, apply.Name)
+	}
+	return names
+}
+
+func needs(workspace string) builder.Option { return builder.WaitingForWorkspace(workspace, "") }
+
+func TestOnlyWhatTheOwnerControlsIsAHelper(t *testing.T) {
+	owner := builder.CAPTControlPlane("demo")
+	applies := newClient(
+		builder.WorkspaceTemplateApply("demo-spot-role-check", builder.OwnedBy(owner)),
+		builder.WorkspaceTemplateApply("demo-kubeconfig-apply", builder.OwnedBy(owner)),
+		builder.WorkspaceTemplateApply("demo-eks", builder.OwnedBy(owner)),
+		builder.WorkspaceTemplateApply("demo-profile", builder.OwnedBy(owner)),
+		builder.WorkspaceTemplateApply("of-another", builder.OwnedBy(builder.CAPTControlPlane("other"))),
+		builder.WorkspaceTemplateApply("recreated", builder.OwnedBy(builder.CAPTControlPlane("demo", builder.WithUID("before")))),
+		builder.WorkspaceTemplateApply("of-a-user"),
+		builder.WorkspaceTemplateApply("not-controlled", builder.OwnedBy(owner), builder.With(func(apply *infrav1.WorkspaceTemplateApply) {
+			apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "CAPTControlPlane", Name: "demo", UID: owner.UID}}
+		})),
+	)
+	f := &Facts{}
+	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}))
+	assert.Empty(t, f.next(), "the owner is not being deleted")
+
+	builder.Deleting()(owner)
+	require.NoError(t, Reader{Cached: applies}.ObserveDeletion(ctx, f, owner, infrav1.WorkspaceTemplateApplyReference{Name: "demo-eks"}, builder.WorkspaceTemplateApply("demo-profile")))
+	assert.Equal(t, []string{"demo-kubeconfig-apply", "demo-spot-role-check"}, names(f.next()))
+}
+
+// Whatever waits for whatever, there is always a next one, and none is deleted before what waits for it.
+func TestHelpersAreDeletedInTheOrderOfTheirDependencies(t *testing.T) {
+	f := &Facts{
+		Apply: builder.WorkspaceTemplateApply("eks", builder.WithWorkspaceName("eks-w"), needs("role-w")),
+		Helpers: []infrav1.WorkspaceTemplateApply{
+			*builder.WorkspaceTemplateApply("kubeconfig", builder.WithWorkspaceName("kubeconfig-w"), needs("eks-w")),
+			*builder.WorkspaceTemplateApply("never-applied"),
+			*builder.WorkspaceTemplateApply("policy", builder.WithWorkspaceName("policy-w")),
+			*builder.WorkspaceTemplateApply("role", builder.WithWorkspaceName("role-w"), needs("policy-w")),
+		},
+	}
+	assert.Equal(t, []string{"kubeconfig", "never-applied"}, names(f.next()))
+	assert.False(t, f.OnlyOwnLeft())
+	builder.Deleting()(&f.Helpers[0])
+	assert.Equal(t, []string{"never-applied"}, names(f.undeleted()))
+	assert.Equal(t, "waiting for WorkspaceTemplateApply kubeconfig to be deleted; waiting for WorkspaceTemplateApply never-applied to be deleted",
+		f.DeletingCondition("Deleting", "").Message)
+
+	f.Helpers = f.Helpers[2:]
+	assert.Equal(t, []string{"eks"}, names(f.next()))
+	assert.True(t, f.OnlyOwnLeft())
+	f.Apply = nil
+	assert.Equal(t, []string{"policy", "role"}, names(f.next()), "their own dependencies order these")
+	f.Helpers = nil
+	assert.Empty(t, f.next())
+	assert.Empty(t, f.DeletingCondition("Deleting", "").Message)
+}
+
+// The garbage collector deletes all at once: each is reported that waits.
+func TestEveryDeletionIsReported(t *testing.T) {
+	f := &Facts{
+		Apply:   builder.WorkspaceTemplateApply("eks", builder.Deleting()),
+		Helpers: []infrav1.WorkspaceTemplateApply{*builder.WorkspaceTemplateApply("kubeconfig", builder.Deleting())},
+	}
+	message := f.DeletingCondition("Deleting", "").Message
+	assert.Contains(t, message, "WorkspaceTemplateApply eks")
+	assert.Contains(t, message, "WorkspaceTemplateApply kubeconfig")
+	assert.Empty(t, f.undeleted())
+}

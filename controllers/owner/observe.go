@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package owner is the life cycle of a WorkspaceTemplateApply that a CAPTCluster, a CAPTControlPlane or a Fargate profile owns: observe,
+// plan, hold, provision, destroy, release, report. The owners provide what they want, and what must be deleted before.
+package owner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Facts are what an owner observed of its WorkspaceTemplateApply.
+type Facts struct {
+	// Apply is nil when it does not exist.
+	Apply *infrav1.WorkspaceTemplateApply
+	// Helpers are the other WorkspaceTemplateApplies that the owner controls, sorted by name; read only while it is being deleted.
+	Helpers []infrav1.WorkspaceTemplateApply
+	// RetainConflict is why the deletion policies forbid to delete what the owner controls; read only while it is being deleted.
+	RetainConflict string
+	// Candidates are WorkspaceTemplateApplies that may belong to an owner without a reference, or the referenced one if it has not
+	// been adopted.
+	Candidates []adoption.Candidate
+	// OwnedCandidates are those that the owner owns, so that they would be deleted with it.
+	OwnedCandidates []string
+	// BuiltField is the status field that records something built, when the owner has neither a reference nor a candidate: a new
+	// WorkspaceTemplateApply would build it a second time.
+	BuiltField string
+	// Missing is the referenced WorkspaceTemplateApply if CAPT v0.3 recorded it and it does not exist: a new one would build a
+	// second time what it created.
+	Missing string
+	// AdoptedWith is the object with which the owner is adopted, if it has no WorkspaceTemplateApply; empty once that was adopted.
+	AdoptedWith string
+	// AwaitsAdoption is true while the owner, or what it refers to, is as CAPT v0.3 left it.
+	AwaitsAdoption bool
+	// Unadopted is the Workspace that CAPT v0.3 created for the referenced WorkspaceTemplateApply, while that is not adopted.
+	Unadopted string
+	// Conflict is why the referenced WorkspaceTemplateApply does not belong to the owner. It is neither written nor deleted.
+	Conflict string
+	// Refused is the error with which the API server refused the WorkspaceTemplateApply.
+	Refused error
+}
+
+// Reader reads WorkspaceTemplateApplies.
+type Reader struct {
+	Cached   client.Reader
+	Uncached client.Reader
+	// Confirm makes Observe ask the API server when the cache does not have the referenced one, which may have been created a moment ago.
+	Confirm bool
+}
+
+// Observe reads the WorkspaceTemplateApply that an owner refers to or, without a reference, those that may belong to it. It reads
+// past the cache what must not be missed: candidates, and what is to be deleted.
+func (r Reader) Observe(ctx context.Context, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+	switch {
+	case !ref.IsDefined():
+		return r.candidates(ctx, object, want)
+	case !object.GetDeletionTimestamp().IsZero():
+		return referenced(ctx, r.Uncached, object, ref, want)
+	}
+	facts, err := referenced(ctx, r.Cached, object, ref, want)
+	if err == nil && r.Confirm && facts.Apply == nil && facts.Conflict == "" && !facts.NeedsDecision() {
+		return referenced(ctx, r.Uncached, object, ref, want)
+	}
+	return facts, err
+}
+
+// candidates looks for the WorkspaceTemplateApplies that may belong to an owner without a reference.
+func (r Reader) candidates(ctx context.Context, object client.Object, want adoption.Expectation) (Facts, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := r.Uncached.List(ctx, &applies, client.InNamespace(object.GetNamespace())); err != nil {
+		return Facts{}, fmt.Errorf("listing WorkspaceTemplateApplies: %w", err)
+	}
+	candidates := want.Candidates(object, applies.Items)
+	facts := Facts{Candidates: candidates, OwnedCandidates: adoption.Names(candidates, adoption.Owned)}
+	if len(candidates) == 0 {
+		facts.BuiltField = want.Built
+	}
+	facts.AwaitsAdoption = facts.NeedsDecision() && (want.Legacy || facts.anyUnadopted(applies.Items))
+	return facts, nil
+}
+
+// anyUnadopted reports whether one of the candidates was created by CAPT v0.3 and has not been adopted.
+func (f *Facts) anyUnadopted(applies []infrav1.WorkspaceTemplateApply) bool {
+	for i := range applies {
+		isCandidate := func(c adoption.Candidate) bool { return c.Name == applies[i].Name }
+		if adoption.Unadopted(&applies[i]) != "" && slices.ContainsFunc(f.Candidates, isCandidate) {
+			return true
+		}
+	}
+	return false
+}
+
+// NeedsDecision reports whether the user must decide which WorkspaceTemplateApply belongs to the owner. Nothing is created before.
+func (f *Facts) NeedsDecision() bool {
+	return len(f.Candidates) > 0 || f.BuiltField != "" || f.Missing != "" || f.AdoptedWith != ""
+}
+
+func referenced(ctx context.Context, reader client.Reader, object client.Object, ref infrav1.WorkspaceTemplateApplyReference, want adoption.Expectation) (Facts, error) {
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
+	apply, err := engine.Get(ctx, reader, key, &infrav1.WorkspaceTemplateApply{})
+	if err != nil {
+		return Facts{}, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", ref.Name, err)
+	}
+	if apply == nil {
+		missing := want.Legacy && ref.Name == want.Recorded && object.GetDeletionTimestamp().IsZero()
+		facts := Facts{AwaitsAdoption: missing}
+		if missing { // A reference to another one asks for a new one.
+			facts.Missing = ref.Name
+		}
+		return facts, nil
+	}
+	facts := usable(object, want, apply)
+	facts.AwaitsAdoption = facts.Unadopted != "" || facts.Conflict != "" && want.Legacy
+	return facts, nil
+}
+
+// usable leaves a WorkspaceTemplateApply out of the facts that the owner must not write: two owners would write the same Workspace, and
+// one would delete that of the other. What CAPT v0.3 created is not modified before its adoption.
+func usable(object client.Object, want adoption.Expectation, apply *infrav1.WorkspaceTemplateApply) Facts {
+	if conflict := adoption.Conflict(object, want, apply); conflict != "" {
+		return Facts{Conflict: conflict}
+	}
+	if !object.GetDeletionTimestamp().IsZero() && !want.MayDelete(object, apply) {
+		return Facts{Conflict: fmt.Sprintf("WorkspaceTemplateApply %s is kept: this object neither controls it nor records it in its status", apply.Name)}
+	}
+	if workspace := adoption.Unadopted(apply); workspace != "" {
+		candidate := adoption.Candidate{Name: apply.Name, Evidence: []adoption.Evidence{adoption.Referred}}
+		return Facts{Candidates: []adoption.Candidate{candidate}, OwnedCandidates: []string{apply.Name}, Unadopted: workspace}
+	}
+	return Facts{Apply: apply}
+}
+
+// UpToDate reports whether Terraform has applied the WorkspaceTemplateApply as it is now.
+func (f *Facts) UpToDate() bool {
+	return f.Apply != nil && f.Apply.DeletionTimestamp.IsZero() &&
+		f.Apply.Status.ObservedGeneration == f.Apply.Generation && conditions.IsTrue(f.Apply, infrav1.ReadyCondition)
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owner
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/controllers/ssa"
+)
+
+// Step is what a reconcile does about a WorkspaceTemplateApply.
+type Step string
+
+// Steps of the life cycle, in their order.
+const (
+	// Wait writes nothing; status reports the reason.
+	Wait Step = "Wait"
+	// Hold adds the finalizer, because the owner has something that must be deleted before it.
+	Hold Step = "Hold"
+	// Provision records the reference, then creates or updates the WorkspaceTemplateApply.
+	Provision Step = "Provision"
+	// WritePolicy writes a changed deletion policy, which may solve what the deletion waits for.
+	WritePolicy Step = "WritePolicy"
+	// Destroy deletes the WorkspaceTemplateApplies that are next.
+	Destroy Step = "Destroy"
+	// Release removes the finalizer.
+	Release Step = "Release"
+)
+
+// Owner is an object that owns a WorkspaceTemplateApply.
+type Owner struct {
+	client.Object
+	// Kind is the kind of the object.
+	Kind schema.GroupVersionKind
+	// Ref is the field of spec that refers to the WorkspaceTemplateApply.
+	Ref          *infrav1.WorkspaceTemplateApplyReference
+	Finalizer    string
+	FieldManager string
+	// Creates is what Terraform creates, for messages.
+	Creates string
+}
+
+// deleting reports whether the owner is being deleted.
+func (o Owner) deleting() bool { return !o.GetDeletionTimestamp().IsZero() }
+
+// Name of the WorkspaceTemplateApply: the one that the owner refers to, or that of the naming scheme.
+func (o Owner) applyName(want adoption.Expectation) string {
+	if o.Ref.IsDefined() {
+		return o.Ref.Name
+	}
+	return want.SchemeName
+}
+
+// Want describes a WorkspaceTemplateApply as its owner wants it.
+type Want struct {
+	adoption.Expectation
+	ClusterName string
+	Template    infrav1.WorkspaceTemplateReference
+	Intent      adoption.Intent
+	// Labels besides those that every one has.
+	Labels            map[string]string
+	WaitForWorkspaces []infrav1.WorkspaceDependency
+	WaitForSecrets    []infrav1.SecretDependency
+	// DeletionPolicy is empty when the owner does not set it.
+	DeletionPolicy infrav1.DeletionPolicy
+}
+
+// Intent is what an owner wants in one reconcile.
+type Intent struct {
+	Owner  Owner
+	Paused bool
+	// Want is nil while something blocks the creation or change of the WorkspaceTemplateApply.
+	Want *Want
+	// Hold adds the finalizer although there is no WorkspaceTemplateApply.
+	Hold bool
+	// BlockDeletion is true while dependents exist that need everything that the owner controls, BlockOwnDeletion while they need only
+	// its own WorkspaceTemplateApply.
+	BlockDeletion, BlockOwnDeletion bool
+}
+
+// Plan is what one reconcile does about a WorkspaceTemplateApply.
+type Plan struct {
+	*Facts
+	Owner Owner
+	Step  Step
+	// Desired is what the owner applies; nil while something blocks it.
+	Desired *unstructured.Unstructured
+	// setsPolicy is true when the owner sets the deletion policy.
+	setsPolicy bool
+}
+
+// Plan decides what to do. It is pure.
+func (f *Facts) Plan(intent Intent) (Plan, error) {
+	p := Plan{Facts: f, Owner: intent.Owner}
+	if want := intent.Want; want != nil {
+		desired, err := f.desired(intent.Owner, want)
+		if err != nil {
+			return p, err
+		}
+		p.Desired, p.setsPolicy = desired, want.DeletionPolicy != ""
+	}
+	switch {
+	case intent.Paused:
+		p.Step = Wait
+	case intent.Owner.deleting():
+		p.Step = p.deletionStep(intent)
+	case p.Desired != nil:
+		p.Step = Provision
+	case (f.Apply != nil || intent.Hold) && !controllerutil.ContainsFinalizer(intent.Owner, intent.Owner.Finalizer):
+		p.Step = Hold
+	default:
+		p.Step = Wait
+	}
+	return p, nil
+}
+
+func (p *Plan) deletionStep(intent Intent) Step {
+	switch {
+	case len(p.OwnedCandidates) > 0:
+		return Wait
+	case intent.BlockDeletion && p.policyChanged():
+		return WritePolicy
+	case intent.BlockDeletion, p.RetainConflict != "", intent.BlockOwnDeletion && p.OnlyOwnLeft():
+		return Wait
+	case len(p.undeleted()) > 0:
+		return Destroy
+	case !intent.BlockOwnDeletion && len(p.next()) == 0:
+		return Release
+	}
+	return Wait
+}
+
+// policyChanged reports whether the owner sets another deletion policy than the WorkspaceTemplateApply has.
+func (p *Plan) policyChanged() bool {
+	if p.Apply == nil || p.Desired == nil || !p.setsPolicy {
+		return false
+	}
+	policy, _, _ := unstructured.NestedString(p.Desired.Object, "spec", "deletionPolicy")
+	return (policy == string(infrav1.DeletionPolicyRetain)) != (p.Apply.Spec.DeletionPolicy == infrav1.DeletionPolicyRetain)
+}
+
+// desired is the apply configuration of the WorkspaceTemplateApply.
+func (f *Facts) desired(owner Owner, want *Want) (*unstructured.Unstructured, error) {
+	template := want.Template
+	if template.Namespace == "" {
+		template.Namespace = owner.GetNamespace() // Explicit, because the value of another field manager would stay.
+	}
+	intent := want.Intent.For(f.Apply)
+	apply := &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: owner.GetNamespace(), Name: owner.applyName(want.Expectation),
+			Labels:          map[string]string{clusterv1.ClusterNameLabel: want.ClusterName},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)},
+		},
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef:       template,
+			Variables:         intent.Variables,
+			WaitForWorkspaces: want.WaitForWorkspaces,
+			WaitForSecrets:    want.WaitForSecrets,
+			DeletionPolicy:    want.DeletionPolicy,
+		},
+	}
+	maps.Copy(apply.Labels, want.Labels)
+	if shard, ok := owner.GetLabels()[clusterv1.WatchLabel]; ok {
+		apply.Labels[clusterv1.WatchLabel] = shard // The manager that sees the owner must see what it owns.
+	}
+	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	if intent.ConnectionSecret != "" {
+		apply.Spec.WriteConnectionSecretToRef = &terraform.SecretReference{Name: intent.ConnectionSecret, Namespace: owner.GetNamespace()}
+	}
+	return ssa.Unstructured(apply)
+}
+
+// mergedLists are the lists of a WorkspaceTemplateApply that are merged: by key, and keys as a set.
+func mergedLists() []string {
+	return []string{"ownerReferences", "waitForSecrets", "waitForWorkspaces", "keys"}
+}
+
+// Differs reports whether the WorkspaceTemplateApply has to be written.
+func (p *Plan) Differs() bool {
+	if p.Desired == nil {
+		return false
+	}
+	if p.Apply == nil {
+		return true
+	}
+	live, err := ssa.Unstructured(p.Apply)
+	if err != nil {
+		return true
+	}
+	live.SetGroupVersionKind(p.Desired.GroupVersionKind()) // Typed objects from clients have none, those from caches do.
+	return ssa.Differs(live, p.Desired, p.Owner.FieldManager, mergedLists()...)
+}
+
+// Ready reports whether the WorkspaceTemplateApply is as the owner wants it, and Terraform has applied it.
+func (p *Plan) Ready() bool { return p.UpToDate() && !p.Differs() }

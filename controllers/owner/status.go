@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owner
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capt-provider/capt/api/adoption"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+// Summary of the WorkspaceTemplateApply for the status of its owner.
+func (p *Plan) Summary() *infrav1.WorkspaceTemplateApplySummary {
+	if p.Apply == nil {
+		return nil
+	}
+	s := p.Apply.Status
+	if !p.started() {
+		s.WorkspaceName = "" // It would cause a status write of its own.
+	}
+	return &infrav1.WorkspaceTemplateApplySummary{
+		Name: p.Apply.Name, WorkspaceName: s.WorkspaceName, Ready: infrav1.ConditionStatus(p.Ready()), StartedTime: s.StartedTime,
+		LastAppliedRevision: s.LastAppliedRevision, LastFailedRevision: s.LastFailedRevision,
+		LastFailureMessage: s.LastFailureMessage, LastAppliedTime: s.LastAppliedTime,
+	}
+}
+
+// started reports whether Terraform has begun its first run.
+func (f *Facts) started() bool {
+	s := f.Apply.Status
+	return s.StartedTime != nil || s.Applied == metav1.ConditionTrue || s.LastAppliedRevision != "" || s.LastFailedRevision != ""
+}
+
+// Condition reports the WorkspaceTemplateApply in a condition of the owner. While Terraform runs, the message does not follow its
+// steps: each would cause a status write of every owner.
+func (p *Plan) Condition(conditionType, readyReason string) engine.Condition {
+	no := func(reason, format string, args ...any) engine.Condition {
+		return engine.False(conditionType, reason, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case p.Ready():
+		return engine.True(conditionType, readyReason, "")
+	case p.Conflict != "":
+		return no(infrav1.ReferenceConflictReason, "%s", p.Conflict)
+	case p.Refused != nil:
+		return no(infrav1.ApplyRefusedReason, "the API server refused the WorkspaceTemplateApply: %v", p.Refused)
+	case p.Apply == nil:
+		return no(infrav1.ProvisioningReason, "waiting for the WorkspaceTemplateApply of %s to be created", p.Owner.Creates)
+	case !p.Apply.DeletionTimestamp.IsZero():
+		return no(infrav1.DeletingReason, "WorkspaceTemplateApply %s is being deleted%s", p.Apply.Name, cause(": ", conditions.Get(p.Apply, infrav1.DeletingCondition)))
+	}
+	ready := conditions.Get(p.Apply, infrav1.ReadyCondition)
+	switch {
+	case ready != nil && ready.Reason == infrav1.WaitingForTurnReason:
+		return no(infrav1.ProvisioningReason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
+	case ready == nil || p.Working() || ready.Status == metav1.ConditionTrue:
+		return no(infrav1.ProvisioningReason, "waiting for Terraform to %s %s; see WorkspaceTemplateApply %s", p.verb(), p.Owner.Creates, p.Apply.Name)
+	}
+	return no(ready.Reason, "WorkspaceTemplateApply %s: %s", p.Apply.Name, ready.Message)
+}
+
+// verb is what Terraform does next.
+func (f *Facts) verb() string {
+	if f.Apply.Status.LastAppliedRevision != "" || f.Apply.Status.Applied == metav1.ConditionTrue {
+		return "update"
+	}
+	return "create"
+}
+
+// cause is the message of a condition that waits, after a separator; empty when it has none.
+func cause(separator string, condition *metav1.Condition) string {
+	if condition == nil || condition.Message == "" || condition.Reason == infrav1.NotDeletingReason {
+		return ""
+	}
+	return separator + condition.Message
+}
+
+// Working reports whether Terraform runs or is about to, and nothing is wrong.
+func (f *Facts) Working() bool {
+	switch {
+	case f.Conflict != "", f.Refused != nil:
+		return false
+	case f.Apply == nil:
+		return true
+	case !f.Apply.DeletionTimestamp.IsZero():
+		return false
+	}
+	switch conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
+	case "", infrav1.ProvisioningReason, infrav1.WorkspaceNotFoundReason, infrav1.WaitingForTurnReason, infrav1.UpToDateReason:
+		return true
+	}
+	return false
+}
+
+// Destroyed reports whether the cloud resources are certainly absent or about to be destroyed: they are being deleted, or created for
+// the first time. An unknown state does not count.
+func (f *Facts) Destroyed() bool {
+	if f.Apply == nil {
+		return false
+	}
+	switch s := f.Apply.Status; conditions.GetReason(f.Apply, infrav1.ReadyCondition) {
+	case infrav1.WorkspaceDeletingReason, infrav1.WorkspaceNotFoundReason:
+		return true
+	case infrav1.ProvisioningReason, infrav1.ApplyFailedReason:
+		if s.Applied != metav1.ConditionTrue && s.LastAppliedRevision == "" {
+			return true
+		}
+	}
+	return !f.Apply.DeletionTimestamp.IsZero() && f.Apply.Spec.DeletionPolicy != infrav1.DeletionPolicyRetain
+}
+
+// AdoptionCondition reports whether the user must decide which WorkspaceTemplateApply belongs to the owner.
+func (f *Facts) AdoptionCondition(conditionType string) engine.Condition {
+	if message := f.AdoptionMessage(); message != "" {
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, message)
+	}
+	return engine.False(conditionType, infrav1.AdoptionNotRequiredReason, "")
+}
+
+// AdoptionMessage is why the user must decide which WorkspaceTemplateApply belongs to the owner; empty when not.
+func (f *Facts) AdoptionMessage() string {
+	switch {
+	case f.BuiltField != "":
+		return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty and no WorkspaceTemplateApply matches, but %s is set: nothing is created, because it could exist twice. "+
+			"Set the reference to the WorkspaceTemplateApply that created it, or to a new name to create another", f.BuiltField)
+	case f.Unadopted != "":
+		return f.unadoptedMessage()
+	case f.AwaitsAdoption && f.Conflict != "":
+		return "this object was created by CAPT v0.3 and has not been adopted: " + f.Conflict
+	case f.Missing != "":
+		return fmt.Sprintf("WorkspaceTemplateApply %s of spec.workspaceTemplateApplyRef (in v1beta1: workspaceTemplateApplyName), which CAPT v0.3 recorded, does not exist: a new one would create everything a second time. "+
+			"Restore it and adopt it with captctl migrate apply; or, if nothing is left of what it created, delete and recreate this object", f.Missing)
+	case f.AdoptedWith != "":
+		return fmt.Sprintf("%s of the same Cluster was created by CAPT v0.3 and has not been adopted: nothing is written. Adopt the cluster with captctl migrate apply", f.AdoptedWith)
+	case len(f.Candidates) == 0:
+		return ""
+	}
+	names := make([]string, len(f.Candidates))
+	for i, candidate := range f.Candidates {
+		names[i] = candidate.String()
+	}
+	return fmt.Sprintf("spec.workspaceTemplateApplyRef is empty, but WorkspaceTemplateApply %s may belong to this object: nothing is created before that is decided. captctl migrate check shows what belongs to it, and how to adopt it",
+		strings.Join(names, ", "))
+}
+
+func (f *Facts) unadoptedMessage() string {
+	return fmt.Sprintf("WorkspaceTemplateApply %s has Workspace %s, which was created by CAPT v0.3 and has not been adopted: nothing is written or deleted. Adopt it with captctl migrate apply",
+		f.Candidates[0].Name, f.Unadopted)
+}
+
+// DeletingCondition reports what the deletion of the owner waits for.
+func (f *Facts) DeletingCondition(conditionType, paused string) engine.Condition {
+	switch {
+	case paused != "":
+		return engine.True(conditionType, infrav1.DeletingReason, PausedMessage("deleted", paused))
+	case f.RetainConflict != "":
+		return engine.True(conditionType, infrav1.DeletionPolicyConflictReason, f.RetainConflict)
+	case f.Unadopted != "":
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, f.unadoptedMessage())
+	case len(f.OwnedCandidates) > 0:
+		return engine.True(conditionType, infrav1.AdoptionRequiredReason, fmt.Sprintf(
+			"WorkspaceTemplateApply %s would be deleted with this object, which does not refer to it. To delete it in order, set spec.workspaceTemplateApplyRef; to keep it, remove its owner reference",
+			strings.Join(f.OwnedCandidates, ", ")))
+	}
+	if waiting := f.waitingFor(); waiting != "" {
+		return engine.True(conditionType, infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, waiting)
+	}
+	return engine.True(conditionType, infrav1.DeletingReason, "")
+}
+
+// PausedMessage reports what is not done while an object is paused; reason is the result of engine.Paused.
+func PausedMessage(done, reason string) string {
+	return fmt.Sprintf("nothing is %s while the object is paused: %s", done, reason)
+}
+
+// WithPause adds to the message of a summary that the object is paused.
+func WithPause(condition engine.Condition, paused string) engine.Condition {
+	switch {
+	case paused == "", condition.Reason == clusterv1.PausedReason:
+	case condition.Message == "":
+		condition.Message = "paused: " + paused
+	default:
+		condition.Message = fmt.Sprintf("paused (%s): %s", paused, condition.Message)
+	}
+	return condition
+}
+
+// State is the reason of the WorkspaceTemplateApply's Ready condition.
+func (f *Facts) State() string { return conditions.GetReason(f.Apply, infrav1.ReadyCondition) }
+
+// KeepsStatus reports whether an owner keeps its status, except conditions about adoption and pause (engine.KeepStatus). observed is its
+// status.observedGeneration, known are its conditions.
+//
+// Before adoption, the cloud resources are unchanged: the owner is as ready as CAPT v0.3 left it. An owner without a status has nothing to
+// keep. One that was adopted and rolled back stays Ready.
+//
+// After adoption, the owner may be reconciled before its WorkspaceTemplateApply. An adoption causes no Terraform run, so "Provisioning"
+// would be wrong, and every adopted cluster would be Degraded for a moment. The state is reported as soon as the WorkspaceTemplateApply
+// was observed in its current generation. A refused request, or a conflict with another owner, is reported at once.
+func (p *Plan) KeepsStatus(observed int64, known []metav1.Condition, paused string) bool {
+	if p.AwaitsAdoption {
+		return adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.ReadyCondition)
+	}
+	awaited := adoption.LegacyStatus(observed, known) || meta.IsStatusConditionTrue(known, infrav1.AdoptionRequiredCondition)
+	if !awaited || p.Apply == nil || !p.Apply.DeletionTimestamp.IsZero() || p.Refused != nil {
+		return false
+	}
+	unobserved := p.Apply.Status.ObservedGeneration != p.Apply.Generation
+	return unobserved || paused != "" && p.Differs() // A paused owner does not write.
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package owner
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/controllers/engine"
+)
+
+const (
+	// ReferenceIndex finds owners by the WorkspaceTemplateApplies that they refer to, whether they control them or not.
+	ReferenceIndex = "spec.workspaceTemplateApplyRef.name"
+	// TemplateIndex finds owners by the WorkspaceTemplates that they refer to, by namespace/name.
+	TemplateIndex = "workspaceTemplateRefs"
+)
+
+// References are the keys of ReferenceIndex for an owner.
+func References(owner client.Object, refs ...infrav1.WorkspaceTemplateApplyReference) (keys []string) {
+	for _, ref := range refs {
+		if ref.IsDefined() {
+			keys = append(keys, owner.GetNamespace()+"/"+ref.Name)
+		}
+	}
+	return keys
+}
+
+// Requests lists owners to reconcile.
+type Requests struct {
+	Client client.Reader
+	// List is an empty list of the owner's kind.
+	List client.ObjectList
+	// MayWaitFor reports whether an owner may wait until a WorkspaceTemplateApply that it does not own is deleted.
+	MayWaitFor func(owner client.Object, apply string) bool
+}
+
+// Matching returns requests for the owners that match.
+func (r Requests) Matching(ctx context.Context, matches func(client.Object) bool, options ...client.ListOption) (requests []ctrl.Request) {
+	list := r.List.DeepCopyObject().(client.ObjectList)
+	// The objects are only read, so the cache need not copy them.
+	err := r.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if object := item.(client.Object); matches == nil || matches(object) {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the owners to reconcile")
+		return nil
+	}
+	return requests
+}
+
+// ReferringTo returns the owners that refer to a WorkspaceTemplateApply, which they may not control yet.
+func (r Requests) ReferringTo(ctx context.Context, apply client.Object) []ctrl.Request {
+	return r.Matching(ctx, nil, client.MatchingFields{ReferenceIndex: client.ObjectKeyFromObject(apply).String()})
+}
+
+// UsingTemplate returns the owners that refer to a WorkspaceTemplate.
+func (r Requests) UsingTemplate(ctx context.Context, template client.Object) []ctrl.Request {
+	return r.Matching(ctx, nil, client.MatchingFields{TemplateIndex: client.ObjectKeyFromObject(template).String()})
+}
+
+// afterDeletion returns the owners that may wait until a WorkspaceTemplateApply that they do not own is deleted.
+func (r Requests) afterDeletion(ctx context.Context, apply client.Object) []ctrl.Request {
+	return r.Matching(ctx, func(owner client.Object) bool { return r.MayWaitFor(owner, apply.GetName()) }, client.InNamespace(apply.GetNamespace()))
+}
+
+// blockedByPolicy returns the owners whose deletion waits for another deletion policy.
+func (r Requests) blockedByPolicy(ctx context.Context, apply client.Object) []ctrl.Request {
+	return r.Matching(ctx, func(owner client.Object) bool {
+		return conditions.GetReason(owner.(engine.Object), infrav1.DeletingCondition) == infrav1.DeletionPolicyConflictReason
+	}, client.InNamespace(apply.GetNamespace()))
+}
+
+// Watch adds the watches that all owners need. The indexes must be registered for the kind of the owner.
+func (r Requests) Watch(b *builder.Builder) *builder.Builder {
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	return b.Owns(&infrav1.WorkspaceTemplateApply{}).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.ReferringTo)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.afterDeletion), builder.WithPredicates(Deleted())).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.blockedByPolicy), changed).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.UsingTemplate), changed)
+}
+
+// Deleted passes deletions only.
+func Deleted() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// Updated passes updates only, if changed reports true.
+func Updated(changed func(before, after client.Object) bool) predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) },
+	}
+}
+
+// EndpointChanged passes a Cluster when its endpoint appears or changes.
+func EndpointChanged() predicate.Funcs {
+	return Updated(func(before, after client.Object) bool {
+		was, ok := before.(*clusterv1.Cluster)
+		is, alsoOK := after.(*clusterv1.Cluster)
+		return ok && alsoOK && was.Spec.ControlPlaneEndpoint != is.Spec.ControlPlaneEndpoint
+	})
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ssa supports server-side apply: it reports whether an apply would change an object, and restores lost managedFields.
+package ssa
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Differs reports whether server-side applying want, as a field manager, would change the live object. It sends no
+// request, so that nothing is written at rest. merged names the fields whose lists are merged, by key or as sets: items of other
+// managers stay, and are no difference. All other lists are atomic.
+func Differs(live, want *unstructured.Unstructured, manager string, merged ...string) bool {
+	return !contains(live.Object, want.Object, merged) || ownsMore(live, want, manager)
+}
+
+// Unstructured turns a typed object into an apply configuration: without status and other server-side fields.
+func Unstructured(object any) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(u.Object, "status")
+	return u, nil
+}
+
+// contains reports whether every field of want has the same value in have.
+func contains(have, want any, merged []string) bool {
+	wantMap, ok := want.(map[string]any)
+	if !ok {
+		return equality.Semantic.DeepEqual(have, want)
+	}
+	haveMap, ok := have.(map[string]any)
+	if !ok {
+		return false
+	}
+	for key, value := range wantMap {
+		if list, ok := value.([]any); ok && slices.Contains(merged, key) {
+			if !containsAll(haveMap[key], list, merged) {
+				return false
+			}
+			continue
+		}
+		if !contains(haveMap[key], value, merged) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsAll(have any, want []any, merged []string) bool {
+	list, ok := have.([]any)
+	if !ok {
+		return len(want) == 0
+	}
+	for _, item := range want {
+		if !slices.ContainsFunc(list, func(other any) bool { return contains(other, item, merged) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownsMore reports whether an earlier apply of the manager set fields that the next one would remove.
+func ownsMore(live, want *unstructured.Unstructured, manager string) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager != manager || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+			return true // An apply rewrites an entry that cannot be decoded.
+		}
+		more := false
+		owned.Leaves().Iterate(func(path fieldpath.Path) { more = more || !has(want.Object, path) })
+		if more {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether an object has a field.
+func has(node any, path fieldpath.Path) bool {
+	for _, element := range path {
+		switch {
+		case element.FieldName != nil:
+			fields, ok := node.(map[string]any)
+			if !ok {
+				return false
+			}
+			if node, ok = fields[*element.FieldName]; !ok {
+				return false
+			}
+		case element.Key != nil:
+			list, _ := node.([]any)
+			i := slices.IndexFunc(list, func(item any) bool { return hasKey(item, element) })
+			if i < 0 {
+				return false
+			}
+			node = list[i]
+		case element.Value != nil: // An item of a set.
+			list, _ := node.([]any)
+			return slices.ContainsFunc(list, func(item any) bool { return equality.Semantic.DeepEqual(item, (*element.Value).Unstructured()) })
+		default: // An item of a list by index: owned together with the list.
+			return true
+		}
+	}
+	return true
+}
+
+func hasKey(item any, element fieldpath.PathElement) bool {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, key := range *element.Key {
+		if !equality.Semantic.DeepEqual(fields[key.Name], key.Value.Unstructured()) {
+			return false
+		}
+	}
+	return true
+}

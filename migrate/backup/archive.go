@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup writes what a migration may change into one archive, before the first write. It never reads a Secret.
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	_ "embed" // For the README.
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/migrate/apply"
+	"github.com/capt-provider/capt/migrate/plan"
+	"github.com/capt-provider/capt/migrate/retry"
+)
+
+// Entries of an archive besides the objects.
+const (
+	kind            = "Backup"
+	aboutEntry      = "backup.json"
+	planEntry       = "plan.json"
+	readmeEntry     = "README.md"
+	referencesEntry = "provider-configs.json"
+	sumsEntry       = "SHA256SUMS"
+	objectsFolder   = "objects"
+	clusterScope    = "_cluster"
+)
+
+// readme has placeholders for the plan and the management cluster.
+//
+//go:embed archive-readme.md
+var readme string
+
+// About says what a backup is of.
+type About struct {
+	metav1.TypeMeta `json:",inline"`
+	PlanID          string         `json:"planID"`
+	PlanChecksum    string         `json:"planChecksum"`
+	ClusterUID      types.UID      `json:"clusterUID"`
+	Taken           metav1.Time    `json:"taken"`
+	Objects         map[string]int `json:"objects"` // Objects counts the objects of each kind.
+}
+
+// DefaultFile is the name of the archive of a plan.
+func DefaultFile(planID string) string { return "capt-migrate-" + planID + ".tar.gz" }
+
+// Writer returns what apply.Options.Backup needs. It never replaces a file.
+func Writer(reader client.Reader, file string, p *plan.Plan, now clock.PassiveClock) func(context.Context, *apply.Backup) (*apply.Backup, error) {
+	return func(ctx context.Context, previous *apply.Backup) (*apply.Backup, error) {
+		file, err := filepath.Abs(file)
+		if err != nil {
+			return nil, fmt.Errorf("writing the backup: %w", err)
+		}
+		var sum string
+		if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) && previous == nil {
+			sum, err = write(ctx, reader, file, p, now.Now())
+		} else if !errors.Is(missing, fs.ErrNotExist) {
+			sum, err = existing(file, p, previous)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("writing the backup %s: %w", file, err)
+		}
+		if previous != nil { // A file that is missing is on the host that began the migration, or was moved to a safe place.
+			return previous, nil
+		}
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		return &apply.Backup{Host: host, File: file, Checksum: sum}, nil
+	}
+}
+
+// existing verifies that a file is the backup of a plan. No second backup is written: it would not show what was before the first write.
+func existing(file string, p *plan.Plan, previous *apply.Backup) (sum string, err error) {
+	about, sum, err := Verify(file)
+	switch {
+	case previous != nil && sum == previous.Checksum:
+		return sum, nil
+	case previous != nil:
+		return "", fmt.Errorf("the file is not the one that was written before the first write of plan %s (its SHA-256 is %s, that of %s on host %s was %s). Restore that file, or move this one away",
+			p.ID, sum, previous.File, previous.Host, previous.Checksum)
+	case err != nil:
+		return "", fmt.Errorf("the file exists and is not a backup: %w. Move it away, or name another file with --backup", err)
+	case about.PlanChecksum != p.Checksum || about.ClusterUID != p.ClusterUID:
+		return "", fmt.Errorf("the file is the backup of plan %s. Move it away, or name another file with --backup", about.PlanID)
+	}
+	return sum, nil
+}
+
+// write writes an archive under a temporary name, reads it back and renames it. What a run that was killed left is replaced.
+func write(ctx context.Context, reader client.Reader, file string, p *plan.Plan, now time.Time) (sum string, err error) {
+	partial := file + ".partial"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	archive, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- The user names the file.
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(partial))
+		}
+	}()
+	hash := sha256.New()
+	compressed := gzip.NewWriter(io.MultiWriter(archive, hash))
+	w := &writer{reader: retry.Reader(reader), archive: tar.NewWriter(compressed), configs: map[string]int{}, about: About{
+		TypeMeta: metav1.TypeMeta{APIVersion: migrate.APIVersion, Kind: kind}, PlanID: p.ID, PlanChecksum: p.Checksum, ClusterUID: p.ClusterUID,
+		Taken: metav1.NewTime(now), Objects: map[string]int{},
+	}}
+	if err := errors.Join(w.write(ctx, p), w.archive.Close(), compressed.Close(), archive.Sync(), archive.Close()); err != nil {
+		return "", err
+	}
+	switch _, read, err := Verify(partial); {
+	case err != nil:
+		return "", fmt.Errorf("reading it back: %w", err)
+	case read != hex.EncodeToString(hash.Sum(nil)):
+		return "", errors.New("reading it back: its SHA-256 is not that of what was written")
+	default:
+		sum = read
+	}
+	if err := os.Rename(partial, file); err != nil {
+		return "", err
+	}
+	return sum, syncFolder(filepath.Dir(file))
+}
+
+// syncFolder waits until the name of a new file is on the disk.
+func syncFolder(name string) error {
+	folder, err := os.Open(name) // #nosec G304 -- The user names the file.
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// writer writes one object after the other, each as an entry of its own, so that memory does not grow with the fleet.
+type writer struct {
+	reader  client.Reader
+	archive *tar.Writer
+	about   About
+	configs map[string]int // configs counts the Workspaces that refer to a ProviderConfig.
+	sums    bytes.Buffer
+}
+
+func (w *writer) write(ctx context.Context, p *plan.Plan) error {
+	var document bytes.Buffer
+	if err := p.Write(&document); err != nil {
+		return err
+	}
+	if err := w.add(planEntry, document.Bytes()); err != nil {
+		return err
+	}
+	for _, kind := range append(migrate.ReadOrWritten(), migrate.OlderTemplates()) {
+		if err := w.objects(ctx, kind); err != nil {
+			return err
+		}
+	}
+	text := strings.NewReplacer("PLAN_ID", p.ID, "CLUSTER_UID", string(p.ClusterUID)).Replace(readme)
+	if err := errors.Join(w.document(referencesEntry, w.configs), w.document(aboutEntry, w.about), w.add(readmeEntry, []byte(text))); err != nil {
+		return err
+	}
+	return w.add(sumsEntry, w.sums.Bytes())
+}
+
+func (w *writer) document(name string, content any) error {
+	data, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	return w.add(name, append(data, '\n'))
+}
+
+// objects writes all objects of a kind in the newest version that is served. A kind that is not installed has none.
+func (w *writer) objects(ctx context.Context, kind schema.GroupVersionKind) error {
+	take := func(object *unstructured.Unstructured) error { return w.object(object) }
+	err := migrate.Each(ctx, w.reader, kind, "", take)
+	if meta.IsNoMatchError(err) && kind.Version != migrate.LegacyVersion {
+		err = migrate.Each(ctx, w.reader, kind.GroupKind().WithVersion(migrate.LegacyVersion), "", take)
+	}
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// object writes an object as it is, but for what kubectl would reject when it restores it.
+func (w *writer) object(object *unstructured.Unstructured) error {
+	object.SetManagedFields(nil)
+	object.SetResourceVersion("")
+	folder := object.GroupVersionKind().GroupKind().String()
+	w.about.Objects[folder]++
+	if object.GetKind() == terraform.WorkspaceKind {
+		name, _, _ := unstructured.NestedString(object.Object, "spec", "providerConfigRef", "name")
+		kind, found, _ := unstructured.NestedString(object.Object, "spec", "providerConfigRef", "kind")
+		if !found {
+			kind = "ProviderConfig"
+		}
+		w.configs[kind+"."+object.GroupVersionKind().Group+" "+path.Join(object.GetNamespace(), name)]++
+	}
+	namespace := object.GetNamespace()
+	if namespace == "" {
+		namespace = clusterScope
+	}
+	return w.document(path.Join(objectsFolder, folder, namespace, object.GetName()+".json"), object.Object)
+}
+
+func (w *writer) add(name string, content []byte) error {
+	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content)), ModTime: w.about.Taken.Time}
+	if err := w.archive.WriteHeader(header); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if _, err := w.archive.Write(content); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	sum := sha256.Sum256(content)
+	_, err := fmt.Fprintf(&w.sums, "%s  %s\n", hex.EncodeToString(sum[:]), name)
+	return err
+}
+
+// Verify compares each entry of an archive with its checksum. It returns the SHA-256 of the archive also if it is damaged.
+func Verify(file string) (about *About, sum string, err error) {
+	archive, err := os.Open(file) // #nosec G304 -- The user names the file.
+	if err != nil {
+		return nil, "", err
+	}
+	defer archive.Close() //nolint:errcheck // It is only read.
+	hash := sha256.New()
+	bytes := bufio.NewReader(io.TeeReader(archive, hash))
+	about, err = entries(bytes)
+	if _, rest := io.Copy(io.Discard, bytes); rest != nil {
+		return nil, "", rest
+	}
+	return about, hex.EncodeToString(hash.Sum(nil)), err
+}
+
+func entries(from io.Reader) (*About, error) {
+	compressed, err := gzip.NewReader(from)
+	if err != nil {
+		return nil, err
+	}
+	sums, documents := map[string]string{}, map[string][]byte{}
+	for reader := tar.NewReader(compressed); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", header.Name, err)
+		}
+		if header.Name == aboutEntry || header.Name == sumsEntry {
+			documents[header.Name] = content
+		}
+		sum := sha256.Sum256(content)
+		sums[header.Name] = hex.EncodeToString(sum[:])
+	}
+	if _, err := io.Copy(io.Discard, compressed); err != nil { // #nosec G110 -- It is read to the end for its checksum, and not kept.
+		return nil, err
+	}
+	return aboutOf(sums, documents)
+}
+
+// aboutOf compares entries with the list of their checksums, and decodes what the archive is of.
+func aboutOf(sums map[string]string, documents map[string][]byte) (*About, error) {
+	want := map[string]string{sumsEntry: sums[sumsEntry]}
+	for line := range strings.Lines(string(documents[sumsEntry])) {
+		sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		want[name] = sum
+	}
+	if !maps.Equal(sums, want) {
+		return nil, fmt.Errorf("its entries are not those of its %s: it was edited, or is damaged", sumsEntry)
+	}
+	about := &About{}
+	if err := json.Unmarshal(documents[aboutEntry], about); err != nil {
+		return nil, fmt.Errorf("%s: %w", aboutEntry, err)
+	}
+	if about.APIVersion != migrate.APIVersion || about.Kind != kind {
+		return nil, fmt.Errorf("%s is %q %q, which this version of captctl does not know", aboutEntry, about.APIVersion, about.Kind)
+	}
+	return about, nil
+}

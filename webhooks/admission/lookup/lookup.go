@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The CAPT Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lookup answers what the rules ask about other objects, from the manager's cache or from the API server.
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
+	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/api/validation"
+)
+
+// Reader reads from a cache with the indexes of IndexFields, or from the API server. It implements validation.World.
+type Reader struct {
+	client.Reader
+	// Namespace is the only one that the cache holds; empty means all. Other namespaces are read with Elsewhere, because
+	// WorkspaceTemplates of other namespaces may be used.
+	Namespace string
+	Elsewhere client.Reader
+}
+
+// Get implements client.Reader.
+func (w Reader) Get(ctx context.Context, key types.NamespacedName, object client.Object, options ...client.GetOption) error {
+	if w.Namespace != "" && key.Namespace != "" && key.Namespace != w.Namespace {
+		return w.Elsewhere.Get(ctx, key, object, options...)
+	}
+	return w.Reader.Get(ctx, key, object, options...)
+}
+
+var _ validation.World = Reader{}
+
+// Live reads from the API server what can be read by name, and from the cache what needs an index. Clusters come from the cache as
+// well: the name of a Fargate profile's WorkspaceTemplateApply may begin with the names of many Clusters.
+type Live struct {
+	validation.World
+	Cached validation.World
+}
+
+// ClusterOf implements validation.World.
+func (w Live) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	return w.Cached.ClusterOf(ctx, owner)
+}
+
+// ReferrersTo implements validation.World.
+func (w Live) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+	return w.Cached.ReferrersTo(ctx, apply)
+}
+
+// ControlPlanesOfTemplate implements validation.World.
+func (w Live) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	return w.Cached.ControlPlanesOfTemplate(ctx, template)
+}
+
+// Cluster implements validation.World.
+func (w Live) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return w.Cached.Cluster(ctx, key)
+}
+
+// Orphaned implements validation.World.
+func (w Live) Orphaned(ctx context.Context, namespace string) (bool, error) {
+	return w.Cached.Orphaned(ctx, namespace)
+}
+
+// WorkspaceTemplate implements validation.World.
+func (w Reader) WorkspaceTemplate(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplate, error) {
+	return get[*infrav1.WorkspaceTemplate](ctx, w, key)
+}
+
+// WorkspaceTemplateApply implements validation.World.
+func (w Reader) WorkspaceTemplateApply(ctx context.Context, key types.NamespacedName) (*infrav1.WorkspaceTemplateApply, error) {
+	return get[*infrav1.WorkspaceTemplateApply](ctx, w, key)
+}
+
+// CAPTCluster implements validation.World.
+func (w Reader) CAPTCluster(ctx context.Context, key types.NamespacedName) (*infrav1.CAPTCluster, error) {
+	return get[*infrav1.CAPTCluster](ctx, w, key)
+}
+
+// CAPTControlPlane implements validation.World.
+func (w Reader) CAPTControlPlane(ctx context.Context, key types.NamespacedName) (*controlplanev1.CAPTControlPlane, error) {
+	return get[*controlplanev1.CAPTControlPlane](ctx, w, key)
+}
+
+// Cluster implements validation.World.
+func (w Reader) Cluster(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+	return get[*clusterv1.Cluster](ctx, w, key)
+}
+
+// ClaimantsOf implements validation.World.
+func (w Reader) ClaimantsOf(ctx context.Context, workspaceName string) ([]infrav1.WorkspaceTemplateApply, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := w.List(ctx, &applies, client.MatchingFields{claimIndex: workspaceName}); err != nil {
+		return nil, fmt.Errorf("listing the WorkspaceTemplateApplies of Workspace %s: %w", workspaceName, err)
+	}
+	return applies.Items, nil
+}
+
+// ControlPlanesOfTemplate implements validation.World.
+func (w Reader) ControlPlanesOfTemplate(ctx context.Context, template types.NamespacedName) ([]controlplanev1.CAPTControlPlane, error) {
+	var users controlplanev1.CAPTControlPlaneList
+	if err := w.List(ctx, &users, client.MatchingFields{templateIndex: template.String()}); err != nil {
+		return nil, fmt.Errorf("listing the CAPTControlPlanes of WorkspaceTemplate %s: %w", template, err)
+	}
+	return users.Items, nil
+}
+
+// UsersOf implements validation.World.
+func (w Reader) UsersOf(ctx context.Context, template types.NamespacedName) (int, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := w.List(ctx, &applies, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing the WorkspaceTemplateApplies of WorkspaceTemplate %s: %w", template, err)
+	}
+	return len(applies.Items), nil
+}
+
+// Orphaned implements validation.World.
+func (w Reader) Orphaned(ctx context.Context, namespace string) (bool, error) {
+	var applies infrav1.WorkspaceTemplateApplyList
+	if err := w.List(ctx, &applies, client.InNamespace(namespace), client.MatchingFields{orphanIndex: orphan}, client.Limit(1)); err != nil {
+		return false, fmt.Errorf("looking for WorkspaceTemplateApplies of CAPT v0.3 without an owner: %w", err)
+	}
+	return len(applies.Items) > 0, nil
+}
+
+// Leftover implements validation.World.
+func (w Reader) Leftover(ctx context.Context, workspaceName string) (bool, error) {
+	workspace := &metav1.PartialObjectMetadata{}
+	workspace.SetGroupVersionKind(terraform.ScopeCluster.GroupVersionKind())
+	err := w.Get(ctx, types.NamespacedName{Name: workspaceName}, workspace)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading Workspace %s: %w", workspaceName, err)
+	}
+	return workspace.Annotations[naming.ClaimAnnotation] == "", nil
+}
+
+// ReferrersTo implements validation.World.
+func (w Reader) ReferrersTo(ctx context.Context, apply types.NamespacedName) ([]validation.Owner, error) {
+	options := []client.ListOption{client.InNamespace(apply.Namespace), client.MatchingFields{referenceIndex: apply.Name}}
+	var clusters infrav1.CAPTClusterList
+	if err := w.List(ctx, &clusters, options...); err != nil {
+		return nil, fmt.Errorf("listing the CAPTClusters that refer to %s: %w", apply.Name, err)
+	}
+	var controlPlanes controlplanev1.CAPTControlPlaneList
+	if err := w.List(ctx, &controlPlanes, options...); err != nil {
+		return nil, fmt.Errorf("listing the CAPTControlPlanes that refer to %s: %w", apply.Name, err)
+	}
+	owners := make([]validation.Owner, 0, len(clusters.Items)+len(controlPlanes.Items))
+	for i := range clusters.Items {
+		owners = append(owners, &clusters.Items[i])
+	}
+	for i := range controlPlanes.Items {
+		owners = append(owners, &controlPlanes.Items[i])
+	}
+	return owners, nil
+}
+
+// ClusterOf implements validation.World.
+func (w Reader) ClusterOf(ctx context.Context, owner validation.Owner) (*clusterv1.Cluster, error) {
+	kind := "CAPTCluster"
+	if _, ok := owner.(*controlplanev1.CAPTControlPlane); ok {
+		kind = "CAPTControlPlane"
+	}
+	var clusters clusterv1.ClusterList
+	err := w.List(ctx, &clusters, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: ownerKey(kind, owner.GetName())})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the Cluster of %s %s: %w", kind, owner.GetName(), err)
+	}
+	if len(clusters.Items) > 0 {
+		return &clusters.Items[0], nil
+	}
+	return w.clusterToBe(ctx, owner, kind)
+}
+
+// clusterToBe finds the Cluster that has yet to name an object: one of a ClusterClass does so only when what it names
+// exists. Until then the object names the Cluster. One that names another object in its place is not meant.
+func (w Reader) clusterToBe(ctx context.Context, owner validation.Owner, kind string) (*clusterv1.Cluster, error) {
+	name := owner.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, ref := range owner.GetOwnerReferences() {
+		if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
+			name = ref.Name
+		}
+	}
+	cluster, err := w.Cluster(ctx, key(owner.GetNamespace(), name))
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	ref := cluster.Spec.InfrastructureRef
+	if kind == "CAPTControlPlane" {
+		ref = cluster.Spec.ControlPlaneRef
+	}
+	if ref.IsDefined() {
+		return nil, nil
+	}
+	return cluster, nil
+}
+
+// NamespaceLabels implements validation.World.
+func (w Reader) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := w.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	return labels.Merge(nil, namespace.Labels), nil // Not nil: the namespace exists.
+}
+
+// get returns nil for a name that no object can have, too: defaulting comes before the schema, which refuses it.
+func get[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName) (found T, err error) {
+	for _, name := range []string{key.Namespace, key.Name} {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+			return found, nil
+		}
+	}
+	object := NewObject(found)
+	err = reader.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("reading %T %s: %w", object, key, err)
+	}
+	return object, nil
+}
+
+// NewObject returns a new object of a pointer type.
+func NewObject[T client.Object](kind T) T {
+	return reflect.New(reflect.TypeOf(kind).Elem()).Interface().(T)
+}
