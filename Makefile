@@ -20,6 +20,8 @@ LINK_FLAGS := -s -w $(if $(VERSION),-X github.com/capt-provider/capt/cmd/captctl
 # Packages below test/ start servers and often wait for them, so three at a time keep two cores busy.
 UNIT_FLAGS ?= -count=1 -timeout 10m -p 2
 SERVER_FLAGS ?= -count=1 -timeout 25m -p 3
+# SHARED are the control planes that packages share. A package that is tested alone (go test ./test/deletion) starts its own.
+SHARED := full,exclusive
 # RESULTS prints the results of packages with tests as soon as they are available.
 RESULTS = grep --line-buffered -vE '\[no test files\]|^ok .*\[no tests to run\]|^PASS$$'
 FUZZ_TIME ?= 30s
@@ -128,7 +130,7 @@ cover-integration: sandbox-binaries ## Print the coverage of product code by the
 .PHONY: test-integration
 test-integration: sandbox-binaries ## Run the tests on a real API server.
 	@echo "== integration tests"
-	@$(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
+	@bin/sandbox with $(SHARED) -- $(GO) test $(SERVER_FLAGS) $$($(GO) list ./test/... | grep -vE '/test/(e2e|bench|$(SLOW))(/|$$)') | $(RESULTS)
 
 .PHONY: test-e2e
 test-e2e: sandbox-binaries ## Run the tests of whole clusters, with Cluster API and Terraform.

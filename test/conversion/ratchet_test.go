@@ -4,7 +4,9 @@
 package conversion_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capt-provider/capt/test/legacy"
+	"github.com/capt-provider/capt/test/sandbox/manifests"
 )
 
-// violations are specs that v1beta1 admits and v1beta2 does not, by kind. A CAPTCluster without a network, which v1beta1 no
-// longer admits either, is among the objects of TestALegacyClusterIsUpgradedInPlace.
+// violations are specs that v1beta1 admits and v1beta2 does not, by kind.
 var violations = map[string]map[string]string{
 	"CAPTCluster": {
 		"region":             `{region: Frankfurt, existingVpcId: vpc-1}`,
@@ -144,6 +148,38 @@ func TestTheseViolationsDoNotRatchet(t *testing.T) {
 			shared.requireEndOfLife(t, shared.read(t, object, spoke), spoke)
 		})
 	}
+}
+
+// withoutNetwork is a CAPTCluster that only the definitions of CAPT v0.3 admit.
+var withoutNetwork = &unstructured.Unstructured{Object: map[string]any{
+	"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTCluster",
+	"metadata": map[string]any{"namespace": "default", "name": "without-network", "finalizers": []any{"example.com/held"}},
+	"spec":     map[string]any{"region": "eu-central-1"},
+}}
+
+// createWithoutNetwork creates the object with the definition of CAPT v0.3, which this version's definition replaces afterwards.
+func (w *world) createWithoutNetwork(ctx context.Context) error {
+	definitions, err := legacy.Definitions()
+	if err != nil {
+		return err
+	}
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetName() != captCluster.definition() })
+	if err := manifests.Apply(ctx, w.admin, definitions...); err != nil {
+		return err
+	}
+	if err := w.awaitServed(ctx, captCluster, spoke); err != nil {
+		return err
+	}
+	_, err = w.objects.Resource(captCluster.in(spoke)).Namespace("default").Create(ctx, withoutNetwork, metav1.CreateOptions{})
+	return err
+}
+
+func TestAnObjectFromBeforeTheUpgradeLivesOn(t *testing.T) {
+	t.Parallel()
+	object := shared.read(t, withoutNetwork, spoke)
+	require.Equal(t, withoutNetwork.Object["spec"], object.Object["spec"])
+	require.Equal(t, converted(t, object, hub).Object, shared.read(t, object, hub).Object)
+	shared.requireEndOfLife(t, object, hub)
 }
 
 func violating(t *testing.T, k kind, spec string) *unstructured.Unstructured {

@@ -55,15 +55,6 @@ func newWorld(ctx context.Context, options sandbox.Options) (*world, error) {
 	return w, nil
 }
 
-// startWorld is newWorld for a test that needs one of its own.
-func startWorld(t *testing.T, options sandbox.Options) *world {
-	t.Helper()
-	w, err := newWorld(t.Context(), options)
-	require.NoError(t, err)
-	t.Cleanup(w.stop)
-	return w
-}
-
 func (w *world) stop() {
 	_ = w.converter.Close()
 	if err := w.sandbox.Stop(context.Background()); err != nil {

@@ -16,9 +16,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // theirs is a finalizer of somebody else.
@@ -27,13 +26,13 @@ const theirs = "example.com/theirs"
 // A finalizer was added to what was being deleted already, which the API server refuses; and all kinds had the same. Whether
 // the controllers are done can be told only while nobody else keeps them busy, so this test runs alone.
 func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
-	template := w.VPCTemplate(stage.VPCModule)
+	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
+	template := w.VPCTemplate(fixture.VPCModule)
 	documents := map[string]client.Object{
-		template:                           &infrav1.WorkspaceTemplate{},
-		stage.CAPTCluster(stage.Demo):      &infrav1.CAPTCluster{},
-		stage.CAPTControlPlane(stage.Demo): &controlplanev1.CAPTControlPlane{},
-		lonelyApply:                        &infrav1.WorkspaceTemplateApply{},
+		template:                               &infrav1.WorkspaceTemplate{},
+		fixture.CAPTCluster(fixture.Demo):      &infrav1.CAPTCluster{},
+		fixture.CAPTControlPlane(fixture.Demo): &controlplanev1.CAPTControlPlane{},
+		lonelyApply:                            &infrav1.WorkspaceTemplateApply{},
 	}
 	for document := range documents {
 		if document != template { // The template comes last: once it is being deleted, nothing new may refer to it.
@@ -43,9 +42,9 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	w.User(template)
 	names := map[string]string{}
 	for document, object := range documents {
-		names[document] = stage.Demo
+		names[document] = fixture.Demo
 		if _, template := object.(*infrav1.WorkspaceTemplate); template {
-			names[document] = stage.VPCTemplate
+			names[document] = fixture.VPCTemplate
 		}
 		// In one patch, so that CAPT does not see one without the other: what it has put on is taken off, and theirs is on.
 		w.Edit(object, names[document], `{"metadata":{"finalizers":["`+theirs+`"]}}`)
@@ -53,7 +52,7 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 	}
 	since := time.Now()
 	// From now on, a Cluster would have them held.
-	w.User(stage.Cluster())
+	w.User(fixture.Cluster())
 	for document, object := range documents {
 		w.Edit(object, names[document], `{"metadata":{"annotations":{"look":"again"}}}`)
 	}
@@ -64,7 +63,9 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 			require.Equal(w, theirs, finalizer, document)
 		}
 	}
-	written, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Namespace: w.Namespace, Since: since})
+	manager, err := w.InstalledManagerUser()
+	require.NoError(w, err)
+	written, err := w.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Namespace: w.Namespace, Since: since})
 	require.NoError(w, err)
 	for _, event := range written {
 		require.NotEqual(w, int32(http.StatusUnprocessableEntity), event.ResponseStatus.Code, "%s %s", event.Verb, event.RequestURI)
@@ -73,7 +74,7 @@ func TestDefect24NothingIsHeldThatIsBeingDeleted(t *testing.T) {
 		w.Edit(object, names[document], `{"metadata":{"finalizers":null}}`)
 		w.AwaitGone(object, names[document])
 	}
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
 }
 
 // lonelyApply has a template that is not there.
@@ -95,8 +96,8 @@ func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
 		object client.Object
 		name   string
 	}{
-		{&infrav1.CAPTCluster{}, stage.Demo}, {&controlplanev1.CAPTControlPlane{}, stage.Demo},
-		{&infrav1.WorkspaceTemplate{}, stage.VPCTemplate}, {&infrav1.WorkspaceTemplateApply{}, stage.VPC},
+		{&infrav1.CAPTCluster{}, fixture.Demo}, {&controlplanev1.CAPTControlPlane{}, fixture.Demo},
+		{&infrav1.WorkspaceTemplate{}, fixture.VPCTemplate}, {&infrav1.WorkspaceTemplateApply{}, fixture.VPC},
 	} {
 		require.True(w, w.Exists(row.object, row.name))
 		require.Len(w, row.object.GetFinalizers(), 1, "%T", row.object)

@@ -15,30 +15,30 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
-	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // The template's namespace was that of the owner in one place, and that of the reference in another.
 func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
+	inBothScopes(t, func(w *fixture.World) {
 		shelf := shared.NewWorld(w.T, w.Scope)
 		shelf.User(shelf.Templates()...)
-		for _, name := range []string{stage.VPCTemplate, stage.ControlPlaneTemplate} {
+		for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
 			shelf.Edit(&infrav1.WorkspaceTemplate{}, name, `{"spec":{"allowedNamespaces":{"names":["`+w.Namespace+`"]}}}`)
 		}
 		// Those of the same names next to the owners are not meant.
 		w.User(w.VPCTemplate("\nvariable \"vpc_name\" { type = string }\n"), echo(w, "region"))
 		inShelf := strings.NewReplacer("{name: vpc}", "{name: vpc, namespace: "+shelf.Namespace+"}", "{name: eks}", "{name: eks, namespace: "+shelf.Namespace+"}")
-		w.User(stage.Cluster(), inShelf.Replace(stage.CAPTCluster(stage.Demo)), inShelf.Replace(stage.CAPTControlPlane(stage.Demo)))
+		w.User(fixture.Cluster(), inShelf.Replace(fixture.CAPTCluster(fixture.Demo)), inShelf.Replace(fixture.CAPTControlPlane(fixture.Demo)))
 		w.AwaitState(controlplanev1.StateReady, "")
 
-		for name, apply := range map[string]string{stage.VPCTemplate: stage.VPC, stage.ControlPlaneTemplate: stage.ControlPlane} {
+		for name, apply := range map[string]string{fixture.VPCTemplate: fixture.VPC, fixture.ControlPlaneTemplate: fixture.ControlPlane} {
 			shelf.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionTrue, infrav1.UsedReason, w.Namespace+"/"+apply)
 			w.Await(&infrav1.WorkspaceTemplate{}, name, infrav1.InUseCondition, metav1.ConditionFalse, infrav1.NotUsedReason)
 		}
-		w.Remove(&clusterv1.Cluster{}, stage.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		w.RequireNothingLeft()
 	})
 }
@@ -47,15 +47,15 @@ func TestDefect13TheNamespaceOfTheReferenceCounts(t *testing.T) {
 // plane.
 func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
-		w.User(echo(w, "region", "vpc_id"), stage.Cluster(), strings.NewReplacer(
+	inBothScopes(t, func(w *fixture.World) {
+		w.User(echo(w, "region", "vpc_id"), fixture.Cluster(), strings.NewReplacer(
 			"eu-central-1", "us-west-2", "vpc: {template: {ref: {name: vpc}}}", "vpc: {existingID: vpc-0a1b2c3d}",
-		).Replace(stage.CAPTCluster(stage.Demo)), stage.CAPTControlPlane(stage.Demo))
+		).Replace(fixture.CAPTCluster(fixture.Demo)), fixture.CAPTControlPlane(fixture.Demo))
 		require.Equal(w, "us-west-2", given(w, "region"))
 		require.Equal(w, "vpc-0a1b2c3d", given(w, "vpc_id"))
 
 		apply := &infrav1.WorkspaceTemplateApply{}
-		require.True(w, w.Exists(apply, stage.ControlPlane))
+		require.True(w, w.Exists(apply, fixture.ControlPlane))
 		require.NotContains(w, apply.Spec.Variables, "environment")
 	})
 }
@@ -63,10 +63,10 @@ func TestDefect14RegionAndExistingVPCReachTheControlPlane(t *testing.T) {
 // The ranges and addons of the spec were accepted and went nowhere, and the regions of AWS GovCloud were turned away.
 func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
-		w.User(w.VPCTemplate(stage.VPCModule), echo(w, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
-			stage.Cluster(), strings.ReplaceAll(stage.CAPTCluster(stage.Demo), "eu-central-1", "us-gov-west-1"),
-			stage.CAPTControlPlane(stage.Demo,
+	inBothScopes(t, func(w *fixture.World) {
+		w.User(w.VPCTemplate(fixture.VPCModule), echo(w, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
+			fixture.Cluster(), strings.ReplaceAll(fixture.CAPTCluster(fixture.Demo), "eu-central-1", "us-gov-west-1"),
+			fixture.CAPTControlPlane(fixture.Demo,
 				"endpointAccess: {public: true, private: true, publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}",
 				`addons: [{name: coredns}, {name: vpc-cni, version: v1.19.0-eksbuild.1, configurationValues: '{"env": {"A": "<b>"}}'}]`))
 		require.Equal(w, "us-gov-west-1", given(w, "region"))
@@ -75,24 +75,24 @@ func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 		require.JSONEq(w, `["203.0.113.0/24", "198.51.100.0/24"]`, given(w, "endpoint_public_access_cidrs"))
 		require.JSONEq(w, `[{"name": "coredns"}, {"name": "vpc-cni", "version": "v1.19.0-eksbuild.1",
 			"configurationValues": "{\"env\": {\"A\": \"<b>\"}}"}]`, given(w, "addons"))
-		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.WorkspaceReadyCondition, metav1.ConditionTrue, "")
+		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.WorkspaceReadyCondition, metav1.ConditionTrue, "")
 	})
 }
 
 // echo is a template of the control plane that tells what it was given.
-func echo(w *stage.World, variables ...string) string {
+func echo(w *fixture.World, variables ...string) string {
 	var module strings.Builder
 	for _, variable := range variables {
 		fmt.Fprintf(&module, "\nvariable %q { type = string }\noutput %[1]q { value = var.%[1]s }", variable)
 	}
-	return w.Template(stage.ControlPlaneTemplate, module.String()+"\n", variables...)
+	return w.Template(fixture.ControlPlaneTemplate, module.String()+"\n", variables...)
 }
 
 // given is what Terraform was given for a variable, as the module told it.
-func given(w *stage.World, variable string) (text string) {
+func given(w *fixture.World, variable string) (text string) {
 	w.Helper()
 	w.Insist(func() string {
-		if workspace := w.Workspace(stage.ControlPlane); workspace != nil {
+		if workspace := w.Workspace(fixture.ControlPlane); workspace != nil {
 			var err error
 			text, _, err = unstructured.NestedString(workspace.Object, "status", "atProvider", "outputs", variable)
 			require.NoError(w, err)

@@ -15,8 +15,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // The control plane of a CAPTCluster was looked up by its own name. One of another name was not found, and the VPC destroyed
@@ -24,8 +24,8 @@ import (
 func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 	t.Parallel()
 	const vpc, controlPlane = "net-vpc", "plane-eks-controlplane-apply"
-	inBothScopes(t, func(w *stage.World) {
-		w.User(append(w.Templates(), stage.ClusterOf("net", "plane"), stage.CAPTCluster("net"), stage.CAPTControlPlane("plane"))...)
+	inBothScopes(t, func(w *fixture.World) {
+		w.User(append(w.Templates(), fixture.ClusterOf("net", "plane"), fixture.CAPTCluster("net"), fixture.CAPTControlPlane("plane"))...)
 		w.Await(&controlplanev1.CAPTControlPlane{}, "plane", controlplanev1.ReadyCondition, metav1.ConditionTrue, "")
 
 		w.Remove(&infrav1.CAPTCluster{}, "net")
@@ -34,8 +34,8 @@ func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 		require.Empty(w, w.Operations(vpc, scripted.Destroy))
 		require.Nil(w, w.Workspace(vpc).GetDeletionTimestamp())
 
-		w.Remove(&clusterv1.Cluster{}, stage.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		require.NotEmpty(w, w.Operations(controlPlane, scripted.Destroy))
 		w.RequireDestroyedInOrder(vpc, controlPlane)
 		w.RequireNothingLeft()
@@ -45,11 +45,11 @@ func TestDefect04VPCOutlivesAControlPlaneOfAnotherName(t *testing.T) {
 // The dependency on the VPC was there only if its WorkspaceTemplateApply was. GitOps applies everything at once, in any order.
 func TestDefect15ControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 	t.Parallel()
-	objects := map[string]func(w *stage.World) []string{
-		"Templates":        (*stage.World).Templates,
-		"Cluster":          func(*stage.World) []string { return []string{stage.Cluster()} },
-		"CAPTCluster":      func(*stage.World) []string { return []string{stage.CAPTCluster(stage.Demo)} },
-		"CAPTControlPlane": func(*stage.World) []string { return []string{stage.CAPTControlPlane(stage.Demo)} },
+	objects := map[string]func(w *fixture.World) []string{
+		"Templates":        (*fixture.World).Templates,
+		"Cluster":          func(*fixture.World) []string { return []string{fixture.Cluster()} },
+		"CAPTCluster":      func(*fixture.World) []string { return []string{fixture.CAPTCluster(fixture.Demo)} },
+		"CAPTControlPlane": func(*fixture.World) []string { return []string{fixture.CAPTControlPlane(fixture.Demo)} },
 	}
 	for i, order := range permutations([]string{"Cluster", "CAPTCluster", "CAPTControlPlane"}) {
 		// Templates come first in one half of the orders, last in the other.
@@ -59,18 +59,18 @@ func TestDefect15ControlPlaneWaitsForTheVPCInAnyOrder(t *testing.T) {
 		t.Run(strings.Join(order, "-"), func(t *testing.T) {
 			t.Parallel()
 			w := shared.NewWorld(t, terraform.ScopeNamespaced)
-			w.Play(stage.VPC, scripted.Script{Apply: scripted.Step{Delay: time.Second}})
+			w.Play(fixture.VPC, scripted.Script{Apply: scripted.Step{Delay: time.Second}})
 			for _, kind := range order {
 				w.User(objects[kind](w)...)
 			}
 			w.AwaitState(controlplanev1.StateReady, "")
-			network, control := w.Operations(stage.VPC, scripted.Apply), w.Operations(stage.ControlPlane, scripted.Init)
+			network, control := w.Operations(fixture.VPC, scripted.Apply), w.Operations(fixture.ControlPlane, scripted.Init)
 			require.Len(w, network, 1)
 			require.True(w, network[0].End.Before(control[0].Start), "the control plane was begun before the VPC was there")
 
 			apply := &infrav1.WorkspaceTemplateApply{}
-			require.True(w, w.Exists(apply, stage.ControlPlane))
-			require.Equal(w, []infrav1.WorkspaceDependency{{Name: w.WorkspaceKey(stage.VPC).Name, Namespace: w.Namespace}}, apply.Spec.WaitForWorkspaces)
+			require.True(w, w.Exists(apply, fixture.ControlPlane))
+			require.Equal(w, []infrav1.WorkspaceDependency{{Name: w.WorkspaceKey(fixture.VPC).Name, Namespace: w.Namespace}}, apply.Spec.WaitForWorkspaces)
 			require.NotEmpty(w, apply.Spec.Variables["vpc_id"])
 		})
 	}

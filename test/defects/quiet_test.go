@@ -21,9 +21,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 const (
@@ -42,22 +41,23 @@ const (
 // Here it costs none, and what happens to others wakes nobody. Nobody else may keep the controllers busy meanwhile, so this
 // test runs alone. That no Cluster is ever written, in any test, is looked up when all of them are done.
 func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
-	worlds := make([]*stage.World, fleet)
+	server := shared.Exclusive(t)
+	worlds := make([]*fixture.World, fleet)
 	for i := range worlds {
-		worlds[i] = shared.NewWorld(t, terraform.Scopes()[i%2])
+		worlds[i] = server.NewWorld(t, terraform.Scopes()[i%2])
 		worlds[i].User(worlds[i].Everything()...)
 	}
 	for _, w := range worlds {
 		w.AwaitState(controlplanev1.StateReady, "")
 		w.Insist(func() string { // The last thing that belongs to making a Cluster.
 			captCluster := &infrav1.CAPTCluster{}
-			if !w.Exists(captCluster, stage.Demo) || captCluster.Status.Endpoint == "" {
+			if !w.Exists(captCluster, fixture.Demo) || captCluster.Status.Endpoint == "" {
 				return "the endpoint has not reached the CAPTCluster"
 			}
 			return ""
 		})
 	}
-	stranger := shared.NewWorld(t, terraform.ScopeNamespaced)
+	stranger := server.NewWorld(t, terraform.ScopeNamespaced)
 	for _, churn := range churns {
 		t.Run(churn.name, func(t *testing.T) {
 			stranger := stranger.In(t)
@@ -77,10 +77,12 @@ func TestDefect21AFleetAtRestIsLeftAlone(t *testing.T) {
 }
 
 // requireRest proves that CAPT neither writes nor looks at anything while nothing happens.
-func requireRest(w *stage.World) {
+func requireRest(w *fixture.World) {
 	before, since := w.AwaitRest(2*time.Second), time.Now()
+	manager, err := w.InstalledManagerUser()
+	require.NoError(w, err)
 	written := func() (writes []string) {
-		events, err := w.AuditEvents(audit.Filter{User: sandbox.ManagerUser, Verbs: audit.Writes, Since: since})
+		events, err := w.AuditEvents(audit.Filter{User: manager, Verbs: audit.Writes, Since: since})
 		require.NoError(w, err)
 		for _, event := range events {
 			writes = append(writes, event.Verb+" "+event.RequestURI)
@@ -98,20 +100,20 @@ func requireRest(w *stage.World) {
 // churn changes something over and over that is no business of the fleet.
 type churn struct {
 	name   string
-	change func(stranger, w *stage.World, i int)
+	change func(stranger, w *fixture.World, i int)
 	// own are the controllers that look at what changes itself.
 	own []string
 }
 
 var churns = []churn{
-	{name: "StatusOfClusters", change: func(_, w *stage.World, i int) {
-		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: stage.Demo}}
+	{name: "StatusOfClusters", change: func(_, w *fixture.World, i int) {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: fixture.Demo}}
 		patch := client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
 			`[{"op":"add","path":"/status/conditions/-","value":{"type":"Churn%d","status":"True","reason":"Any","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}}]`, i))
 		require.NoError(w, w.Status().Patch(w.Context(), cluster, patch))
-		w.Edit(cluster, stage.Demo, `{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`)
+		w.Edit(cluster, fixture.Demo, `{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`)
 	}},
-	{name: "SecretsAndConfigMaps", change: func(_, w *stage.World, i int) {
+	{name: "SecretsAndConfigMaps", change: func(_, w *fixture.World, i int) {
 		meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: "other-" + strconv.Itoa(i)}
 		for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}} {
 			require.NoError(w, w.Create(w.Context(), object))
@@ -119,37 +121,37 @@ var churns = []churn{
 			w.Remove(object, meta.Name)
 		}
 	}},
-	{name: "WorkspacesOfOthers", change: func(stranger, w *stage.World, i int) {
+	{name: "WorkspacesOfOthers", change: func(stranger, w *fixture.World, i int) {
 		foreignWorkspace(stranger, "demo-vpc", i)
 		foreignWorkspace(w, "of-somebody", i)
 	}},
 	{
-		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *stage.World, i int) {
+		name: "WorkspaceTemplateAppliesOfOthers", change: func(stranger, _ *fixture.World, i int) {
 			stranger.User(paused(stranger, foreignApply, i))
 		},
 		own: []string{"workspacetemplateapply", "workspacetemplate"},
 	},
 	{
-		name: "CAPTClustersOfOthers", change: func(stranger, _ *stage.World, i int) {
-			stranger.User(paused(stranger, stage.CAPTCluster(stage.Demo), i))
+		name: "CAPTClustersOfOthers", change: func(stranger, _ *fixture.World, i int) {
+			stranger.User(paused(stranger, fixture.CAPTCluster(fixture.Demo), i))
 		},
 		own: []string{"captcluster", "storedversions"}, // The WorkspaceTemplateApply of that name is another's: AdoptionRequired.
 	},
 	{
 		name: "CAPTControlPlanesOfOthers",
-		change: func(stranger, _ *stage.World, i int) {
-			stranger.User(paused(stranger, stage.CAPTControlPlane(stage.Demo), i))
+		change: func(stranger, _ *fixture.World, i int) {
+			stranger.User(paused(stranger, fixture.CAPTControlPlane(fixture.Demo), i))
 		},
 		own: []string{"captcontrolplane"},
 	},
 	{
 		name: "TemplatesOfOthers",
-		change: func(stranger, _ *stage.World, i int) {
-			stranger.User(stranger.VPCTemplate(stage.VPCModule + "# " + strconv.Itoa(i)))
+		change: func(stranger, _ *fixture.World, i int) {
+			stranger.User(stranger.VPCTemplate(fixture.VPCModule + "# " + strconv.Itoa(i)))
 		},
 		own: []string{"workspacetemplate", "workspacetemplateapply", "captcluster"}, // The template of a CAPTCluster.
 	},
-	{name: "NamespacesOfOthers", change: func(stranger, _ *stage.World, i int) {
+	{name: "NamespacesOfOthers", change: func(stranger, _ *fixture.World, i int) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stranger.Namespace}}
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"change":"`+strconv.Itoa(i)+`"}}}`))
 		require.NoError(stranger, stranger.Patch(stranger.Context(), namespace, patch))
@@ -165,7 +167,7 @@ spec: {workspaceName: demo-vpc, templateRef: {name: vpc}, variables: {vpc_name: 
 `
 
 // paused is a document of an object that CAPT leaves alone, changed once more.
-func paused(w *stage.World, document string, i int) string {
+func paused(w *fixture.World, document string, i int) string {
 	w.Helper()
 	object := &unstructured.Unstructured{}
 	require.NoError(w, yaml.Unmarshal([]byte(document), &object.Object))
@@ -176,7 +178,7 @@ func paused(w *stage.World, document string, i int) string {
 }
 
 // foreignWorkspace writes a Workspace that is nobody's here.
-func foreignWorkspace(w *stage.World, name string, i int) {
+func foreignWorkspace(w *fixture.World, name string, i int) {
 	w.Helper()
 	w.User(fmt.Sprintf(`
 apiVersion: tf.m.upbound.io/v1beta1

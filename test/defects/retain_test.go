@@ -13,8 +13,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // A VPC marked "retain" was destroyed by garbage collection, since its WorkspaceTemplateApply did not know of the mark.
@@ -22,44 +22,44 @@ func TestDefect01RetainedVPCSurvivesGarbageCollection(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
 		name   string
-		remove func(w *stage.World)
+		remove func(w *fixture.World)
 		// whole tells that the whole Cluster goes, and not the CAPTCluster alone.
 		whole bool
 	}{
-		{"Background", func(w *stage.World) {
-			w.Remove(&clusterv1.Cluster{}, stage.Demo, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		{"Background", func(w *fixture.World) {
+			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		}, true},
-		{"Foreground", func(w *stage.World) {
-			w.Remove(&clusterv1.Cluster{}, stage.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		{"Foreground", func(w *fixture.World) {
+			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		}, true},
 		// Somebody takes the finalizer away: the garbage collector alone deletes the WorkspaceTemplateApply.
-		{"Forced", func(w *stage.World) {
-			w.Remove(&infrav1.CAPTCluster{}, stage.Demo)
-			w.Edit(&infrav1.CAPTCluster{}, stage.Demo, `{"metadata":{"finalizers":null}}`)
+		{"Forced", func(w *fixture.World) {
+			w.Remove(&infrav1.CAPTCluster{}, fixture.Demo)
+			w.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"metadata":{"finalizers":null}}`)
 		}, false},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			inBothScopes(t, func(w *stage.World) {
-				w.User(append(w.Templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo, "deletionPolicy: Retain"))...)
+			inBothScopes(t, func(w *fixture.World) {
+				w.User(append(w.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo, "deletionPolicy: Retain"))...)
 				if way.whole {
-					w.User(stage.CAPTControlPlane(stage.Demo))
+					w.User(fixture.CAPTControlPlane(fixture.Demo))
 					w.AwaitState(controlplanev1.StateReady, "")
 				}
 				w.AwaitVPC()
-				before := w.Workspace(stage.VPC)
+				before := w.Workspace(fixture.VPC)
 
 				way.remove(w)
-				w.AwaitGone(&infrav1.CAPTCluster{}, stage.Demo)
-				w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, stage.VPC)
+				w.AwaitGone(&infrav1.CAPTCluster{}, fixture.Demo)
+				w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
 				if way.whole {
-					w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
-					require.Nil(w, w.Workspace(stage.ControlPlane), "only the VPC is to be kept")
+					w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+					require.Nil(w, w.Workspace(fixture.ControlPlane), "only the VPC is to be kept")
 				}
-				after := w.Workspace(stage.VPC)
+				after := w.Workspace(fixture.VPC)
 				require.NotNil(w, after)
 				require.Equal(w, before.GetUID(), after.GetUID())
 				require.Equal(w, before.GetResourceVersion(), after.GetResourceVersion(), "nothing was written to it")
-				require.Empty(w, w.Operations(stage.VPC, scripted.Destroy))
+				require.Empty(w, w.Operations(fixture.VPC, scripted.Destroy))
 				require.Len(w, w.Cloud(), 1)
 			})
 		})

@@ -21,8 +21,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // throttled is what AWS says to one who asks too much.
@@ -34,7 +34,7 @@ type history struct {
 	versions []*controlplanev1.CAPTControlPlane
 }
 
-func follow(w *stage.World) *history {
+func follow(w *fixture.World) *history {
 	w.Helper()
 	watcher, err := w.API.Watch(w.Context(), &controlplanev1.CAPTControlPlaneList{}, client.InNamespace(w.Namespace))
 	require.NoError(w, err)
@@ -61,15 +61,15 @@ func (h *history) all() []*controlplanev1.CAPTControlPlane {
 // Ready was written, and then Failed, in one reconcile; and a control plane that had been initialized was so no more.
 func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
+	inBothScopes(t, func(w *fixture.World) {
 		h := follow(w)
 		w.User(w.Everything()...)
 		w.AwaitState(controlplanev1.StateReady, "")
 		for range 3 {
-			w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-			w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"additionalTags":{"at":"`+time.Now().Format("150405.000")+`"}}}`)
+			w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+			w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"at":"`+time.Now().Format("150405.000")+`"}}}`)
 			w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
-			w.Play(stage.ControlPlane, scripted.Script{})
+			w.Play(fixture.ControlPlane, scripted.Script{})
 			w.AwaitState(controlplanev1.StateReady, "")
 		}
 
@@ -95,14 +95,14 @@ func TestDefect20StatusIsNeverTwoThingsAtOnce(t *testing.T) {
 // An error that heals by itself was a terminal failure, and stayed one.
 func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
-		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+	inBothScopes(t, func(w *fixture.World) {
+		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
 		w.User(w.Everything()...)
 		failed := w.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
 		require.Contains(w, failed.Status.WorkspaceTemplateApply.LastFailureMessage, "ThrottlingException")
 		require.NotEmpty(w, failed.Status.WorkspaceTemplateApply.LastFailedRevision)
 
-		w.Play(stage.ControlPlane, scripted.Script{})
+		w.Play(fixture.ControlPlane, scripted.Script{})
 		healed := w.AwaitState(controlplanev1.StateReady, "")
 		require.Empty(w, healed.Status.WorkspaceTemplateApply.LastFailureMessage)
 		require.Empty(w, healed.Status.WorkspaceTemplateApply.LastFailedRevision)
@@ -115,16 +115,16 @@ func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 
 // Waiting was an error, so that each look at what was not there yet made the next one later.
 func TestDefect22WaitingIsNoError(t *testing.T) {
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	before := w.AwaitRest(time.Second)
-	w.Play(stage.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
-	w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo))
-	w.Await(&infrav1.WorkspaceTemplateApply{}, stage.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
+	w.Play(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})
+	w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
+	w.Await(&infrav1.WorkspaceTemplateApply{}, fixture.VPC, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.TemplateNotFoundReason)
 	w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
 	waiting := w.AwaitRest(time.Second)
 	for _, object := range []client.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}} {
 		for range 10 {
-			w.Edit(object, stage.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
+			w.Edit(object, fixture.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
 		}
 	}
 	looked := w.AwaitRest(3 * time.Second)
@@ -132,9 +132,9 @@ func TestDefect22WaitingIsNoError(t *testing.T) {
 	require.Positive(w, looked.Since(waiting)["captcontrolplane"])
 
 	w.User(w.Templates()...)
-	w.AwaitOperation(stage.VPC, scripted.Apply)
+	w.AwaitOperation(fixture.VPC, scripted.Apply)
 	w.AwaitRest(3 * time.Second)
-	w.Play(stage.VPC, scripted.Script{})
+	w.Play(fixture.VPC, scripted.Script{})
 	w.AwaitState(controlplanev1.StateReady, "")
 	require.Empty(w, w.AwaitRest(time.Second).ErrorsSince(before))
 }
@@ -142,31 +142,31 @@ func TestDefect22WaitingIsNoError(t *testing.T) {
 // A pause was ignored.
 func TestDefect23PauseIsHonoured(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
+	inBothScopes(t, func(w *fixture.World) {
 		w.User(w.Everything()...)
 		w.AwaitState(controlplanev1.StateReady, "")
-		w.User(stage.Cluster("paused: true"))
+		w.User(fixture.Cluster("paused: true"))
 		paused := &controlplanev1.CAPTControlPlane{}
-		w.Await(paused, stage.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
-		w.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+		w.Await(paused, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+		w.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 
-		before, apply := w.Workspace(stage.ControlPlane), &infrav1.WorkspaceTemplateApply{}
-		require.True(w, w.Exists(apply, stage.ControlPlane))
-		w.Edit(paused, stage.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
+		before, apply := w.Workspace(fixture.ControlPlane), &infrav1.WorkspaceTemplateApply{}
+		require.True(w, w.Exists(apply, fixture.ControlPlane))
+		w.Edit(paused, fixture.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
 		w.Insist(func() string { // Status is the last that a reconcile writes.
-			if !w.Exists(paused, stage.Demo) || paused.Status.ObservedGeneration != paused.Generation {
+			if !w.Exists(paused, fixture.Demo) || paused.Status.ObservedGeneration != paused.Generation {
 				return "the change was not looked at"
 			}
 			return ""
 		})
 		generation := apply.Generation
-		require.True(w, w.Exists(apply, stage.ControlPlane))
+		require.True(w, w.Exists(apply, fixture.ControlPlane))
 		require.Equal(w, generation, apply.Generation)
-		require.Equal(w, before.GetResourceVersion(), w.Workspace(stage.ControlPlane).GetResourceVersion())
+		require.Equal(w, before.GetResourceVersion(), w.Workspace(fixture.ControlPlane).GetResourceVersion())
 
-		w.User(stage.Cluster("paused: false"))
+		w.User(fixture.Cluster("paused: false"))
 		w.Insist(func() string {
-			if w.Workspace(stage.ControlPlane).GetGeneration() == before.GetGeneration() {
+			if w.Workspace(fixture.ControlPlane).GetGeneration() == before.GetGeneration() {
 				return "the change was not made"
 			}
 			return ""
@@ -175,10 +175,10 @@ func TestDefect23PauseIsHonoured(t *testing.T) {
 	})
 }
 
-// The time of the last transition was that of the last reconcile, and an event came with each. Others would be counted with
-// ours, so this test runs alone.
+// The time of the last transition was that of the last reconcile, and an event came with each. Reconciles of other
+// objects would be counted, too.
 func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
-	w := shared.NewWorld(t, terraform.ScopeNamespaced)
+	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	w.User(w.Everything()...)
 	before := w.AwaitState(controlplanev1.StateReady, "")
 	looked := w.AwaitRest(3 * time.Second) // Times have whole seconds, and events are written a moment after what they tell.
@@ -186,7 +186,7 @@ func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
 	require.Positive(w, told)
 	for range 10 {
 		for kind, object := range map[string]client.Object{"captcontrolplane": &controlplanev1.CAPTControlPlane{}, "captcluster": &infrav1.CAPTCluster{}} {
-			w.Edit(object, stage.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
+			w.Edit(object, fixture.Demo, `{"metadata":{"annotations":{"look":"`+time.Now().String()+`"}}}`)
 			w.Insist(func() string {
 				now, err := w.Activity(w.Context())
 				require.NoError(w, err)
@@ -199,14 +199,14 @@ func TestDefect23ReconcilesMoveNoTimesAndTellNoEvents(t *testing.T) {
 		}
 	}
 	after := &controlplanev1.CAPTControlPlane{}
-	require.True(w, w.Exists(after, stage.Demo))
+	require.True(w, w.Exists(after, fixture.Demo))
 	require.Equal(w, before.Status, after.Status)
 	w.AwaitRest(3 * time.Second)
 	require.Len(w, events(w), told)
 }
 
 // events are those of CAPT in the namespace.
-func events(w *stage.World) []eventsv1.Event {
+func events(w *fixture.World) []eventsv1.Event {
 	w.Helper()
 	list := &eventsv1.EventList{}
 	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))

@@ -15,12 +15,12 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // told are the events about an object of a kind, in the order in which they happened: type, reason, and the condition.
-func told(w *stage.World, kind string) []string {
+func told(w *fixture.World, kind string) []string {
 	w.Helper()
 	list := &eventsv1.EventList{}
 	require.NoError(w, w.List(w.Context(), list, client.InNamespace(w.Namespace)))
@@ -38,22 +38,22 @@ func told(w *stage.World, kind string) []string {
 // every ten seconds (defect 23).
 func TestDefect23EventsTellTheStoryInOrder(t *testing.T) {
 	t.Parallel()
-	inBothScopes(t, func(w *stage.World) {
-		w.Play(stage.VPC, hangs)
+	inBothScopes(t, func(w *fixture.World) {
+		w.Play(fixture.VPC, hangs)
 		w.User(w.Everything()...)
 		w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
-		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-		w.Play(stage.VPC, scripted.Script{})
+		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		w.Play(fixture.VPC, scripted.Script{})
 		w.AwaitState(controlplanev1.StateProvisioning, infrav1.ApplyFailedReason)
-		w.Play(stage.ControlPlane, scripted.Script{})
+		w.Play(fixture.ControlPlane, scripted.Script{})
 		w.AwaitState(controlplanev1.StateReady, "")
-		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
-		w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"additionalTags":{"a":"b"}}}`)
+		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: throttled}})
+		w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"a":"b"}}}`)
 		w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
-		w.Play(stage.ControlPlane, scripted.Script{})
+		w.Play(fixture.ControlPlane, scripted.Script{})
 		w.AwaitState(controlplanev1.StateReady, "")
-		w.Remove(&clusterv1.Cluster{}, stage.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 
 		// What passes quickly may never be seen: Cluster API and Terraform can be faster than a look.
 		story := slices.DeleteFunc(told(w, "CAPTControlPlane"), func(event string) bool {

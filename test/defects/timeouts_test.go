@@ -14,19 +14,19 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // hangs is an apply that does not end before the script is another one.
 var hangs = scripted.Script{Apply: scripted.Step{Hang: true}}
 
 // failed waits until the control plane is Failed for a reason, shown in a condition.
-func failed(w *stage.World, condition, reason, field string) {
+func failed(w *fixture.World, condition, reason, field string) {
 	w.Helper()
 	w.AwaitState(controlplanev1.StateFailed, reason)
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FailedCondition, metav1.ConditionTrue, reason, "spec.timeouts."+field)
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, condition, metav1.ConditionFalse, reason)
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FailedCondition, metav1.ConditionTrue, reason, "spec.timeouts."+field)
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, condition, metav1.ConditionFalse, reason)
 }
 
 // Timeouts were accepted and went nowhere. These are the shortest that the API allows, so each row takes as long; they pass beside
@@ -35,47 +35,47 @@ func TestDefect16TimeoutsAreHonoured(t *testing.T) {
 	t.Parallel()
 	t.Run("the VPC, left by a retry and when Terraform comes through", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *stage.World) {
-			w.Play(stage.VPC, hangs)
+		inBothScopes(t, func(w *fixture.World) {
+			w.Play(fixture.VPC, hangs)
 			w.User(w.Templates()...)
-			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {vpcReadySeconds: 10}"))
+			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {vpcReadySeconds: 10}"))
 			failed(w, controlplanev1.DependenciesReadyCondition, controlplanev1.VPCReadyTimeoutReason, "vpcReadySeconds")
 
-			w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
+			w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, fmt.Sprintf(`{"metadata":{"annotations":{%q:"once more"}}}`, naming.RetryAnnotation))
 			w.AwaitState(controlplanev1.StateValidating, controlplanev1.WaitingForInfrastructureReason)
-			w.Play(stage.VPC, scripted.Script{})
+			w.Play(fixture.VPC, scripted.Script{})
 			w.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
 	t.Run("the control plane, left by a change of spec", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *stage.World) {
-			w.Play(stage.ControlPlane, hangs)
+		inBothScopes(t, func(w *fixture.World) {
+			w.Play(fixture.ControlPlane, hangs)
 			w.User(w.Templates()...)
-			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {controlPlaneSeconds: 10}"))
-			w.AwaitOperation(stage.ControlPlane, scripted.Apply)
+			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))
+			w.AwaitOperation(fixture.ControlPlane, scripted.Apply)
 			failed(w, controlplanev1.WorkspaceReadyCondition, controlplanev1.ControlPlaneTimeoutReason, "controlPlaneSeconds")
 
-			w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
+			w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"timeouts":{"controlPlaneSeconds":1800}}}`)
 			w.AwaitState(controlplanev1.StateProvisioning, infrav1.ProvisioningReason)
-			w.Play(stage.ControlPlane, scripted.Script{})
+			w.Play(fixture.ControlPlane, scripted.Script{})
 			w.AwaitState(controlplanev1.StateReady, "")
 		})
 	})
 	t.Run("a Secret that is waited for, left when it comes", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *stage.World) {
+		inBothScopes(t, func(w *fixture.World) {
 			w.User(w.Templates()...)
-			w.User(stage.Cluster(), `
+			w.User(fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
 metadata: {name: demo}
 spec:
   region: eu-central-1
   vpc: {existingID: vpc-0a1b2c3d, connectionSecretRef: {name: network}}
-`, stage.CAPTControlPlane(stage.Demo, "timeouts: {secretSeconds: 10}"))
+`, fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
 			failed(w, controlplanev1.WorkspaceReadyCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
-			require.Empty(w, w.Operations(stage.ControlPlane, scripted.Apply), "nothing is made without it")
+			require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Apply), "nothing is made without it")
 
 			w.User(`{apiVersion: v1, kind: Secret, metadata: {name: network}, stringData: {vpc_config: '{"subnets": []}'}}`)
 			w.AwaitState(controlplanev1.StateReady, "")
@@ -83,12 +83,12 @@ spec:
 	})
 	t.Run("what the connection Secret lacks, left when the template is mended", func(t *testing.T) {
 		t.Parallel()
-		inBothScopes(t, func(w *stage.World) {
-			w.User(w.VPCTemplate(stage.VPCModule), w.ControlPlaneTemplate(strings.ReplaceAll(stage.ControlPlaneModule, "cluster_endpoint", "another_name")))
-			w.User(stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {secretSeconds: 10}"))
+		inBothScopes(t, func(w *fixture.World) {
+			w.User(w.VPCTemplate(fixture.VPCModule), w.ControlPlaneTemplate(strings.ReplaceAll(fixture.ControlPlaneModule, "cluster_endpoint", "another_name")))
+			w.User(fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {secretSeconds: 10}"))
 			failed(w, controlplanev1.EndpointAvailableCondition, controlplanev1.SecretTimeoutReason, "secretSeconds")
 
-			w.User(w.ControlPlaneTemplate(stage.ControlPlaneModule))
+			w.User(w.ControlPlaneTemplate(fixture.ControlPlaneModule))
 			w.AwaitState(controlplanev1.StateReady, "")
 		})
 	})

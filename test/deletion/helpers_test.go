@@ -17,9 +17,9 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // Helpers that CAPT v0.3 created for each control plane, as an adoption leaves them.
@@ -36,15 +36,15 @@ resource "terraform_data" "helper" { input = var.cluster_name }
 
 // adopted makes a Cluster with the helpers of CAPT v0.3: one that waits for the EKS Workspace, one that is retained, and one that
 // was never applied because its template does not exist.
-func adopted(t *testing.T, scope terraform.Scope) *stage.World {
+func adopted(t *testing.T, scope terraform.Scope) *fixture.World {
 	t.Helper()
 	w := shared.NewWorld(t, scope)
 	w.User(w.Everything()...)
 	w.AwaitState(controlplanev1.StateReady, "")
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	require.True(t, w.Exists(controlPlane, stage.Demo))
+	require.True(t, w.Exists(controlPlane, fixture.Demo))
 	w.User(w.Template("helper", helperModule, "cluster_name"))
-	waiting := fmt.Sprintf("waitForWorkspaces: [{name: %s}]", w.WorkspaceKey(stage.ControlPlane).Name)
+	waiting := fmt.Sprintf("waitForWorkspaces: [{name: %s}]", w.WorkspaceKey(fixture.ControlPlane).Name)
 	w.User(helper(kubeconfigHelper, "helper", controlPlane, waiting), helper(spotRoleCheck, "helper", controlPlane, "deletionPolicy: Retain"))
 	for _, name := range []string{kubeconfigHelper, spotRoleCheck} {
 		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
@@ -72,32 +72,32 @@ spec:
 `, name, references, template, strings.Join(more, "\n  "))
 }
 
-func requireAllGone(w *stage.World) {
+func requireAllGone(w *fixture.World) {
 	w.Helper()
-	for _, name := range []string{kubeconfigHelper, spotRoleCheck, spotRoleCreate, stage.ControlPlane, stage.VPC} {
+	for _, name := range []string{kubeconfigHelper, spotRoleCheck, spotRoleCreate, fixture.ControlPlane, fixture.VPC} {
 		w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, name)
 	}
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
-		w.AwaitGone(object, stage.Demo)
+		w.AwaitGone(object, fixture.Demo)
 	}
-	w.RequireDestroyedInOrder(stage.ControlPlane, kubeconfigHelper)
-	w.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
+	w.RequireDestroyedInOrder(fixture.ControlPlane, kubeconfigHelper)
+	w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 	require.Empty(w, w.Operations(spotRoleCheck, scripted.Destroy), "the Spot role belongs to the whole AWS account")
 }
 
 // The helper for the kubeconfig waits for the EKS Workspace, whose deletion waits for the helper.
 func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 	t.Parallel()
-	for name, remove := range map[string]func(w *stage.World){
-		"Cluster": func(w *stage.World) { w.Remove(&clusterv1.Cluster{}, stage.Demo) },
-		"FixedOrder": func(w *stage.World) {
-			w.Remove(&controlplanev1.CAPTControlPlane{}, stage.Demo)
-			w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	for name, remove := range map[string]func(w *fixture.World){
+		"Cluster": func(w *fixture.World) { w.Remove(&clusterv1.Cluster{}, fixture.Demo) },
+		"FixedOrder": func(w *fixture.World) {
+			w.Remove(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
+			w.Remove(&clusterv1.Cluster{}, fixture.Demo)
 		},
-		"ForegroundDeletion": func(w *stage.World) {
-			w.Remove(&clusterv1.Cluster{}, stage.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		"ForegroundDeletion": func(w *fixture.World) {
+			w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		},
-		"Namespace": func(w *stage.World) {
+		"Namespace": func(w *fixture.World) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
 			require.NoError(w, sandbox.AllowDelete(w.Context(), w.Client, namespace))
 			require.NoError(w, w.Delete(w.Context(), namespace))
@@ -116,13 +116,13 @@ func TestSafety06HelpersOfAnAdoptedControlPlaneAreDeletedFirst(t *testing.T) {
 func TestSafety06WhatAUserCreatedOnTopStillBlocks(t *testing.T) {
 	t.Parallel()
 	w := adopted(t, terraform.ScopeNamespaced)
-	w.User(helper("karpenter", "helper", nil, fmt.Sprintf("waitForWorkspaces: [{name: %s}]", w.WorkspaceKey(stage.ControlPlane).Name)))
+	w.User(helper("karpenter", "helper", nil, fmt.Sprintf("waitForWorkspaces: [{name: %s}]", w.WorkspaceKey(fixture.ControlPlane).Name)))
 	w.Await(&infrav1.WorkspaceTemplateApply{}, "karpenter", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.UpToDateReason)
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, stage.ControlPlane, "WorkspaceTemplateApply karpenter")
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, "WorkspaceTemplateApply karpenter")
 	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper)
-	require.Empty(w, w.Operations(stage.ControlPlane, scripted.Destroy))
+	require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Destroy))
 	w.Remove(&infrav1.WorkspaceTemplateApply{}, "karpenter")
 	requireAllGone(w)
 }
@@ -132,10 +132,10 @@ func TestSafety06APausedHelperIsReported(t *testing.T) {
 	t.Parallel()
 	w := adopted(t, terraform.ScopeNamespaced)
 	w.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, pause)
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
 		controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, kubeconfigHelper, clusterv1.PausedAnnotation)
-	require.Empty(w, w.Operations(stage.ControlPlane, scripted.Destroy))
+	require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Destroy))
 	w.Edit(&infrav1.WorkspaceTemplateApply{}, kubeconfigHelper, resume)
 	requireAllGone(w)
 }

@@ -16,8 +16,8 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // column is what happens besides the deletion.
@@ -71,9 +71,9 @@ var columns = []column{
 	{
 		name: "Cluster paused", scope: terraform.ScopeCluster, hinder: pauseCluster, frozen: true,
 		told: func(row) *told {
-			return &told{&clusterv1.Cluster{}, "Cluster", stage.Demo, clusterv1.PausedCondition, clusterv1.PausedReason, "Cluster spec.paused is set to true"}
+			return &told{&clusterv1.Cluster{}, "Cluster", fixture.Demo, clusterv1.PausedCondition, clusterv1.PausedReason, "Cluster spec.paused is set to true"}
 		},
-		help: func(c *cell) { c.Edit(&clusterv1.Cluster{}, stage.Demo, `{"spec":{"paused":false}}`) }, helpText: "unpause the Cluster",
+		help: func(c *cell) { c.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":false}}`) }, helpText: "unpause the Cluster",
 	},
 	{
 		name: "objects paused", hinder: pauseObjects, frozen: true, told: ofOwner("nothing is deleted while the object is paused"),
@@ -96,9 +96,9 @@ var providerDown = column{
 // other.
 func ofApply(reason, message string) func(row) *told {
 	return func(r row) *told {
-		name := stage.VPC
+		name := fixture.VPC
 		if r.held {
-			name = stage.ControlPlane
+			name = fixture.ControlPlane
 		}
 		return &told{&infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", name, infrav1.DeletingCondition, reason, message}
 	}
@@ -108,9 +108,9 @@ func ofApply(reason, message string) func(row) *told {
 func ofOwner(message string) func(row) *told {
 	return func(r row) *told {
 		if !r.held {
-			return &told{&infrav1.CAPTCluster{}, "CAPTCluster", stage.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
+			return &told{&infrav1.CAPTCluster{}, "CAPTCluster", fixture.Demo, infrav1.DeletingCondition, infrav1.DeletingReason, message}
 		}
-		return &told{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", stage.Demo, controlplanev1.DeletingCondition, controlplanev1.DeletingReason, message}
+		return &told{&controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo, controlplanev1.DeletingCondition, controlplanev1.DeletingReason, message}
 	}
 }
 
@@ -118,7 +118,7 @@ func ofOwner(message string) func(row) *told {
 // gets its finalizer back from the provider, so it is done until the namespace is gone.
 func releaseWorkspaces(c *cell) {
 	c.Insist(func() string {
-		for _, apply := range []string{stage.VPC, stage.ControlPlane} {
+		for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
 			if workspace := c.Workspace(apply); workspace != nil && workspace.GetDeletionTimestamp() != nil {
 				c.release(workspace)
 			}
@@ -132,7 +132,7 @@ func releaseWorkspaces(c *cell) {
 
 // forceTemplates takes templates away that are in use, finalizer and all.
 func forceTemplates(c *cell) {
-	for _, name := range []string{stage.VPCTemplate, stage.ControlPlaneTemplate} {
+	for _, name := range []string{fixture.VPCTemplate, fixture.ControlPlaneTemplate} {
 		template := &infrav1.WorkspaceTemplate{}
 		c.Remove(template, name)
 		c.release(template)
@@ -147,27 +147,27 @@ func removeProviderConfig(c *cell) {
 }
 
 func pauseCluster(c *cell) {
-	c.Edit(&clusterv1.Cluster{}, stage.Demo, `{"spec":{"paused":true}}`)
+	c.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":true}}`)
 	c.awaitPaused()
 }
 
 func pauseObjects(c *cell) {
-	c.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, pause)
-	c.Edit(&infrav1.CAPTCluster{}, stage.Demo, pause)
+	c.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, pause)
+	c.Edit(&infrav1.CAPTCluster{}, fixture.Demo, pause)
 	c.awaitPaused()
 }
 
 func (c *cell) awaitPaused() {
 	c.Helper()
 	for _, object := range []engine.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}} {
-		c.Await(object, stage.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+		c.Await(object, fixture.Demo, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	}
 }
 
 func resumeObjects(c *cell) {
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}} {
-		if c.Exists(object, stage.Demo) {
-			c.Edit(object, stage.Demo, resume)
+		if c.Exists(object, fixture.Demo) {
+			c.Edit(object, fixture.Demo, resume)
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // promised is how soon a deletion that can not go on says so.
@@ -28,20 +28,20 @@ const promised = time.Minute
 
 // cell is one Cluster in one state that is deleted under one condition.
 type cell struct {
-	*stage.World
+	*fixture.World
 	row    row
 	column column
 	// deleted is when the Cluster was deleted.
 	deleted time.Time
 }
 
-func newCell(t *testing.T, r row, c column) *cell {
+func newCell(t *testing.T, s *fixture.Server, r row, c column) *cell {
 	t.Helper()
 	scope := c.scope
 	if scope == "" {
 		scope = terraform.ScopeNamespaced
 	}
-	return &cell{World: shared.NewWorld(t, scope), row: r, column: c}
+	return &cell{World: s.NewWorld(t, scope), row: r, column: c}
 }
 
 // in is the cell in a test of its own.
@@ -54,14 +54,14 @@ func (c *cell) in(t *testing.T) *cell {
 // playControlPlane lets applies of the control plane go as a step says, and destroys as the column says.
 func (c *cell) playControlPlane(apply scripted.Step) {
 	c.Helper()
-	c.Play(stage.ControlPlane, scripted.Script{Apply: apply, Destroy: slowly(c.column.destroy)})
+	c.Play(fixture.ControlPlane, scripted.Script{Apply: apply, Destroy: slowly(c.column.destroy)})
 }
 
 // playDestroy lets destroys go as a step says.
 func (c *cell) playDestroy(destroy scripted.Step) {
 	c.Helper()
-	c.Play(stage.VPC, scripted.Script{Destroy: destroy})
-	c.Play(stage.ControlPlane, scripted.Script{Destroy: slowly(destroy)})
+	c.Play(fixture.VPC, scripted.Script{Destroy: destroy})
+	c.Play(fixture.ControlPlane, scripted.Script{Destroy: slowly(destroy)})
 }
 
 // slowly is a destroy of a control plane that takes a while: who does not wait for it is caught.
@@ -80,7 +80,7 @@ func (c *cell) release(object client.Object) {
 // build makes a Cluster in the state of the row, and puts what stands in the way in its place.
 func (c *cell) build() {
 	c.Helper()
-	c.Play(stage.VPC, scripted.Script{Destroy: c.column.destroy})
+	c.Play(fixture.VPC, scripted.Script{Destroy: c.column.destroy})
 	c.row.build(c)
 	c.AwaitState(c.row.state(), "")
 	if c.column.hinder != nil {
@@ -97,7 +97,7 @@ func (c *cell) delete() {
 		require.NoError(c, c.Delete(c.Context(), namespace))
 		return
 	}
-	c.Remove(&clusterv1.Cluster{}, stage.Demo, c.column.options...)
+	c.Remove(&clusterv1.Cluster{}, fixture.Demo, c.column.options...)
 }
 
 // finishApply lets Terraform end the apply that was running when the Cluster was deleted, once the deletion has reached it.
@@ -107,7 +107,7 @@ func (c *cell) finishApply() {
 		return
 	}
 	c.Insist(func() string {
-		if workspace := c.Workspace(stage.ControlPlane); workspace != nil && workspace.GetDeletionTimestamp() == nil {
+		if workspace := c.Workspace(fixture.ControlPlane); workspace != nil && workspace.GetDeletionTimestamp() == nil {
 			return "the Workspace is not deleted yet"
 		}
 		return ""
@@ -156,31 +156,31 @@ func (c *cell) requireLed(told *told) {
 	if c.row.held {
 		reason, kind = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, "CAPTControlPlane"
 	}
-	c.Await(&clusterv1.Cluster{}, stage.Demo, clusterv1.ClusterDeletingCondition, metav1.ConditionTrue, reason, "Waiting for "+kind)
+	c.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterDeletingCondition, metav1.ConditionTrue, reason, "Waiting for "+kind)
 	if told.kind != "WorkspaceTemplateApply" {
 		return
 	}
 	if c.row.held {
-		c.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-			controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, stage.ControlPlane, told.message)
+		c.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+			controlplanev1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.ControlPlane, told.message)
 		return
 	}
-	c.Await(&infrav1.CAPTCluster{}, stage.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
-		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, stage.VPC, told.message)
+	c.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.DeletingCondition, metav1.ConditionTrue,
+		infrav1.WaitingForWorkspaceTemplateApplyDeletionReason, fixture.VPC, told.message)
 }
 
 // requireEnd waits until nothing of the Cluster is left, in the API server and in the cloud, and proves that it went in order.
 func (c *cell) requireEnd() {
 	c.Helper()
 	for name, object := range map[string]client.Object{
-		stage.VPC: &infrav1.WorkspaceTemplateApply{}, stage.ControlPlane: &infrav1.WorkspaceTemplateApply{},
+		fixture.VPC: &infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane: &infrav1.WorkspaceTemplateApply{},
 	} {
 		c.AwaitGone(object, name)
 	}
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
-		c.AwaitGone(object, stage.Demo)
+		c.AwaitGone(object, fixture.Demo)
 	}
-	for _, apply := range []string{stage.VPC, stage.ControlPlane} {
+	for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
 		require.Nil(c, c.Workspace(apply), "the Workspace of %s is left behind", apply)
 	}
 	if c.column.namespace {
@@ -190,13 +190,14 @@ func (c *cell) requireEnd() {
 		return
 	}
 	c.RequireNothingLeft()
-	require.NotEmpty(c, c.Operations(stage.VPC, scripted.Destroy))
-	require.Equal(c, c.row.held, len(c.Operations(stage.ControlPlane, scripted.Destroy)) > 0)
-	c.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
+	require.NotEmpty(c, c.Operations(fixture.VPC, scripted.Destroy))
+	require.Equal(c, c.row.held, len(c.Operations(fixture.ControlPlane, scripted.Destroy)) > 0)
+	c.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 }
 
 // TestDeletingAClusterNeverDeadlocks plays the matrix.
 func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
+	t.Parallel()
 	for _, r := range rows {
 		for _, col := range columns {
 			if r.impossible != "" {
@@ -204,7 +205,7 @@ func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
 			}
 			t.Run(r.name+"/"+col.name, func(t *testing.T) {
 				t.Parallel()
-				c := newCell(t, r, col)
+				c := newCell(t, shared, r, col)
 				c.build()
 				c.delete()
 				if !col.frozen {
@@ -237,25 +238,26 @@ func (c *cell) seeThrough() {
 
 // TestDeletingAClusterWhileTheProviderIsDown is the column of the matrix that all Clusters of the stage share.
 func TestDeletingAClusterWhileTheProviderIsDown(t *testing.T) {
+	server := shared.Exclusive(t)
 	var cells []*cell
 	for _, r := range rows {
 		if r.impossible == "" {
-			cells = append(cells, newCell(t, r, providerDown))
+			cells = append(cells, newCell(t, server, r, providerDown))
 		}
 	}
 	each(t, "Build", cells, (*cell).build)
-	require.NoError(t, shared.StopComponent(t.Context(), sandbox.Provider))
+	require.NoError(t, server.StopComponent(t.Context(), sandbox.Provider))
 	started := false
 	t.Cleanup(func() {
 		if !started { // The other tests of this package need it too.
-			require.NoError(t, shared.StartComponent(context.Background(), sandbox.Provider))
+			require.NoError(t, server.StartComponent(context.Background(), sandbox.Provider))
 		}
 	})
 	each(t, "Tell", cells, func(c *cell) {
 		c.delete()
 		c.awaitTold()
 	})
-	require.NoError(t, shared.StartComponent(t.Context(), sandbox.Provider))
+	require.NoError(t, server.StartComponent(t.Context(), sandbox.Provider))
 	started = true
 	each(t, "End", cells, func(c *cell) {
 		c.repairCreate()
@@ -282,9 +284,9 @@ func (c *cell) repairCreate() {
 	if !c.row.apply.Hang {
 		return
 	}
-	c.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.CreateInterruptedReason)
+	c.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.CreateInterruptedReason)
 	patch := client.RawPatch(types.MergePatchType, []byte(
 		`{"metadata":{"annotations":{"crossplane.io/external-create-pending":null,"capt.cluster.x-k8s.io/resumed":"now"}}}`))
-	require.NoError(c, c.Patch(c.Context(), c.Workspace(stage.ControlPlane), patch))
+	require.NoError(c, c.Patch(c.Context(), c.Workspace(fixture.ControlPlane), patch))
 	c.playControlPlane(scripted.Step{})
 }

@@ -14,8 +14,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // An edited template, and a foreground deletion, reached what a paused owner controls.
@@ -25,15 +25,15 @@ func TestSafety17NothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
 	w.User(w.Everything()...)
 	w.AwaitState(controlplanev1.StateReady, "")
 	pauseObjects(&cell{World: w})
-	applies := map[string]string{stage.VPC: "CAPTCluster demo, which controls this object", stage.ControlPlane: "CAPTControlPlane demo, which controls this object"}
+	applies := map[string]string{fixture.VPC: "CAPTCluster demo, which controls this object", fixture.ControlPlane: "CAPTControlPlane demo, which controls this object"}
 	versions := map[string]string{}
 	for name, message := range applies {
 		w.Await(&infrav1.WorkspaceTemplateApply{}, name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, message)
 		versions[name] = w.Workspace(name).GetResourceVersion()
 	}
 
-	w.User(w.VPCTemplate(stage.VPCModule+"# edited\n"), w.ControlPlaneTemplate(stage.ControlPlaneModule+"# edited\n"))
-	w.Remove(&clusterv1.Cluster{}, stage.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	w.User(w.VPCTemplate(fixture.VPCModule+"# edited\n"), w.ControlPlaneTemplate(fixture.ControlPlaneModule+"# edited\n"))
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	for name := range applies {
 		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DeletingReason, "nothing is deleted while the object is paused")
 		require.Equal(t, versions[name], w.Workspace(name).GetResourceVersion(), "neither the edit nor the deletion reaches Terraform")
@@ -42,8 +42,8 @@ func TestSafety17NothingOfAPausedOwnerIsChangedOrDestroyed(t *testing.T) {
 
 	resumeObjects(&cell{World: w})
 	for _, object := range []client.Object{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
-		w.AwaitGone(object, stage.Demo)
+		w.AwaitGone(object, fixture.Demo)
 	}
 	w.RequireNothingLeft()
-	w.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
+	w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 }

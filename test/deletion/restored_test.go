@@ -17,8 +17,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // backup is an object as kubectl get -o yaml gives it.
@@ -69,21 +69,21 @@ func (c *cell) restore(b backup) {
 // collector deletes them. What Terraform created must outlive that.
 func TestSafety04CollectedCopiesDestroyNothing(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, rows[4], column{name: "restored with the UIDs of owners that are gone"})
+	c := newCell(t, shared, rows[4], column{name: "restored with the UIDs of owners that are gone"})
 	c.build()
 	before := map[string]types.UID{}
-	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
 		before[name] = c.Workspace(name).GetUID()
 	}
 	backups := []backup{
-		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", stage.ControlPlane),
-		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", stage.VPC),
-		backUp(c, &controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", stage.Demo),
-		backUp(c, &infrav1.CAPTCluster{}, "CAPTCluster", stage.Demo),
-		backUp(c, &clusterv1.Cluster{}, "Cluster", stage.Demo),
+		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", fixture.ControlPlane),
+		backUp(c, &infrav1.WorkspaceTemplateApply{}, "WorkspaceTemplateApply", fixture.VPC),
+		backUp(c, &controlplanev1.CAPTControlPlane{}, "CAPTControlPlane", fixture.Demo),
+		backUp(c, &infrav1.CAPTCluster{}, "CAPTCluster", fixture.Demo),
+		backUp(c, &clusterv1.Cluster{}, "Cluster", fixture.Demo),
 	}
 	pauseCluster(c)
-	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
 		c.Await(&infrav1.WorkspaceTemplateApply{}, name, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	}
 	for _, b := range backups {

@@ -14,8 +14,8 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // The EKS cluster was released, and then its VPC destroyed.
@@ -30,22 +30,22 @@ func TestSafety05AVPCIsNotDestroyedUnderARetainedControlPlane(t *testing.T) {
 			w := shared.NewWorld(t, terraform.ScopeCluster)
 			w.User(w.Everything()...)
 			w.AwaitState(controlplanev1.StateReady, "")
-			w.Edit(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, `{"spec":{"deletionPolicy":"Retain"}}`)
-			before := w.Workspace(stage.ControlPlane)
+			w.Edit(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, `{"spec":{"deletionPolicy":"Retain"}}`)
+			before := w.Workspace(fixture.ControlPlane)
 
-			w.Remove(&clusterv1.Cluster{}, stage.Demo, options...)
-			w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
-				infrav1.DeletionPolicyConflictReason, "spec.vpc.template.deletionPolicy of CAPTCluster demo", "WorkspaceTemplateApply "+stage.ControlPlane+" to Delete")
-			require.True(t, w.Exists(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane))
+			w.Remove(&clusterv1.Cluster{}, fixture.Demo, options...)
+			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue,
+				infrav1.DeletionPolicyConflictReason, "spec.vpc.template.deletionPolicy of CAPTCluster demo", "WorkspaceTemplateApply "+fixture.ControlPlane+" to Delete")
+			require.True(t, w.Exists(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane))
 
-			w.Edit(&infrav1.CAPTCluster{}, stage.Demo, `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
-			w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
-			w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, stage.VPC)
-			for _, apply := range []string{stage.VPC, stage.ControlPlane} {
+			w.Edit(&infrav1.CAPTCluster{}, fixture.Demo, `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
+			w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
+			w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, fixture.VPC)
+			for _, apply := range []string{fixture.VPC, fixture.ControlPlane} {
 				require.NotNil(t, w.Workspace(apply), apply)
 				require.Empty(t, w.Operations(apply, scripted.Destroy), apply)
 			}
-			require.Equal(t, before.GetResourceVersion(), w.Workspace(stage.ControlPlane).GetResourceVersion())
+			require.Equal(t, before.GetResourceVersion(), w.Workspace(fixture.ControlPlane).GetResourceVersion())
 		})
 	}
 }

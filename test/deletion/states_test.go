@@ -9,8 +9,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // row is a state of the control plane, and how a Cluster comes to be in it.
@@ -42,9 +42,9 @@ var rows = []row{
 func (r row) state() controlplanev1.State { return controlplanev1.State(r.name) }
 
 func pending(c *cell) {
-	c.User(append(c.Templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo))...)
-	c.User(stage.CAPTControlPlane(stage.Demo))
-	c.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, pause)
+	c.User(append(c.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo))...)
+	c.User(fixture.CAPTControlPlane(fixture.Demo))
+	c.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, pause)
 	c.AwaitVPC()
 }
 
@@ -52,17 +52,17 @@ func validating(c *cell) {
 	c.User(c.VPCTemplate(`
 variable "vpc_name" { type = string }
 resource "terraform_data" "vpc" { input = var.vpc_name }
-`), c.ControlPlaneTemplate(stage.ControlPlaneModule), stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo))
-	c.Await(&infrav1.CAPTCluster{}, stage.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCIDMissingReason)
+`), c.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
+	c.Await(&infrav1.CAPTCluster{}, fixture.Demo, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.VPCIDMissingReason)
 }
 
 func configuring(c *cell) {
 	c.playControlPlane(c.row.apply)
-	c.User(c.VPCTemplate(stage.VPCModule), c.ControlPlaneTemplate(`
+	c.User(c.VPCTemplate(fixture.VPCModule), c.ControlPlaneTemplate(`
 variable "cluster_name" { type = string }
 variable "tags" { type = string }
 resource "terraform_data" "eks" { input = var.cluster_name }
-`), stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo))
+`), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo))
 }
 
 // ready makes a Cluster that becomes Ready, unless the row's apply does not let it.
@@ -70,7 +70,7 @@ func ready(c *cell) {
 	c.playControlPlane(c.row.apply)
 	c.User(c.Everything()...)
 	if c.row.apply.Hang {
-		c.AwaitOperation(stage.ControlPlane, scripted.Apply)
+		c.AwaitOperation(fixture.ControlPlane, scripted.Apply)
 	}
 }
 
@@ -79,12 +79,12 @@ func degraded(c *cell) {
 	c.User(c.Everything()...)
 	c.AwaitState(controlplanev1.StateReady, "")
 	c.playControlPlane(c.row.apply)
-	c.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
+	c.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec":{"additionalTags":{"Team":"other"}}}`)
 }
 
 func failed(c *cell) {
 	c.playControlPlane(c.row.apply)
-	c.User(append(c.Templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo), stage.CAPTControlPlane(stage.Demo, "timeouts: {controlPlaneSeconds: 10}"))...)
+	c.User(append(c.Templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), fixture.CAPTControlPlane(fixture.Demo, "timeouts: {controlPlaneSeconds: 10}"))...)
 	c.AwaitState(controlplanev1.StateFailed, controlplanev1.ControlPlaneTimeoutReason)
 }
 

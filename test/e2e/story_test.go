@@ -26,7 +26,7 @@ const maxWrites, maxProfileWrites = 30, 10
 
 // TestQuickstart follows docs/quickstart.md word for word: a cluster is created, used, upgraded and deleted.
 func TestQuickstart(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "--max-reconcile-rate=10") // With 1, the provider itself would change one profile at a time.
 	g := newGuide(w)
 
 	// The cluster is available for Cluster API itself, and its kubeconfig works.
@@ -53,12 +53,13 @@ func TestQuickstart(t *testing.T) {
 	for _, profile := range []string{"default", "apps", "batch"} {
 		require.Regexp(t, `Fargate profile `+profile+` +ACTIVE`, output)
 	}
+	w.requireProfilesChange()
 	require.Regexp(t, `"sandbox-vpc" is invalid: .*module: .*line \d+, column \d+`, g.until("sed"))
 	require.Contains(t, g.until("bin/sandbox restart"), "All components of the sandbox in .sandbox are running.")
 
 	// Deleting the Cluster destroys the Fargate profiles, then the control plane, then the VPC.
 	g.until("kubectl delete cluster")
-	w.requireDestroyedInOrder("demo-default-fargate", "demo-apps-fargate", "demo-batch-fargate", "demo-eks-controlplane", "demo-vpc")
+	w.requireDestroyedInOrder("demo-batch-fargate", "demo-default-fargate", "demo-apps-fargate", "demo-eks-controlplane", "demo-vpc")
 	w.requireNothingLeft("demo")
 	w.requireNothingForbidden()
 	require.Contains(t, g.until("make quickstart-down"), "Removed the sandbox in .sandbox.")

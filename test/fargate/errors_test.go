@@ -17,8 +17,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // What EKS, IAM and EC2 say, as Terraform shows it.
@@ -58,10 +58,10 @@ func TestWhatTerraformCanNotMake(t *testing.T) {
 			status := controlPlane.Status.FargateProfiles[1]
 			assert.Equal(w, apply("b"), status.WorkspaceTemplateApplyName)
 			assert.Contains(w, status.FailureMessage, row.says)
-			w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
-			w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
+			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
+			w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DegradedCondition, metav1.ConditionTrue, "", "b (", row.says)
 			assert.False(w, meta.IsStatusConditionTrue(controlPlane.Status.Conditions, controlplanev1.FailedCondition))
-			w.Await(&clusterv1.Cluster{}, stage.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
+			w.Await(&clusterv1.Cluster{}, fixture.Demo, clusterv1.ClusterControlPlaneAvailableCondition, metav1.ConditionTrue, "")
 			assert.Contains(w, w.told(), "Warning "+row.reason+": Fargate profile b: "+status.FailureMessage)
 
 			w.Play(apply("b"), scripted.Script{})
@@ -106,7 +106,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("a key of the connection Secret", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates(), w.ControlPlaneTemplate(stage.ControlPlaneModule), stage.Cluster(), stage.CAPTCluster(stage.Demo), controlPlane("a"))...)
+		w.User(append(w.templates(), w.ControlPlaneTemplate(fixture.ControlPlaneModule), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		w.awaitProfiles(dependency)
 		controlPlane := w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileDependencyReason)
 		assert.Contains(w, controlPlane.Status.FargateProfiles[0].FailureMessage, "Secret demo-eks-connection has no value for key cluster_name")
@@ -119,7 +119,7 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("the Secret of the VPC", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates(), stage.Cluster(), ownVPC, good, controlPlane())...)
+		w.User(append(w.templates(), fixture.Cluster(), ownVPC, good, controlPlane())...)
 		w.AwaitState(controlplanev1.StateReady, "")
 		for what, row := range map[string]struct{ secret, says string }{
 			"no key":         {network("other", "x"), "Secret network has no value for key vpc_config"},
@@ -127,14 +127,14 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 		} {
 			w.User(row.secret, controlPlane("a"))
 			w.Insist(func() string {
-				return w.Lacks(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+				return w.Lacks(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 					controlplanev1.FargateProfileDependencyReason, row.says)
 			})
 			assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("a")), what)
 		}
 		secret := &corev1.Secret{}
 		w.Remove(secret, "network")
-		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "Secret network does not exist")
 		w.User(good)
 		w.AwaitState(controlplanev1.StateReady, "")
@@ -144,13 +144,13 @@ func TestWhatAProfileWaitsFor(t *testing.T) {
 	t.Run("a VPC that nobody describes", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates(), stage.Cluster(), `
+		w.User(append(w.templates(), fixture.Cluster(), `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: CAPTCluster
 metadata: {name: demo}
 spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 `, controlPlane("a"))...)
-		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
+		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.FargateProfileReadyCondition, metav1.ConditionFalse,
 			controlplanev1.FargateProfileDependencyReason, "set spec.vpc.connectionSecretRef of the CAPTCluster")
 		w.User(good, ownVPC)
 		w.AwaitState(controlplanev1.StateReady, "")
@@ -159,7 +159,7 @@ spec: {region: eu-central-1, vpc: {existingID: vpc-1}}
 	t.Run("its template", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, "Namespaced")
-		w.User(append(w.templates()[:2], stage.Cluster(), stage.CAPTCluster(stage.Demo), controlPlane("a"))...)
+		w.User(append(w.templates()[:2], fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane("a"))...)
 		w.awaitProfiles(dependency)
 		w.User(w.profileTemplate())
 		w.AwaitState(controlplanev1.StateReady, "")
@@ -178,11 +178,11 @@ func TestAProfileThatCanNotBeDestroyed(t *testing.T) {
 	w.awaitProfiles("b is ready", "a is not ready: FargateProfileFailed")
 	w.AwaitState(controlplanev1.StateDegraded, controlplanev1.FargateProfileFailedReason)
 
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
 	w.AwaitGone(&infrav1.WorkspaceTemplateApply{}, apply("b"))
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
-	require.Empty(w, w.Operations(stage.ControlPlane, scripted.Destroy))
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileFailedReason, "AccessDenied")
+	require.Empty(w, w.Operations(fixture.ControlPlane, scripted.Destroy))
 	w.Play(apply("a"), scripted.Script{})
-	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	w.RequireNothingLeft()
 }

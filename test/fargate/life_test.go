@@ -19,8 +19,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 const aWhile = 2 * time.Second
@@ -33,20 +33,20 @@ func TestTheLifeOfProfiles(t *testing.T) {
 		for _, profile := range []string{"z", "a"} {
 			w.Play(apply(profile), takes(aWhile))
 		}
-		w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
+		w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.start("z", "a")
-		w.AwaitOperation(stage.ControlPlane, scripted.Apply)
+		w.AwaitOperation(fixture.ControlPlane, scripted.Apply)
 		assert.Empty(w, w.profiles(), "the EKS cluster comes first")
 		assert.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, apply("z")))
 
-		w.Play(stage.ControlPlane, takes(0))
+		w.Play(fixture.ControlPlane, takes(0))
 		w.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
 		w.AwaitState(controlplanev1.StateReady, "")
 		assert.Equal(w, []string{"z is ready", "a is ready"}, w.profiles(), "the order is that of spec")
 		assert.True(w, controllerutil.ContainsFinalizer(w.live(), controlplanev1.FargateProfileFinalizer))
 		made := w.work("z", "a")
 		assert.Len(w, made, 2)
-		w.requireOneAtATime(slices.Concat(w.Operations(stage.ControlPlane, scripted.Apply), made))
+		w.requireOneAtATime(slices.Concat(w.Operations(fixture.ControlPlane, scripted.Apply), made))
 
 		w.User(controlPlane("z=other", "a"))
 		w.AwaitState(controlplanev1.StateConfiguring, controlplanev1.FargateProfileCreatingReason)
@@ -59,11 +59,11 @@ func TestTheLifeOfProfiles(t *testing.T) {
 		w.AwaitState(controlplanev1.StateReady, "")
 		w.requireOneAtATime(w.work("z", "a"))
 
-		w.Remove(&clusterv1.Cluster{}, stage.Demo)
-		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		w.RequireNothingLeft()
-		w.RequireDestroyedInOrder(stage.ControlPlane, apply("a"))
-		w.RequireDestroyedInOrder(stage.VPC, stage.ControlPlane)
+		w.RequireDestroyedInOrder(fixture.ControlPlane, apply("a"))
+		w.RequireDestroyedInOrder(fixture.VPC, fixture.ControlPlane)
 		assert.Equal(w, []string{
 			"Normal FargateProfileCreating: creating Fargate profile z; see WorkspaceTemplateApply " + apply("z"),
 			"Normal FargateProfileReady: Fargate profile z is ready",
@@ -87,11 +87,11 @@ func TestProfilesGoBeforeTheirCluster(t *testing.T) {
 		for _, name := range names {
 			w.Play(apply(name), takes(aWhile))
 		}
-		w.Remove(&clusterv1.Cluster{}, stage.Demo)
-		w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "before the EKS cluster, deleting Fargate profile")
-		w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+		w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+		w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, controlplanev1.FargateProfileDeletingReason, "before the EKS cluster, deleting Fargate profile")
+		w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 		for _, name := range names {
-			w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))
+			w.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))
 		}
 		w.requireOneAtATime(w.work(names...))
 		w.RequireNothingLeft()
@@ -108,9 +108,9 @@ func TestProfilesGoFirstInAForegroundDeletionToo(t *testing.T) {
 			w.Play(apply(name), takes(aWhile))
 		}
 		require.NoError(w, w.Delete(w.Context(), w.live(), client.PropagationPolicy(metav1.DeletePropagationForeground)))
-		w.AwaitGone(&controlplanev1.CAPTControlPlane{}, stage.Demo)
+		w.AwaitGone(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
 		for _, name := range []string{"a", "b"} {
-			w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))
+			w.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))
 		}
 		w.requireOneAtATime(w.work("a", "b"))
 	})
@@ -151,7 +151,7 @@ func TestBothVersionsShowTheSameProfiles(t *testing.T) {
 		object := &unstructured.Unstructured{}
 		object.SetAPIVersion("controlplane.cluster.x-k8s.io/" + version)
 		object.SetKind("CAPTControlPlane")
-		require.True(w, w.Exists(object, stage.Demo))
+		require.True(w, w.Exists(object, fixture.Demo))
 		statuses, found, err := unstructured.NestedSlice(object.Object, "status", field)
 		require.NoError(w, err)
 		require.True(w, found, "%s has no %s", version, field)
@@ -165,7 +165,7 @@ func TestBothVersionsShowTheSameProfiles(t *testing.T) {
 func TestAProfileOfV1Beta1IsMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
-	w.User(append(w.templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo), `
+	w.User(append(w.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), `
 apiVersion: controlplane.cluster.x-k8s.io/v1beta1
 kind: CAPTControlPlane
 metadata: {name: demo}
@@ -181,7 +181,7 @@ spec:
 
 // At rest nothing is written, whatever there is.
 func TestAClusterWithProfilesIsQuiet(t *testing.T) {
-	w := newWorld(t, "Namespaced")
+	w := &world{shared.Exclusive(t).NewWorld(t, "Namespaced")}
 	w.start("a", "b")
 	w.AwaitState(controlplanev1.StateReady, "")
 	before := w.live()

@@ -13,10 +13,10 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/metrics"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 func (w *world) measured() metrics.Families {
@@ -59,7 +59,7 @@ func (w *world) awaitMeasured(created, deleted uint64, states map[string]float64
 		c, d := w.durations()
 		assert.Equal(t, []uint64{created, deleted}, []uint64{c, d}, "created and deleted")
 		assert.Equal(t, states, w.profilesByState())
-	}, stage.Patience, 100*time.Millisecond)
+	}, fixture.Patience, 100*time.Millisecond)
 }
 
 // awaitSeen waits until the manager has seen Terraform begin with a profile. What it has not seen it does not measure, and an
@@ -77,7 +77,7 @@ func (w *world) awaitSeen(profile string) {
 		return w.measured().By("controller_runtime_reconcile_total", "controller")["captcontrolplane"]
 	}
 	before := looks()
-	w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"metadata":{"annotations":{"example.com/seen":"`+profile+`"}}}`)
+	w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"metadata":{"annotations":{"example.com/seen":"`+profile+`"}}}`)
 	w.Insist(func() string {
 		if looks() <= before {
 			return "the manager has not looked at the control plane since"
@@ -86,9 +86,9 @@ func (w *world) awaitSeen(profile string) {
 	})
 }
 
-// It runs alone, since the histograms are those of all clusters.
+// The histograms are those of all clusters.
 func TestMetricsOfProfiles(t *testing.T) {
-	w := newWorld(t, "Namespaced")
+	w := &world{shared.Exclusive(t).NewWorld(t, "Namespaced")}
 	created, deleted := w.durations()
 	held := scripted.Script{Apply: scripted.Step{Hang: true}}
 	w.Play(apply("a"), held)
@@ -110,7 +110,7 @@ func TestMetricsOfProfiles(t *testing.T) {
 	w.AwaitState(controlplanev1.StateReady, "")
 	w.awaitMeasured(created+2, deleted+1, map[string]float64{"active": 1, "ready": 1, "failed": 0})
 
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	w.awaitMeasured(created+2, deleted+2, map[string]float64{}) // Nothing is told of what is gone.
 }

@@ -13,8 +13,8 @@ import (
 
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // The garbage collector takes the owner references away from all that the control plane has, while that deletes it.
@@ -27,9 +27,9 @@ func TestProfilesGoFirstWithAnOrphaningDeletionToo(t *testing.T) {
 		w.Play(apply(name), takes(aWhile))
 	}
 	require.NoError(w, w.Delete(w.Context(), w.live(), client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	w.AwaitGone(&controlplanev1.CAPTControlPlane{}, stage.Demo)
+	w.AwaitGone(&controlplanev1.CAPTControlPlane{}, fixture.Demo)
 	for _, name := range []string{"a", "b"} {
-		w.RequireDestroyedInOrder(stage.ControlPlane, apply(name))
+		w.RequireDestroyedInOrder(fixture.ControlPlane, apply(name))
 	}
 	w.requireOneAtATime(w.work("a", "b"))
 }
@@ -53,13 +53,13 @@ func TestAProfileThatIsReferredToGoesFirst(t *testing.T) {
 	w.AwaitState(controlplanev1.StateReady, "")
 	w.User(byHand)
 	w.Await(&infrav1.WorkspaceTemplateApply{}, "by-hand-apply", infrav1.ReadyCondition, metav1.ConditionTrue, "")
-	w.Play(stage.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: quota}})
-	w.Edit(&controlplanev1.CAPTControlPlane{}, stage.Demo, `{"spec": {"additionalTags": {"team": "a"}, "fargateProfiles": [
+	w.Play(fixture.ControlPlane, scripted.Script{Apply: scripted.Step{Stderr: quota}})
+	w.Edit(&controlplanev1.CAPTControlPlane{}, fixture.Demo, `{"spec": {"additionalTags": {"team": "a"}, "fargateProfiles": [
 		{"name": "a", "selectors": [{"namespace": "a"}], "workspaceTemplateRef": {"name": "fargate"}, "workspaceTemplateApplyRef": {"name": "by-hand-apply"}}]}}`)
 	w.AwaitState(controlplanev1.StateDegraded, infrav1.ApplyFailedReason)
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	require.False(w, w.Exists(&infrav1.WorkspaceTemplateApply{}, "by-hand-apply"), "it is left behind")
-	w.RequireDestroyedInOrder(stage.ControlPlane, "by-hand-apply")
+	w.RequireDestroyedInOrder(fixture.ControlPlane, "by-hand-apply")
 	w.RequireNothingLeft()
 }

@@ -9,16 +9,16 @@ import (
 	"os"
 	"testing"
 
-	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
-// shared is the stage of all tests of the package.
-var shared *stage.Stage
+// shared is the control plane of all tests of the package.
+var shared *fixture.Server
 
-func TestMain(m *testing.M) { os.Exit(stage.Run(m, &shared)) }
+func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
 // inBothScopes runs a test with Workspaces of either scope.
 func inBothScopes(t *testing.T, test func(w *world)) {
 	t.Helper()
-	shared.InBothScopes(t, func(w *stage.World) { test(&world{w}) })
+	shared.InBothScopes(t, func(w *fixture.World) { test(&world{w}) })
 }

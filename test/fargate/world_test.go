@@ -18,13 +18,13 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // world is a namespace with a Cluster that has Fargate profiles.
 type world struct {
-	*stage.World
+	*fixture.World
 }
 
 func newWorld(t *testing.T, scope terraform.Scope) *world {
@@ -34,12 +34,12 @@ func newWorld(t *testing.T, scope terraform.Scope) *world {
 
 const (
 	// vpcModule has the description of the VPC that profiles need.
-	vpcModule = stage.VPCModule + `output "vpc_config" {
+	vpcModule = fixture.VPCModule + `output "vpc_config" {
   value = "vpc_id = \"vpc-1\"\nprivate_subnets = [\"subnet-1\", \"subnet-2\"]\n"
 }
 `
 	// controlPlaneModule has all that profiles need to know of the EKS cluster.
-	controlPlaneModule = stage.ControlPlaneModule + `output "cluster_name" { value = var.cluster_name }
+	controlPlaneModule = fixture.ControlPlaneModule + `output "cluster_name" { value = var.cluster_name }
 output "cluster_certificate_authority_data" { value = "Y2E=" }
 `
 	// profileModule stands for a Fargate profile.
@@ -73,7 +73,7 @@ func (w *world) templates() []string {
 // start makes the cluster with profiles of these names.
 func (w *world) start(profiles ...string) {
 	w.Helper()
-	w.User(append(w.templates(), stage.Cluster(), stage.CAPTCluster(stage.Demo), controlPlane(profiles...))...)
+	w.User(append(w.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), controlPlane(profiles...))...)
 }
 
 // controlPlane has profiles of these names, each for the namespace of its name; "a=x" is for another one.
@@ -89,17 +89,17 @@ func controlPlane(profiles ...string) string {
 	if len(profiles) == 0 {
 		lines = nil
 	}
-	return stage.CAPTControlPlane(stage.Demo, lines...)
+	return fixture.CAPTControlPlane(fixture.Demo, lines...)
 }
 
 // apply is the name of the WorkspaceTemplateApply of a profile.
-func apply(profile string) string { return naming.FargateWorkspaceTemplateApply(stage.Demo, profile) }
+func apply(profile string) string { return naming.FargateWorkspaceTemplateApply(fixture.Demo, profile) }
 
 // live is the control plane as it is.
 func (w *world) live() *controlplanev1.CAPTControlPlane {
 	w.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	require.True(w, w.Exists(controlPlane, stage.Demo))
+	require.True(w, w.Exists(controlPlane, fixture.Demo))
 	return controlPlane
 }
 
@@ -107,7 +107,7 @@ func (w *world) live() *controlplanev1.CAPTControlPlane {
 func (w *world) profiles() (told []string) {
 	w.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	if !w.Exists(controlPlane, stage.Demo) {
+	if !w.Exists(controlPlane, fixture.Demo) {
 		return nil
 	}
 	for _, s := range controlPlane.Status.FargateProfiles {

@@ -90,7 +90,7 @@ func (w *world) leave(names ...string) {
 // mend takes the script of a Workspace away.
 func (w *world) mend(name string) {
 	w.Helper()
-	require.NoError(w, w.scripts.Forget(w.workspaceKey(name)))
+	w.play(name, scripted.Script{})
 }
 
 // resources are those of the world in the cloud.

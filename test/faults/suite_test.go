@@ -48,8 +48,8 @@ const (
 
 // The control planes of all tests of the package.
 var (
-	// current has a provider-terraform v1, older one before v1. Both work on many Workspaces at a time, so that those that
-	// hang do not hold up those of other tests.
+	// current has a provider that works on many Workspaces at a time, so that those that hang do not hold up those of other tests.
+	// older is the same control plane for Workspaces that the provider treats as versions before v1 do.
 	current, older *control
 	// deprived is that of the tests in which the provider is not there, not installed, or has one worker.
 	deprived *control
@@ -94,12 +94,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := secretsLogged(current, older, deprived); err != nil {
+	if err := secretsLogged(current, deprived); err != nil {
 		fmt.Fprintln(os.Stderr, "Looking into the logs:", err)
 		code = 1
 	}
 	if code != 0 {
-		for _, c := range []*control{current, older, deprived} {
+		for _, c := range []*control{current, deprived} {
 			fmt.Fprintln(os.Stderr, c.Logs(sandbox.Manager, 30))
 		}
 	}
@@ -113,22 +113,17 @@ func startAll(ctx context.Context, dir string) error {
 	}
 	group, starting := errgroup.WithContext(ctx)
 	for _, c := range []struct {
-		into       **control
-		name       string
-		conditions conditions
-		workers    int
-		begin      func(c *control, ctx context.Context) error
-		args       []string
+		into    **control
+		name    string
+		workers int
+		begin   func(c *control, ctx context.Context) error
 	}{
-		{&current, "current", withGenerations, 30, (*control).begin, nil},
-		{&older, "older", withoutGenerations, 30, (*control).begin, []string{"--emulate-v0"}},
-		{&deprived, "deprived", withGenerations, 1, (*control).deprive, nil},
+		{&current, "current", 60, (*control).begin},
+		{&deprived, "deprived", 1, (*control).deprive},
 	} {
 		group.Go(func() error {
 			scripts := filepath.Join(dir, c.name)
-			args := append([]string{
-				"--executor=scripted", "--script-dir=" + scripts, fmt.Sprintf("--max-reconcile-rate=%d", c.workers),
-			}, c.args...)
+			args := []string{"--executor=scripted", "--script-dir=" + scripts, fmt.Sprintf("--max-reconcile-rate=%d", c.workers)}
 			s, err := sandbox.Start(starting, sandbox.Options{
 				Log: os.Stderr, Manager: true, Provider: true, KubeControllerManager: c.into != &deprived,
 				AuditPolicy: []byte(auditPolicy), Manifests: []string{cluster}, ProviderArgs: args,
@@ -136,7 +131,7 @@ func startAll(ctx context.Context, dir string) error {
 			if err != nil {
 				return err
 			}
-			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), chronicle: newChronicle(), conditions: c.conditions, watching: ctx}
+			*c.into = &control{Sandbox: s, scripts: scripted.At(scripts), chronicle: newChronicle(), conditions: withGenerations, watching: ctx}
 			return c.begin(*c.into, starting)
 		})
 	}
@@ -149,13 +144,17 @@ func (c *control) begin(context.Context) error {
 	for _, scope := range terraform.Scopes() {
 		kinds = append(kinds, scope.GroupVersionKind())
 	}
-	return errors.Join(c.scripts.PlayAll(c.realistic(scripted.Script{})), c.watch(kinds...))
+	before := *c
+	before.conditions = withoutGenerations
+	older = &before
+	return c.watch(kinds...)
 }
 
-// realistic makes a plan before v1 take as long as one of OpenTofu does. There, CAPT recognises an update that was applied by
+// realistic makes the provider treat a Workspace as its conditions say. A plan before v1 takes as long as one of OpenTofu: there, CAPT recognises an update that was applied by
 // the time of the provider's write, which the API server records in whole seconds.
 func (c *control) realistic(script scripted.Script) scripted.Script {
 	if c.conditions == withoutGenerations {
+		script.Version0 = true
 		script.Plan.Delay += 1100 * time.Millisecond
 	}
 	return script
@@ -173,7 +172,7 @@ func clusterDefinition(ctx context.Context) (string, error) {
 
 func stopAll() {
 	var group errgroup.Group
-	for _, c := range []*control{current, older, deprived} {
+	for _, c := range []*control{current, deprived} {
 		if c != nil {
 			group.Go(func() error { return c.Stop(context.Background()) })
 		}

@@ -47,6 +47,8 @@ type world struct {
 	scope     terraform.Scope
 	// written are the versions of what the test itself wrote: the chronicle may be a moment late.
 	written map[types.UID]uint64
+	// played are the WorkspaceTemplateApplies whose Workspaces have scripts.
+	played map[string]bool
 }
 
 func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
@@ -55,7 +57,7 @@ func newWorld(t *testing.T, c *control, scope terraform.Scope) *world {
 	require.NoError(t, err)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	require.NoError(t, cl.Create(t.Context(), namespace))
-	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}}
+	return &world{T: t, Client: cl, control: c, namespace: namespace.Name, scope: scope, written: map[types.UID]uint64{}, played: map[string]bool{}}
 }
 
 // withEachProvider runs a test with everything that a Workspace may be carried out by: a provider from v1 on, in either scope,
@@ -97,6 +99,7 @@ func (w *world) workspaceKey(name string) types.NamespacedName {
 // play gives the Workspace of a WorkspaceTemplateApply a script, before or while it is there.
 func (w *world) play(name string, script scripted.Script) {
 	w.Helper()
+	w.played[name] = true
 	require.NoError(w, w.scripts.Play(w.workspaceKey(name), w.realistic(script)))
 }
 
@@ -115,6 +118,9 @@ func (w *world) user(documents ...string) {
 		object := &unstructured.Unstructured{}
 		require.NoError(w, yaml.UnmarshalStrict([]byte(document), &object.Object), document)
 		object.SetNamespace(w.namespace)
+		if object.GetKind() == "WorkspaceTemplateApply" && !w.played[object.GetName()] {
+			w.play(object.GetName(), scripted.Script{})
+		}
 		require.NoError(w, w.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership), document)
 		w.wrote(object)
 	}

@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/controllers/kubeconfig"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 )
 
@@ -32,82 +33,81 @@ const name = "demo-kubeconfig"
 // TestSafety26TheLifeOfAKubeconfigWithAToken: it is made once, kept by the next manager, renewed with one write when it is due,
 // whatever another namespace claims, and no other control plane gets one for the same EKS cluster.
 func TestSafety26TheLifeOfAKubeconfigWithAToken(t *testing.T) {
-	w := newWorld(t)
-	first, second, attacker := w.namespace("first"), w.namespace("second"), w.namespace("attacker")
-	w.user(attacker, controlPlane("Token")) // It has no Cluster, and is older than all others.
-	w.user(first, documents()...)
-	w.await(first, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
-	made := w.secret(first, name)
-	w.requireContract(made)
+	first, second, attacker := newWorld(t), newWorld(t), newWorld(t)
+	attacker.User(controlPlane("Token")) // It has no Cluster, and is older than all others.
+	first.User(first.documents()...)
+	first.awaitCondition(controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+	made := first.secret(name)
+	first.requireContract(made)
 	requireToken(t, made)
-	require.Equal(t, 1, w.writes(first, "secrets", name))
+	require.Equal(t, 1, first.writes("secrets", name))
 
-	// Another manager goes on with it. The kubeconfig for people is taken away, so that we see when it has looked.
-	require.NoError(t, w.StopComponent(t.Context(), sandbox.Manager))
-	require.NoError(t, w.Delete(t.Context(), w.secret(first, "demo-user-kubeconfig")))
-	statuses := w.writes(first, "captcontrolplanes", "demo")
-	require.NoError(t, w.StartComponent(t.Context(), sandbox.Manager))
-	w.insist(func() string {
-		if w.secret(first, "demo-user-kubeconfig") == nil {
-			return "the new manager has not looked yet"
+	// Another manager goes on with it. The kubeconfig for people is deleted, to see when it has reconciled.
+	require.NoError(t, shared.StopComponent(t.Context(), sandbox.Manager))
+	first.Remove(&corev1.Secret{}, "demo-user-kubeconfig")
+	statuses := first.writes("captcontrolplanes", fixture.Demo)
+	require.NoError(t, shared.StartComponent(t.Context(), sandbox.Manager))
+	first.Insist(func() string {
+		if first.secret("demo-user-kubeconfig") == nil {
+			return "the new manager has not reconciled yet"
 		}
 		return ""
 	})
-	require.Equal(t, made.ResourceVersion, w.secret(first, name).ResourceVersion)
-	require.Equal(t, 1, w.writes(first, "secrets", name), "what still runs is not renewed")
+	require.Equal(t, made.ResourceVersion, first.secret(name).ResourceVersion)
+	require.Equal(t, 1, first.writes("secrets", name), "a token that is still valid is not renewed")
 
-	w.claimsTheName(attacker)
+	attacker.claimsTheName()
 	// Time has passed: the token is ten minutes old.
 	due := made.DeepCopy()
 	due.Data["value"] = madeAt(t, time.Now().Add(-10*time.Minute))
-	require.NoError(t, w.Update(t.Context(), due))
+	require.NoError(t, first.Update(t.Context(), due))
 	var renewed *corev1.Secret
-	w.insist(func() string {
-		renewed = w.secret(first, name)
+	first.Insist(func() string {
+		renewed = first.secret(name)
 		if ends, _ := kubeconfig.Expiry(renewed.Data["value"]); time.Until(ends) < 10*time.Minute {
 			return "the token is not renewed"
 		}
 		return ""
 	})
 	requireToken(t, renewed)
-	w.requireContract(renewed)
+	first.requireContract(renewed)
 
-	// What is in another namespace gets no token for the same cluster, whatever becomes of it.
-	w.user(second, documents()...)
-	refused := w.await(second, controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigConflictReason)
-	assert.NotContains(t, refused.Message, first)
-	require.Nil(t, w.secret(second, name))
-	require.Equal(t, 2, w.writes(first, "secrets", name), "one write for the renewal")
-	w.user(second, controlPlane("Auto"))
-	w.await(second, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
-	require.Contains(t, string(w.secret(second, name).Data["value"]), "get-token")
-	require.Equal(t, statuses, w.writes(first, "captcontrolplanes", "demo"), "neither the restart nor the renewal is worth a write of status")
+	// A control plane in another namespace gets no token for the same cluster.
+	second.User(second.documents()...)
+	refused := second.awaitCondition(controlplanev1.KubeconfigReadyCondition, metav1.ConditionFalse, controlplanev1.KubeconfigConflictReason)
+	assert.NotContains(t, refused, first.Namespace)
+	require.Nil(t, second.secret(name))
+	require.Equal(t, 2, first.writes("secrets", name), "one write for the renewal")
+	second.User(controlPlane("Auto"))
+	second.awaitCondition(controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+	require.Contains(t, string(second.secret(name).Data["value"]), "get-token")
+	require.Equal(t, statuses, first.writes("captcontrolplanes", fixture.Demo), "neither the restart nor the renewal is worth a write of status")
 
 	// It gets one when the other cluster is gone.
-	require.NoError(t, w.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: first, Name: "demo"}}))
-	w.insist(func() string {
-		if _, holds := kubeconfig.Expiry(w.secret(second, name).Data["value"]); !holds {
+	first.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	second.Insist(func() string {
+		if _, holds := kubeconfig.Expiry(second.secret(name).Data["value"]); !holds {
 			return "there is no token yet"
 		}
 		return ""
 	})
-	w.requireNothingTold(made, renewed, w.secret(second, name))
+	first.requireNothingTold(made, renewed, second.secret(name))
 }
 
-// claimsTheName creates a WorkspaceTemplateApply for an EKS cluster of the same name, which the control plane of a namespace
-// controls and does not refer to.
-func (w *world) claimsTheName(namespace string) {
+// claimsTheName creates a WorkspaceTemplateApply for an EKS cluster of the same name, which the control plane of the
+// namespace controls and does not refer to.
+func (w world) claimsTheName() {
 	w.Helper()
 	owner := &controlplanev1.CAPTControlPlane{}
-	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: "demo"}, owner))
-	w.user(namespace, template("eks", "", "cluster_name"))
-	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "extra", OwnerReferences: []metav1.OwnerReference{
+	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: fixture.Demo}, owner))
+	w.User(w.Template("eks", "\nvariable \"cluster_name\" { type = string }", "cluster_name"))
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "extra", OwnerReferences: []metav1.OwnerReference{
 		*metav1.NewControllerRef(owner, controlplanev1.GroupVersion.WithKind("CAPTControlPlane")),
 	}}}
 	apply.Spec.TemplateRef.Name = "eks"
 	apply.Spec.Variables = map[string]string{"cluster_name": "demo"}
 	require.NoError(w, w.Create(w.Context(), apply))
-	w.insist(func() string {
+	w.Insist(func() string {
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(apply), apply); err != nil || apply.Status.WorkspaceRef == nil {
 			return "the claim has no Workspace"
 		}
@@ -116,7 +116,7 @@ func (w *world) claimsTheName(namespace string) {
 }
 
 // requireContract holds a Secret to Cluster API's contract.
-func (w *world) requireContract(secret *corev1.Secret) {
+func (w world) requireContract(secret *corev1.Secret) {
 	w.Helper()
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	require.NoError(w, w.Get(w.Context(), client.ObjectKey{Namespace: secret.Namespace, Name: "demo"}, controlPlane))
@@ -143,12 +143,12 @@ func requireToken(t *testing.T, secret *corev1.Secret) {
 
 	signed, err := time.Parse("20060102T150405Z", address.Query().Get("X-Amz-Date"))
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now(), signed, patience)
+	require.WithinDuration(t, time.Now(), signed, fixture.Patience)
 	require.Equal(t, string(madeAt(t, signed)), string(secret.Data["value"]), "signed for demo with the keys of the manager")
 }
 
 // requireNothingTold looks for tokens and keys in logs, events and status.
-func (w *world) requireNothingTold(secrets ...*corev1.Secret) {
+func (w world) requireNothingTold(secrets ...*corev1.Secret) {
 	w.Helper()
 	told := &strings.Builder{}
 	log, err := os.ReadFile(filepath.Join(w.Dir(), "logs", sandbox.Manager+".log"))

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/manifests"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // The policies are there, and neither CAPT's kinds nor those of provider-terraform: between an uninstallation and the next
@@ -41,14 +41,14 @@ func TestPoliciesDoNoHarmWhereTheKindsAreMissing(t *testing.T) {
 	// The policy for definitions needs no kind of CAPT. When it holds, the API server has seen the others as well.
 	definition := olderDefinition("CaptMachine", "captmachines", "infrastructure.cluster.x-k8s.io")
 	require.NoError(t, api.Create(t.Context(), definition))
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, fixture.Patience, true, func(ctx context.Context) (bool, error) {
 		return apierrors.IsForbidden(api.Delete(ctx, definition, client.DryRunAll)), nil
 	})
 	require.NoError(t, err)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}
 	require.NoError(t, api.Create(t.Context(), namespace))
-	ctx, cancel := context.WithTimeout(t.Context(), stage.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), fixture.Patience)
 	defer cancel()
 	require.NoError(t, api.Delete(ctx, namespace), "it must not hang")
 

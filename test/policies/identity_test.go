@@ -20,12 +20,12 @@ import (
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 // build creates a Cluster and waits until it is Ready.
-func build(t *testing.T, scope terraform.Scope) *stage.World {
+func build(t *testing.T, scope terraform.Scope) *fixture.World {
 	t.Helper()
 	w := shared.NewWorld(t, scope)
 	w.User(w.Everything()...)
@@ -52,8 +52,8 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 
 	w := build(t, terraform.ScopeNamespaced)
 	vpc := &infrav1.WorkspaceTemplateApply{}
-	require.True(t, w.Exists(vpc, stage.VPC))
-	workspace := w.Workspace(stage.VPC)
+	require.True(t, w.Exists(vpc, fixture.VPC))
+	workspace := w.Workspace(fixture.VPC)
 	require.NotNil(t, workspace)
 	for _, object := range []client.Object{vpc, workspace} {
 		refused(t, probe{shared.API, object}.delete)
@@ -62,8 +62,8 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 			"the name in config/default means nothing here")
 	}
 
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	w.RequireNothingLeft()
 }
 
@@ -72,7 +72,7 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeCluster)
 	vpc := &infrav1.WorkspaceTemplateApply{}
-	require.True(t, w.Exists(vpc, stage.VPC))
+	require.True(t, w.Exists(vpc, fixture.VPC))
 	refused(t, probe{shared.API, vpc}.delete)
 
 	grant := func(user, name string, rule rbacv1.PolicyRule) {
@@ -140,8 +140,8 @@ func TestARoleInANamespaceIsNoExemption(t *testing.T) {
 		return ""
 	})
 	vpc := &infrav1.WorkspaceTemplateApply{}
-	require.True(t, w.Exists(vpc, stage.VPC))
-	for _, object := range []client.Object{vpc, w.Workspace(stage.VPC)} {
+	require.True(t, w.Exists(vpc, fixture.VPC))
+	for _, object := range []client.Object{vpc, w.Workspace(fixture.VPC)} {
 		err := probe{as(t, user), object}.delete(t.Context())
 		require.True(t, apierrors.IsForbidden(err), "%T: %v", object, err)
 		require.ErrorContains(t, err, "would destroy", "not for lack of a right")

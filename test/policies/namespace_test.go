@@ -15,7 +15,7 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // kubectlRefused waits until kubectl is refused to delete a namespace, and returns what it prints. It asks for a dry run until
@@ -43,8 +43,8 @@ func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
 	output, err := kubectl(t, "delete", "namespace", newNamespace(t).Name)
 	require.NoError(t, err, "a namespace without objects of CAPT: %s", output)
 
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	w.Insist(func() string {
 		if err := shared.API.Delete(t.Context(), namespace.DeepCopy(), client.DryRunAll); err != nil {
 			return err.Error()
@@ -60,8 +60,8 @@ func TestSafety09NamespaceWithClustersIsNotDeleted(t *testing.T) {
 func TestEachKindKeepsItsNamespace(t *testing.T) {
 	t.Parallel()
 	for kind, document := range map[string]string{
-		"CAPTCluster":            stage.CAPTCluster("alone"),
-		"CAPTControlPlane":       stage.CAPTControlPlane("alone"),
+		"CAPTCluster":            fixture.CAPTCluster("alone"),
+		"CAPTControlPlane":       fixture.CAPTControlPlane("alone"),
 		"WorkspaceTemplateApply": `{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: WorkspaceTemplateApply, metadata: {name: alone}, spec: {templateRef: {name: absent}}}`,
 	} {
 		t.Run(kind, func(t *testing.T) {

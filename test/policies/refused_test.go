@@ -20,7 +20,7 @@ import (
 	controlplanev1 "github.com/capt-provider/capt/api/controlplane/v1beta2"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 // refusal is a policy that refuses the manager one kind of write in one namespace.
@@ -30,7 +30,7 @@ type refusal struct {
 }
 
 // refuse installs a policy and returns what takes it away. It waits until the API server knows it.
-func refuse(w *stage.World, r refusal, known func() error) func() {
+func refuse(w *fixture.World, r refusal, known func() error) func() {
 	w.Helper()
 	name := fmt.Sprintf("%s-%s-%s", w.Namespace, r.resource, strings.ToLower(string(r.operation)))
 	manager, err := w.InstalledManagerUser()
@@ -65,7 +65,7 @@ func refuse(w *stage.World, r refusal, known func() error) func() {
 }
 
 // asManager sends a request as the manager, and keeps nothing of it.
-func asManager(w *stage.World, request func(c client.Client) error) func() error {
+func asManager(w *fixture.World, request func(c client.Client) error) func() error {
 	manager, err := w.InstalledManagerUser()
 	require.NoError(w, err)
 	c := as(w.T, manager, "system:serviceaccounts")
@@ -83,9 +83,9 @@ func TestSafety10RefusedWriteIsReported(t *testing.T) {
 
 	allowUpdates := refuse(w, refusal{infrav1.GroupVersion.Group, "workspacetemplates", admissionv1.Update}, asManager(w, func(c client.Client) error {
 		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
-		return c.Patch(t.Context(), &infrav1.WorkspaceTemplate{ObjectMeta: meta(stage.VPCTemplate)}, label, client.DryRunAll)
+		return c.Patch(t.Context(), &infrav1.WorkspaceTemplate{ObjectMeta: meta(fixture.VPCTemplate)}, label, client.DryRunAll)
 	}))
-	w.User(w.Template("late", stage.VPCModule, "vpc_name"))
+	w.User(w.Template("late", fixture.VPCModule, "vpc_name"))
 	w.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionUnknown, infrav1.WriteRefusedReason, why)
 	allowUpdates()
 	w.Await(&infrav1.WorkspaceTemplate{}, "late", infrav1.ValidCondition, metav1.ConditionTrue, infrav1.ValidReason)
@@ -94,11 +94,11 @@ func TestSafety10RefusedWriteIsReported(t *testing.T) {
 		return c.Create(t.Context(), &corev1.Secret{ObjectMeta: meta("probe")}, client.DryRunAll)
 	}))
 	w.User(w.Everything()...)
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionFalse, infrav1.WriteRefusedReason,
 		why, "writing Secret demo-kubeconfig", "admission policies")
 	allowSecrets()
 	w.AwaitState(controlplanev1.StateReady, "")
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.ReadyCondition, metav1.ConditionTrue, controlplanev1.ReadyReason)
 
 	deleted := func(object client.Object) func() error {
 		return asManager(w, func(c client.Client) error {
@@ -106,15 +106,15 @@ func TestSafety10RefusedWriteIsReported(t *testing.T) {
 		})
 	}
 	allowApplies := refuse(w, refusal{infrav1.GroupVersion.Group, "workspacetemplateapplies", admissionv1.Delete},
-		deleted(&infrav1.WorkspaceTemplateApply{ObjectMeta: meta(stage.ControlPlane)}))
-	allowWorkspaces := refuse(w, refusal{w.Scope.GroupVersionKind().Group, "workspaces", admissionv1.Delete}, deleted(w.Workspace(stage.ControlPlane)))
-	w.Remove(&clusterv1.Cluster{}, stage.Demo)
-	w.Await(&controlplanev1.CAPTControlPlane{}, stage.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
-		why, "deleting WorkspaceTemplateApply "+stage.ControlPlane)
+		deleted(&infrav1.WorkspaceTemplateApply{ObjectMeta: meta(fixture.ControlPlane)}))
+	allowWorkspaces := refuse(w, refusal{w.Scope.GroupVersionKind().Group, "workspaces", admissionv1.Delete}, deleted(w.Workspace(fixture.ControlPlane)))
+	w.Remove(&clusterv1.Cluster{}, fixture.Demo)
+	w.Await(&controlplanev1.CAPTControlPlane{}, fixture.Demo, controlplanev1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+		why, "deleting WorkspaceTemplateApply "+fixture.ControlPlane)
 	allowApplies()
-	w.Await(&infrav1.WorkspaceTemplateApply{}, stage.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
-		why, "deleting Workspace "+stage.ControlPlane[:len("demo-eks-controlplane")])
+	w.Await(&infrav1.WorkspaceTemplateApply{}, fixture.ControlPlane, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.WriteRefusedReason,
+		why, "deleting Workspace "+fixture.ControlPlane[:len("demo-eks-controlplane")])
 	allowWorkspaces()
-	w.AwaitGone(&clusterv1.Cluster{}, stage.Demo)
+	w.AwaitGone(&clusterv1.Cluster{}, fixture.Demo)
 	w.RequireNothingLeft()
 }

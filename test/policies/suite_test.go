@@ -8,7 +8,6 @@ package policies_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -23,18 +22,16 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/controllers"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/stage"
 )
 
 const installation = "testdata/elsewhere"
 
-// shared is the stage of all tests of the package.
-var shared *stage.Stage
+// shared is the control plane of all tests of the package.
+var shared *fixture.Server
 
-func TestMain(m *testing.M) {
-	os.Exit(stage.Run(m, &shared, func(options *sandbox.Options) { options.Installation = installation }))
-}
+func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared)) }
 
 // as is a client of another user.
 func as(t *testing.T, user string, groups ...string) client.Client {
@@ -57,10 +54,7 @@ func administrator(t *testing.T) client.Client {
 // kubectl runs kubectl as the administrator, and returns all that it prints.
 func kubectl(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
-	require.NoError(t, sandbox.Build(t.Context(), os.Stderr, sandbox.Kubectl))
-	command := exec.CommandContext(t.Context(), shared.Binary(sandbox.Kubectl), append([]string{"--kubeconfig=" + shared.Kubeconfig()}, arguments...)...)
-	output, err := command.CombinedOutput()
-	return string(output), err
+	return shared.Kubectl(t.Context(), arguments...)
 }
 
 // refused waits until the API server refuses a request, and returns why: it learns of a policy, and of parameters, a moment after
@@ -68,7 +62,7 @@ func kubectl(t *testing.T, arguments ...string) (string, error) {
 func refused(t *testing.T, request func(ctx context.Context) error) string {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, fixture.Patience, true, func(ctx context.Context) (bool, error) {
 		last = request(ctx)
 		return apierrors.IsForbidden(last), nil
 	})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
-	"github.com/capt-provider/capt/test/stage"
+	"github.com/capt-provider/capt/test/fixture"
 )
 
 func TestSafety08WorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
@@ -23,9 +23,9 @@ func TestSafety08WorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
 			w := build(t, scope)
-			workspace := w.Workspace(stage.ControlPlane)
+			workspace := w.Workspace(fixture.ControlPlane)
 			message := refused(t, func(ctx context.Context) error { return shared.API.Delete(ctx, workspace.DeepCopy(), client.DryRunAll) })
-			for _, part := range []string{"Workspace " + workspace.GetName(), w.Namespace + "/" + stage.ControlPlane, "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
+			for _, part := range []string{"Workspace " + workspace.GetName(), w.Namespace + "/" + fixture.ControlPlane, "delete the Cluster", naming.AllowDeleteAnnotation + ` to "true"`} {
 				require.Contains(t, message, part)
 			}
 			err := shared.API.DeleteAllOf(t.Context(), workspace.DeepCopy(), client.InNamespace(workspace.GetNamespace()), client.DryRunAll)
@@ -42,7 +42,7 @@ func TestSafety08WorkspaceWithAClaimIsNotDeletedByHand(t *testing.T) {
 			require.True(t, apierrors.IsForbidden(shared.API.Delete(t.Context(), workspace.DeepCopy(), client.DryRunAll)), "only true allows it")
 			allow(t, workspace, "true")
 			require.NoError(t, shared.API.Delete(t.Context(), workspace.DeepCopy(), client.DryRunAll))
-			require.NotNil(t, w.Workspace(stage.ControlPlane))
+			require.NotNil(t, w.Workspace(fixture.ControlPlane))
 		})
 	}
 }
@@ -53,7 +53,7 @@ func TestAWorkspaceOfOthersIsDeletedFreely(t *testing.T) {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
 			w := build(t, scope)
-			guarded := w.Workspace(stage.VPC)
+			guarded := w.Workspace(fixture.VPC)
 			refused(t, func(ctx context.Context) error { return shared.API.Delete(ctx, guarded.DeepCopy(), client.DryRunAll) })
 
 			other := &unstructured.Unstructured{}

@@ -5,10 +5,12 @@ package provider
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capt-provider/capt/test/provider/api/cluster/v1beta1"
 )
@@ -39,6 +41,15 @@ func TestCreateIsIncompleteWhenItsBeginningIsTheNewestStamp(t *testing.T) {
 			require.Equal(t, tc.want, createIncomplete(w))
 		})
 	}
+}
+
+func TestWaitsDoubleUpToAMinute(t *testing.T) {
+	backoff, request := newBackoff(), reconcile.Request{}
+	var waits []time.Duration
+	for range 8 {
+		waits = append(waits, backoff.When(request)/time.Second)
+	}
+	require.Equal(t, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}, waits)
 }
 
 func TestWhatWakesThePlan(t *testing.T) {

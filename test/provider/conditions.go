@@ -6,6 +6,8 @@ package provider
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/provider/api/managed"
 )
@@ -40,12 +42,20 @@ func reconcileError(err error) managed.Condition {
 	return c
 }
 
+// emulatesV0 reports whether the script of the Workspace asks for a provider before v1.
+func (n *round) emulatesV0() bool {
+	scripts, ok := n.options.Executors.(interface {
+		Version0(types.NamespacedName) bool
+	})
+	return ok && scripts.Version0(client.ObjectKeyFromObject(n.object()))
+}
+
 // mark puts conditions into the status. The reconciler of crossplane-runtime says of which generation it speaks, in
 // Synced and in Ready when that is False. That a Workspace is available is said by provider-terraform itself, which does
 // not: Ready=True of an older generation can not be told from Ready=True of this one.
 func (n *round) mark(conditions ...managed.Condition) {
 	for _, c := range conditions {
-		if c.Reason != managed.ReasonAvailable && !n.options.EmulateV0 {
+		if c.Reason != managed.ReasonAvailable && !n.emulatesV0() {
 			c.ObservedGeneration = n.object().GetGeneration()
 		}
 		n.status().SetConditions(c)

@@ -62,9 +62,6 @@ type Options struct {
 	// that a Workspace deleted soon after its creation is gone at once.
 	CreationGracePeriod time.Duration
 
-	// EmulateV0 leaves observedGeneration out of conditions, as versions 0.18 to 0.21 do.
-	EmulateV0 bool
-
 	// Scopes to serve; the CRDs of each have to be installed. Default: both.
 	Scopes []Scope
 }

@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/capt-provider/capt/test/sandbox/apiserver"
 	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/binaries"
+	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
 // Dir is the sandbox's directory.
@@ -88,3 +91,29 @@ func (s *Sandbox) AuditEvents(filter audit.Filter) ([]auditv1.Event, error) {
 
 // WebhookCertDir holds the serving certificate (tls.crt, tls.key) of CAPT's webhooks.
 func (s *Sandbox) WebhookCertDir() string { return s.servingDir(Manager) }
+
+// Attach returns the sandbox that another process runs in a directory. It can be used like one of this process, except that
+// Stop leaves it running, that nothing can be installed in it, and that StartComponent starts everything that was stopped.
+func Attach(dir string) (*Sandbox, error) {
+	recorded, err := state.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !recorded.Ready {
+		return nil, fmt.Errorf("the sandbox in %s has not finished starting", dir)
+	}
+	root, err := binaries.Root()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sandbox{
+		options:  Options{Log: io.Discard, AuditLog: recorded.AuditLog, Installation: recorded.Installation},
+		root:     root,
+		dir:      dir,
+		state:    *recorded,
+		ports:    recorded.Ports,
+		attached: true,
+	}
+	s.config, err = s.ConfigOf(admin)
+	return s, err
+}

@@ -37,7 +37,7 @@ func kubectl(t *testing.T, s *sandbox.Sandbox, stdin string, args ...string) (st
 
 func TestClusterAPIAcceptsAClusterThroughItsWebhooks(t *testing.T) {
 	t.Parallel()
-	s := start(t, sandbox.Options{ClusterAPI: true, AuditLog: true})
+	s := shared
 
 	output, err := kubectl(t, s, strings.ReplaceAll(cluster, "%s", "not a network"), "apply", "-f", "-")
 	require.Error(t, err, "the validating webhook was not called")

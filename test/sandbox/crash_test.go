@@ -13,61 +13,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/sandbox/audit"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
-
-func TestTwoSandboxesRunConcurrentlyAndAuditIdentifiesWriters(t *testing.T) {
-	t.Parallel()
-	var sandboxes [2]*sandbox.Sandbox
-	var group errgroup.Group
-	for i := range sandboxes {
-		group.Go(func() (err error) {
-			sandboxes[i], err = sandbox.Start(t.Context(), sandbox.Options{AuditLog: true, KubeControllerManager: i == 0})
-			return err
-		})
-	}
-	err := group.Wait()
-	for _, s := range sandboxes {
-		if s != nil {
-			t.Cleanup(func() { require.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
-		}
-	}
-	require.NoError(t, err)
-
-	// A write to one is not visible in the other, and the audit log has it with its user when the write returns.
-	since := time.Now()
-	config := &corev1.ConfigMap{}
-	config.Namespace, config.Name = "default", "mine"
-	require.NoError(t, newClient(t, sandboxes[0]).Create(t.Context(), config))
-	require.Error(t, newClient(t, sandboxes[1]).Get(t.Context(), client.ObjectKeyFromObject(config), config))
-	filter := audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Resource: "configmaps", Name: "mine", Since: since}
-	for i, want := range []int{1, 0} {
-		events, err := sandboxes[i].AuditEvents(filter)
-		require.NoError(t, err)
-		require.Len(t, events, want)
-	}
-	filter.User = sandbox.ManagerUser
-	events, err := sandboxes[0].AuditEvents(filter)
-	require.NoError(t, err)
-	require.Empty(t, events, "a write of another user is counted as the manager's")
-}
 
 func TestCrashIsReportedWithItsLogAndCanBeRestarted(t *testing.T) {
 	t.Parallel()
 	s := start(t, sandbox.Options{Fsync: true})
-	recorded, err := state.Load(s.Dir())
-	require.NoError(t, err)
-	for _, p := range recorded.Processes {
-		if p.Name == sandbox.APIServer {
-			require.NoError(t, syscall.Kill(p.PID, syscall.SIGKILL))
-		}
-	}
+	require.NoError(t, syscall.Kill(processOf(t, s, sandbox.APIServer).PID, syscall.SIGKILL))
 	select {
 	case err := <-s.Crashes():
 		require.ErrorContains(t, err, "kube-apiserver ended (signal: killed); last lines of its log:\n    ")

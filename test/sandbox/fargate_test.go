@@ -4,13 +4,10 @@
 package sandbox_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/eks"
 )
 
@@ -19,24 +16,23 @@ const selecting = `[{"namespace":"default"},{"labels":{"team":"${b}"},"namespace
 
 func TestSampleFargateProfileIsReplacedAsInEKS(t *testing.T) {
 	t.Parallel()
-	s := start(t, sandbox.Options{Provider: true})
-	server := eks.Server{Dir: s.Dir(), Name: "demo"}
-	vpc := newModule(t, s, "vpc-template.yaml", map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc", "region": "eu-central-1"})
+	server := eks.Server{Dir: shared.Dir(), Name: "profiles"}
+	vpc := newModule(t, shared, "vpc-template.yaml", map[string]string{"cluster_name": "profiles", "vpc_name": "demo-vpc", "region": "eu-central-1"})
 	vpc.with(0, nil, "apply", "-auto-approve")
-	fargate := newModule(t, s, "fargate-template.yaml", map[string]string{
-		"cluster_name": "demo", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": `{"team":"a"}`})
+	fargate := newModule(t, shared, "fargate-template.yaml", map[string]string{
+		"cluster_name": "profiles", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": `{"team":"a"}`})
 	network := vpc.outputs()["vpc_config"].Value.(string)
 
 	// Without a network or a cluster, the error says what is missing.
 	fargate.file = "vpc_id = \"vpc-1\"\n"
 	require.Contains(t, words(fargate.with(1, nil, "apply", "-auto-approve")), "vpc_config in the connection Secret of the VPC names none")
 	fargate.file = network
-	require.Contains(t, fargate.with(1, nil, "apply", "-auto-approve"), "No cluster found for name: demo")
+	require.Contains(t, fargate.with(1, nil, "apply", "-auto-approve"), "No cluster found for name: profiles")
 
 	require.NoError(t, server.Start(t.Context(), "1.36"))
 	fargate.with(0, nil, "apply", "-auto-approve")
 	before := fargate.outputs()
-	require.Equal(t, "demo:default", before["fargate_profile_id"].Value)
+	require.Equal(t, "profiles:default", before["fargate_profile_id"].Value)
 	require.Equal(t, "ACTIVE", before["fargate_profile_status"].Value)
 	require.ElementsMatch(t, []eks.FargateSelector{{Namespace: "default"}, {Namespace: "kube-system", Labels: map[string]string{"team": "${b}"}}},
 		onlyProfile(t, server).Selectors)
@@ -68,46 +64,4 @@ func onlyProfile(t *testing.T, server eks.Server) eks.FargateProfile {
 	require.NoError(t, err)
 	require.Len(t, profiles, 1)
 	return profiles[0]
-}
-
-// TestSampleFargateProfilesCannotOverlap shows that the sandbox fails if Terraform changes two profiles of a cluster at the
-// same time, or destroys the cluster too early.
-func TestSampleFargateProfilesCannotOverlap(t *testing.T) {
-	t.Parallel()
-	s := start(t, sandbox.Options{Provider: true})
-	server := eks.Server{Dir: s.Dir(), Name: "demo"}
-	plane := newModule(t, s, "controlplane-template.yaml", map[string]string{
-		"cluster_name": "demo", "kubernetes_version": "1.36", "region": "eu-central-1"})
-	plane.with(0, nil, "apply", "-auto-approve")
-	fargate := newModule(t, s, "fargate-template.yaml", map[string]string{
-		"cluster_name": "demo", "profile_name": "default", "region": "eu-central-1", "selectors": selecting, "tags": "{}"})
-	fargate.file = "private_subnets = [\"subnet-1\"]\n"
-	meanwhile := func(then func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- server.CreateFargateProfile(ctx, eks.FargateProfile{Name: "other"}, time.Hour) }()
-		require.Eventually(t, func() bool {
-			profiles, err := server.FargateProfiles()
-			return err == nil && len(profiles) > 0 && profiles[len(profiles)-1].Name == "other" && profiles[len(profiles)-1].Worker.PID > 0
-		}, wait, tick)
-		then()
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	}
-
-	meanwhile(func() {
-		require.Contains(t, words(fargate.with(1, nil, "apply", "-auto-approve")),
-			"ResourceInUseException: Cannot create Fargate Profile default because cluster demo currently has Fargate profile other in status CREATING")
-	})
-	fargate.with(0, nil, "apply", "-auto-approve")
-	require.Contains(t, words(plane.with(1, nil, "destroy", "-auto-approve")),
-		"ResourceInUseException: Cluster has Fargate Profiles in ACTIVE/CREATING state")
-	meanwhile(func() {
-		require.Contains(t, words(fargate.with(1, nil, "destroy", "-auto-approve")), "Cannot Delete Fargate Profile default")
-	})
-
-	// In the right order, everything is destroyed.
-	fargate.with(0, nil, "destroy", "-auto-approve")
-	plane.with(0, nil, "destroy", "-auto-approve")
-	require.NoDirExists(t, server.Folder())
 }

@@ -56,7 +56,7 @@ func installation(t *testing.T) []*unstructured.Unstructured {
 
 func TestInstallation(t *testing.T) {
 	t.Parallel()
-	s := start(t, sandbox.Options{})
+	s := shared
 	t.Run("is accepted by the API server", func(t *testing.T) { everythingIsAccepted(t, s) })
 	t.Run("has a restricted Pod", func(t *testing.T) { podIsRestricted(t, s) })
 	t.Run("lets the manager hold its Lease", func(t *testing.T) { managerMayHoldItsLease(t, s) })

@@ -56,7 +56,7 @@ func newModule(t *testing.T, s *sandbox.Sandbox, sample string, vars map[string]
 	}
 	m.run(0, "init", "-input=false", "-backend-config=backend.tfbackend")
 	// All modules use the same backend.
-	m.run(0, "workspace", "new", strings.TrimSuffix(sample, ".yaml"))
+	m.run(0, "workspace", "new", vars["cluster_name"]+"-"+strings.TrimSuffix(sample, ".yaml"))
 	return m
 }
 
@@ -117,17 +117,15 @@ func (m module) outputs() map[string]struct {
 
 func TestSampleModulesPlanApplyUpgradeAndDestroy(t *testing.T) {
 	t.Parallel()
-	s := start(t, sandbox.Options{Provider: true})
-
-	vpc := newModule(t, s, "vpc-template.yaml", map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc", "region": "eu-central-1"})
+	vpc := newModule(t, shared, "vpc-template.yaml", map[string]string{"cluster_name": "demo", "vpc_name": "demo-vpc", "region": "eu-central-1"})
 	vpc.with(0, nil, "apply", "-auto-approve")
 	vpc.with(0, nil, "plan", "-detailed-exitcode")
 	require.Regexp(t, "^vpc-[0-9a-f]{17}$", vpc.outputs()["vpc_id"].Value)
 	require.Contains(t, vpc.outputs()["vpc_config"].Value, `private_subnets = ["subnet-`)
 
-	plane := newModule(t, s, "controlplane-template.yaml", map[string]string{
+	plane := newModule(t, shared, "controlplane-template.yaml", map[string]string{
 		"cluster_name": "demo", "kubernetes_version": "1.35", "region": "eu-central-1", "endpoint_public_access": "true"})
-	server := eks.Server{Dir: s.Dir(), Name: "demo"}
+	server := eks.Server{Dir: shared.Dir(), Name: "demo"}
 	plane.with(2, nil, "plan", "-detailed-exitcode")
 	plane.with(0, nil, "apply", "-auto-approve")
 	plane.with(0, nil, "plan", "-detailed-exitcode")

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/capt-provider/capt/test/sandbox/pki"
 	"github.com/capt-provider/capt/test/sandbox/reaper"
 	"github.com/capt-provider/capt/test/sandbox/state"
+	"github.com/capt-provider/capt/test/sandbox/teardown"
 )
 
 // Sandbox is a running control plane. Its methods may be called from several goroutines.
@@ -47,6 +49,8 @@ type Sandbox struct {
 	components  map[string]*component
 	kubeconfigs map[string]string
 	stopped     bool
+	// attached is set when another process owns the sandbox.
+	attached bool
 }
 
 // Start starts a sandbox and returns when all components are ready. If it fails or the context ends, it stops everything
@@ -144,14 +148,16 @@ func (s *Sandbox) start(ctx context.Context) error {
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.state.Ready = true
+	s.state.Ready, s.state.Ports = true, maps.Clone(s.ports)
+	s.state.AuditLog, s.state.Installation = s.options.AuditLog, s.options.Installation
 	return s.state.Save(s.dir)
 }
 
-// Stop stops everything, clients before servers, and removes the directory. It may be called twice.
+// Stop stops everything, clients before servers, and removes the directory. It may be called twice. A sandbox of another
+// process (Attach) continues to run.
 func (s *Sandbox) Stop(ctx context.Context) error {
 	s.lock.Lock()
-	if s.stopped {
+	if s.stopped || s.attached {
 		s.lock.Unlock()
 		return nil
 	}
@@ -166,6 +172,8 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 			p.Kill()
 		}
 	}
+	// Another process may have restarted a component (Attach).
+	failed = errors.Join(failed, teardown.Recorded(s.dir, io.Discard))
 	if failed != nil {
 		// The reaper tries again with the recorded processes.
 		return failed

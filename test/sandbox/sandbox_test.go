@@ -5,6 +5,10 @@ package sandbox_test
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capt-provider/capt/test/sandbox"
+	"github.com/capt-provider/capt/test/sandbox/audit"
+	"github.com/capt-provider/capt/test/sandbox/eks"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
@@ -49,18 +55,104 @@ func newClient(t *testing.T, s *sandbox.Sandbox) client.Client {
 	return c
 }
 
+// shared is the sandbox of the tests that change nothing in it that others see.
+var shared *sandbox.Sandbox
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if os.Getenv(ownerEnv) != "" {
+		return m.Run()
+	}
+	var err error
+	shared, err = sandbox.Start(context.Background(), sandbox.Options{
+		Log: os.Stderr, ClusterAPI: true, Provider: true, AuditLog: true, Programs: []string{sandbox.Kubectl},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Starting the sandbox:", err)
+		return 1
+	}
+	defer func() {
+		if err := shared.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "Stopping the sandbox:", err)
+		}
+	}()
+	return m.Run()
+}
+
 func TestStoppedSandboxLeavesNoProcessAndNoDirectory(t *testing.T) {
 	t.Parallel()
-	s := start(t, sandbox.Options{KubeControllerManager: true})
-	require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
+	s := start(t, sandbox.Options{KubeControllerManager: true, AuditLog: true})
+	requireSeparate(t, s)
+	requireAttachable(t, s)
 	recorded, err := state.Load(s.Dir())
 	require.NoError(t, err)
 	require.Len(t, recorded.Processes, 3)
+	server := eks.Server{Dir: s.Dir(), Name: "left"}
+	require.NoError(t, server.Start(t.Context(), "1.36"))
+	cluster, err := server.Process()
+	require.NoError(t, err)
 
 	require.NoError(t, s.Stop(t.Context()))
 
 	for _, p := range recorded.Processes {
 		require.False(t, p.Alive(), "%s still runs", p.Name)
 	}
+	require.False(t, cluster.Alive(), "a simulated EKS cluster still runs")
 	require.NoDirExists(t, s.Dir())
+}
+
+// requireSeparate checks that a write to one sandbox is not visible in another, and that the audit log has it with its user when the
+// write returns.
+func requireSeparate(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	since := time.Now()
+	config := &corev1.ConfigMap{}
+	config.Namespace, config.Name = "default", "mine"
+	require.NoError(t, newClient(t, s).Create(t.Context(), config))
+	require.Error(t, newClient(t, shared).Get(t.Context(), client.ObjectKeyFromObject(config), config))
+	filter := audit.Filter{User: sandbox.AdminUser, Verbs: audit.Writes, Resource: "configmaps", Name: "mine", Since: since}
+	for s, want := range map[*sandbox.Sandbox]int{s: 1, shared: 0} {
+		events, err := s.AuditEvents(filter)
+		require.NoError(t, err)
+		require.Len(t, events, want)
+	}
+	filter.User = sandbox.ManagerUser
+	events, err := s.AuditEvents(filter)
+	require.NoError(t, err)
+	require.Empty(t, events, "a write of another user is counted as the manager's")
+}
+
+// requireAttachable checks what another process can do with a running sandbox.
+func requireAttachable(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	attached, err := sandbox.Attach(s.Dir())
+	require.NoError(t, err)
+	require.NoError(t, newClient(t, attached).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
+	events, err := attached.AuditEvents(audit.Filter{Resource: "configmaps", Name: "mine", Verbs: audit.Writes})
+	require.NoError(t, err)
+	require.Len(t, events, 1)
+	config, err := attached.ConfigOf(sandbox.Reader)
+	require.NoError(t, err)
+	require.Equal(t, s.Config().Host, config.Host)
+
+	require.NoError(t, attached.StopComponent(t.Context(), sandbox.KubeControllerManager))
+	require.False(t, processOf(t, s, sandbox.KubeControllerManager).Alive())
+	require.NoError(t, attached.StartComponent(t.Context(), sandbox.KubeControllerManager))
+	restarted := processOf(t, s, sandbox.KubeControllerManager)
+	require.True(t, restarted.Alive())
+	require.ErrorContains(t, attached.StopComponent(t.Context(), sandbox.Manager), "has no component manager")
+	require.NoError(t, attached.Stop(t.Context()), "it belongs to another process")
+	require.NoError(t, newClient(t, s).Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}))
+	_, err = sandbox.Attach(t.TempDir())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func processOf(t *testing.T, s *sandbox.Sandbox, name string) state.Process {
+	t.Helper()
+	recorded, err := state.Load(s.Dir())
+	require.NoError(t, err)
+	index := slices.IndexFunc(recorded.Processes, func(p state.Process) bool { return p.Name == name })
+	require.GreaterOrEqual(t, index, 0, name)
+	return recorded.Processes[index]
 }

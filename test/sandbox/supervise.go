@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capt-provider/capt/test/sandbox/process"
+	"github.com/capt-provider/capt/test/sandbox/restart"
 	"github.com/capt-provider/capt/test/sandbox/state"
 )
 
@@ -156,6 +157,9 @@ func (s *Sandbox) running(name string) (*component, *process.Process, error) {
 
 // Kill kills a component and its child processes (SIGKILL) and returns when they have ended.
 func (s *Sandbox) Kill(name string) error {
+	if s.attached {
+		return s.stopRecorded(name, 0)
+	}
 	_, p, err := s.running(name)
 	if err == nil && p != nil {
 		p.Kill()
@@ -163,8 +167,25 @@ func (s *Sandbox) Kill(name string) error {
 	return err
 }
 
+// stopRecorded stops a component of a sandbox of another process.
+func (s *Sandbox) stopRecorded(name string, grace time.Duration) error {
+	recorded, err := state.Load(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range recorded.Processes {
+		if p.Name == name {
+			return p.Stop(grace)
+		}
+	}
+	return fmt.Errorf("the sandbox in %s has no component %s", s.dir, name)
+}
+
 // StopComponent terminates a component, and kills it after a grace period.
 func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
+	if s.attached {
+		return s.stopRecorded(name, stopGrace)
+	}
 	_, p, err := s.running(name)
 	if err == nil && p != nil {
 		p.Stop(ctx, stopGrace)
@@ -175,6 +196,9 @@ func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 // StartComponent starts a component that was stopped, killed or crashed, on its former ports, and returns when it is
 // ready.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
+	if s.attached {
+		return restart.Ended(ctx, s.dir, s.logs())
+	}
 	c, p, err := s.running(name)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ package uninstall_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,15 +20,14 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/controllers/engine"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
-	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/stage"
 )
 
-// shared is the stage of the only test: it cannot be used afterwards.
-var shared *stage.Stage
+// shared is the control plane of the only test. It cannot be used afterwards.
+var shared *fixture.Server
 
-func TestMain(m *testing.M) { os.Exit(stage.Run(m, &shared)) }
+func TestMain(m *testing.M) { os.Exit(fixture.Main(m, &shared, fixture.Own)) }
 
 // definitions are those whose deletion deletes objects with cloud resources.
 var definitions = []string{
@@ -37,42 +35,34 @@ var definitions = []string{
 	"workspacetemplateapplies.infrastructure.cluster.x-k8s.io",
 }
 
-func kubectl(t *testing.T, arguments ...string) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), shared.Binary(sandbox.Kubectl), append([]string{"--kubeconfig=" + shared.Kubeconfig()}, arguments...)...)
-	output, err := command.CombinedOutput()
-	require.NoError(t, err, string(output))
-}
-
 // The policy that keeps the definitions can be gone: deleting the manifests of CAPT a second time finds it deleted by the first.
 // Then the definitions go, and with them every object, while the manager runs or is installed again.
 func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
-	require.NoError(t, sandbox.Build(t.Context(), os.Stderr, sandbox.Kubectl))
 	w := shared.NewWorld(t, terraform.ScopeNamespaced)
 	w.User(w.Everything()...)
 	w.AwaitState(controlplanev1.StateReady, "")
 	created := map[string]any{}
-	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
 		created[name] = w.Workspace(name).GetUID()
 	}
 
 	require.NoError(t, shared.API.DeleteAllOf(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{}))
 	deleteDefinitions(w)
 	for object, name := range map[engine.Object]string{
-		&infrav1.CAPTCluster{}: stage.Demo, &controlplanev1.CAPTControlPlane{}: stage.Demo,
+		&infrav1.CAPTCluster{}: fixture.Demo, &controlplanev1.CAPTControlPlane{}: fixture.Demo,
 	} {
 		w.Await(object, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason, "so nothing is destroyed", naming.AllowDeleteAnnotation)
 	}
-	for _, name := range []string{stage.VPC, stage.ControlPlane} {
+	for _, name := range []string{fixture.VPC, fixture.ControlPlane} {
 		w.Await(&infrav1.WorkspaceTemplateApply{}, name, infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DefinitionDeletingReason)
 	}
 	requireUntouched(w, created)
 
 	// What the message says: keep the cloud resources, then let the definitions go.
-	kubectl(t, "-n", w.Namespace, "patch", "captcluster", stage.Demo, "--type=merge", "-p", `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
-	kubectl(t, "-n", w.Namespace, "patch", "workspacetemplateapply", stage.VPC, stage.ControlPlane, "--type=merge", "-p", `{"spec":{"deletionPolicy":"Retain"}}`)
+	w.Kubectl("patch", "captcluster", fixture.Demo, "--type=merge", "-p", `{"spec":{"vpc":{"template":{"deletionPolicy":"Retain"}}}}`)
+	w.Kubectl("patch", "workspacetemplateapply", fixture.VPC, fixture.ControlPlane, "--type=merge", "-p", `{"spec":{"deletionPolicy":"Retain"}}`)
 	for _, name := range definitions {
-		kubectl(t, "annotate", "crd", name, naming.AllowDeleteAnnotation+"=true")
+		w.Kubectl("annotate", "crd", name, naming.AllowDeleteAnnotation+"=true")
 	}
 	w.Insist(func() string {
 		for _, name := range definitions {
@@ -86,7 +76,7 @@ func TestSafety07DeletedDefinitionsDestroyNothing(t *testing.T) {
 }
 
 // deleteDefinitions deletes the definitions as soon as the API server no longer enforces the policy.
-func deleteDefinitions(w *stage.World) {
+func deleteDefinitions(w *fixture.World) {
 	w.Helper()
 	for _, name := range definitions {
 		w.Insist(func() string {
@@ -103,7 +93,7 @@ func deleteDefinitions(w *stage.World) {
 }
 
 // definition is the metadata of a CustomResourceDefinition; nil when it does not exist.
-func definition(w *stage.World, name string) *metav1.PartialObjectMetadata {
+func definition(w *fixture.World, name string) *metav1.PartialObjectMetadata {
 	w.Helper()
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -112,7 +102,7 @@ func definition(w *stage.World, name string) *metav1.PartialObjectMetadata {
 	return found
 }
 
-func requireUntouched(w *stage.World, created map[string]any) {
+func requireUntouched(w *fixture.World, created map[string]any) {
 	w.Helper()
 	for name, uid := range created {
 		workspace := w.Workspace(name)

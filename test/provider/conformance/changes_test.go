@@ -82,7 +82,7 @@ func updateBeingApplied(s *subject) {
 	s.generation("2")
 	s.reached(apply)
 	applying := s.look()
-	require.Equal(s, s.version0, applying.current)
+	require.Equal(s, s.script.Version0, applying.current)
 	applying.current = true
 	require.Equal(s, before, applying, "nothing changes")
 
@@ -90,7 +90,7 @@ func updateBeingApplied(s *subject) {
 	rest := s.untilRest("2")
 	require.Contains(s, rest.secret, "generation=2 ")
 	require.False(s, rest.checksum, "what applied drops the checksum")
-	if s.version0 {
+	if s.script.Version0 {
 		require.Equal(s, conditionsBefore, conditions(s.Unstructured), "version 0 moves no condition at all")
 	} else {
 		require.NotEqual(s, conditionsBefore, conditions(s.Unstructured), "Synced is about the new generation")

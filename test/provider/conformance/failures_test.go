@@ -4,8 +4,16 @@
 package conformance
 
 import (
+	"strings"
+
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capt-provider/capt/test/provider/executor/scripted"
+	"github.com/capt-provider/capt/test/sandbox"
 )
 
 func firstApplyFailed(s *subject) {
@@ -40,6 +48,55 @@ func onlyObserving(s *subject) {
 	failed := s.until("that there is nothing", func(v shown) bool { return v.synced == failure })
 	require.Equal(s, "observe failed: external resource does not exist", failed.message)
 	require.Equal(s, []string{externalName}, failed.marks, "it would not hold up a deletion")
+}
+
+func initAndPlanFailed(s *subject) {
+	for step, message := range map[*scripted.Step]string{
+		&s.script.Init: "connect failed: cannot initialize Terraform configuration",
+		&s.script.Plan: "observe failed: cannot diff (i.e. plan) Terraform configuration",
+	} {
+		step.Stderr = provisionerError
+		s.free(destroy)
+		if s.GetUID() == "" {
+			s.create()
+		}
+		s.touch()
+		failed := s.until(message, func(v shown) bool { return strings.HasPrefix(v.message, message) })
+		require.Empty(s, failed.ready)
+		require.Equal(s, []string{externalName}, failed.marks)
+		step.Stderr = ""
+	}
+	s.free(destroy)
+	s.untilRest("1")
+}
+
+func deletedWhilePlanFails(s *subject) {
+	s.create()
+	s.untilRest("1")
+	s.script.Plan.Stderr = provisionerError
+	s.free(destroy)
+	s.delete()
+	s.untilGone()
+	require.False(s, s.hasState())
+}
+
+func secretOfAnotherOwner(s *subject) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "connection"}, StringData: map[string]string{"a": "b"}}
+	require.NoError(s, s.api.Create(s.Context(), secret))
+	s.create()
+	failed := s.until("the refusal", func(v shown) bool { return v.synced == failure })
+	require.Equal(s, `cannot create or update connection secret: refusing to modify uncontrolled secret of type "Opaque"`, failed.message)
+	require.Equal(s, "a=b", failed.secret)
+}
+
+func usageOfProviderConfig(s *subject) {
+	s.create()
+	s.untilRest("1")
+	usage := &unstructured.Unstructured{}
+	usage.SetGroupVersionKind(s.GroupVersionKind().GroupVersion().WithKind("ProviderConfigUsage"))
+	require.NoError(s, s.api.Get(s.Context(), types.NamespacedName{Namespace: s.GetNamespace(), Name: string(s.GetUID())}, usage))
+	require.Equal(s, sandbox.ProviderConfigName, usage.GetLabels()["crossplane.io/provider-config"])
+	require.Equal(s, s.GetUID(), metav1.GetControllerOf(usage).UID)
 }
 
 // Who is deleted without his resources leaves them to the next one that has his external name.

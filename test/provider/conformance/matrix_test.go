@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,8 +29,6 @@ type stage struct {
 	api     client.WithWatch
 	// world is nil with OpenTofu.
 	world *scripted.World
-	// version0 is a provider whose conditions have no generations.
-	version0 bool
 }
 
 // TestMain lets everything run at once that may: most of the time passes while a provider waits before it tries again.
@@ -63,30 +62,30 @@ func start(t *testing.T, world *scripted.World, args ...string) *stage {
 // ours tells whether the provider is the one of this repository: it can be killed.
 func ours() bool { return os.Getenv("SANDBOX_PROVIDER") != "none" }
 
-func startScripted(t *testing.T, args ...string) *stage {
-	t.Helper()
-	if !ours() {
-		t.Skip("the provider in place takes no script")
-	}
-	dir := t.TempDir()
-	return start(t, scripted.At(dir), append(args, "--executor=scripted", "--script-dir="+dir)...)
-}
-
+// With OpenTofu, the provider of this repository runs only what depends on the executor. Another provider has to pass everything.
 func TestOpenTofu(t *testing.T) {
 	t.Parallel()
-	start(t, nil).conforms(t, clusterScope, namespacedScope)
+	if ours() {
+		start(t, nil).live(t, []string{namespacedScope}, false, stories()[:2]...)
+		return
+	}
+	start(t, nil).live(t, []string{clusterScope, namespacedScope}, false, stories()...)
 }
 
 func TestScripted(t *testing.T) {
 	t.Parallel()
-	startScripted(t).conforms(t, clusterScope, namespacedScope)
-}
-
-func TestScriptedVersion0(t *testing.T) {
-	t.Parallel()
-	s := startScripted(t, "--emulate-v0")
-	s.version0 = true
-	s.conforms(t, clusterScope)
+	if !ours() {
+		t.Skip("the provider in place takes no script")
+	}
+	dir := t.TempDir()
+	st := start(t, scripted.At(dir), "--executor=scripted", "--script-dir="+dir)
+	st.live(t, []string{clusterScope, namespacedScope}, false, slices.Concat(stories(), scriptedStories())...)
+	t.Run("version 0", func(t *testing.T) { st.live(t, []string{clusterScope}, true, stories()...) })
+	for _, disruption := range disruptions() {
+		for _, group := range []string{clusterScope, namespacedScope} {
+			t.Run(disruption.name+"/"+group, func(t *testing.T) { disruption.tell(st.subject(t, group)) })
+		}
+	}
 }
 
 // act is one situation. It finds the Workspace where the act before it left it.
@@ -139,26 +138,34 @@ func disruptions() []act {
 	}
 }
 
-func (st *stage) conforms(t *testing.T, groups ...string) {
+// scriptedStories need operations that fail at will.
+func scriptedStories() []story {
+	return []story{
+		{"init and plan failed", []act{{"", initAndPlanFailed}}},
+		{"a plan that fails does not keep a deleted Workspace", []act{{"", deletedWhilePlanFails}}},
+		{"a connection Secret of another owner is kept", []act{{"", secretOfAnotherOwner}}},
+		{"usage of the ProviderConfig", []act{{"", usageOfProviderConfig}}},
+	}
+}
+
+// live runs stories in each scope. The scopes run in parallel.
+func (st *stage) live(t *testing.T, groups []string, version0 bool, stories ...story) {
 	t.Helper()
 	t.Run("scopes", func(t *testing.T) {
 		for _, group := range groups {
 			t.Run(group, func(t *testing.T) {
 				t.Parallel()
-				for _, story := range stories() {
-					t.Run(story.name, func(t *testing.T) { st.subject(t, group).lives(story.acts) })
+				for _, story := range stories {
+					t.Run(story.name, func(t *testing.T) {
+						s := st.subject(t, group)
+						s.script.Version0 = version0
+						s.free(destroy)
+						s.lives(story.acts)
+					})
 				}
 			})
 		}
 	})
-	if !ours() {
-		return
-	}
-	for _, disruption := range disruptions() {
-		for _, group := range groups {
-			t.Run(disruption.name+"/"+group, func(t *testing.T) { disruption.tell(st.subject(t, group)) })
-		}
-	}
 }
 
 // lives plays the acts up to the first that fails: those behind it would start from somewhere else.

@@ -202,7 +202,7 @@ func (s *subject) see(o *unstructured.Unstructured) shown {
 		c := entry.(map[string]any) //nolint:forcetypeassert // the CRD says so
 		state := fmt.Sprintf("%s/%s", c["status"], c["reason"])
 		observed, ok := c["observedGeneration"]
-		if want := !s.version0 && state != available; ok != want {
+		if want := !s.script.Version0 && state != available; ok != want {
 			v.wrong = fmt.Sprintf("%s %s has an observedGeneration: %t, want %t", c["type"], state, ok, want)
 		}
 		if c["type"] == "Ready" {
@@ -210,7 +210,7 @@ func (s *subject) see(o *unstructured.Unstructured) shown {
 			continue
 		}
 		v.synced = state
-		v.current = s.version0 || observed == o.GetGeneration()
+		v.current = s.script.Version0 || observed == o.GetGeneration()
 		v.message, _ = c["message"].(string)
 	}
 	return v

@@ -29,6 +29,12 @@ type State struct {
 	EtcdEndpoint string `json:"etcdEndpoint,omitempty"`
 	// Binaries maps the name of a program to its path.
 	Binaries map[string]string `json:"binaries,omitempty"`
+	// Ports are the ports that components listen on, by the names that the sandbox has for them.
+	Ports map[string]int `json:"ports,omitempty"`
+	// AuditLog is set when the API server logs requests.
+	AuditLog bool `json:"auditLog,omitempty"`
+	// Installation is the directory of the kustomization that installed CAPT, if it is not the default.
+	Installation string `json:"installation,omitempty"`
 	// Processes lists what was started, in the order of the first start.
 	Processes []Process `json:"processes,omitempty"`
 }

@@ -53,7 +53,6 @@ type options struct {
 	poll, timeout             time.Duration
 	creationGrace             time.Duration
 	maxReconcileRate          int
-	emulateV0                 bool
 }
 
 func (o *options) parse(args []string) error {
@@ -70,7 +69,6 @@ func (o *options) parse(args []string) error {
 	flags.DurationVar(&o.timeout, "timeout", provider.DefaultTimeout, "How long the commands of one reconcile may take together.")
 	flags.DurationVar(&o.creationGrace, "creation-grace", 0, "How long after a create the absence of resources is not believed; the real provider has 30s.")
 	flags.IntVar(&o.maxReconcileRate, "max-reconcile-rate", 1, "How many Workspaces of each scope are worked on at a time.")
-	flags.BoolVar(&o.emulateV0, "emulate-v0", false, "Behave like provider-terraform v0.18 to v0.21: conditions without observedGeneration.")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -126,7 +124,6 @@ func run(ctx context.Context, args []string) error {
 		Timeout:                 o.timeout,
 		MaxConcurrentReconciles: o.maxReconcileRate,
 		CreationGracePeriod:     o.creationGrace,
-		EmulateV0:               o.emulateV0,
 	})
 	if err != nil {
 		return err

@@ -28,6 +28,9 @@ type Script struct {
 
 	// Drift is what the resources look like outside: whenever it is not what it was at the last apply, a plan differs.
 	Drift string `json:"drift,omitempty"`
+
+	// Version0 leaves observedGeneration out of the conditions of the Workspace, as provider-terraform v0.18 to v0.21 do.
+	Version0 bool `json:"version0,omitempty"`
 }
 
 // Step says how one operation goes.

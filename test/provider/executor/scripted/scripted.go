@@ -44,6 +44,12 @@ func (f factory) Open(_ context.Context, m executor.Module) (executor.Executor, 
 	return &pretender{world: f.world, workspace: m}, nil
 }
 
+// Version0 reports whether the provider treats a Workspace as versions before v1 do.
+func (f factory) Version0(key types.NamespacedName) bool {
+	script, _, err := f.world.script(key)
+	return err == nil && script.Version0
+}
+
 // Forget implements executor.Factory. There are no working directories.
 func (factory) Forget(types.UID) error { return nil }
 

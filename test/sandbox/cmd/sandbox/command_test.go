@@ -124,6 +124,13 @@ func kill(t *testing.T, recorded *state.State, name string) {
 	t.Fatalf("no %s", name)
 }
 
+func TestWithNamesTheSharedControlPlanes(t *testing.T) {
+	_, err := run(t, "with", "full,unknown", "--", "true")
+	require.EqualError(t, err, `"unknown" is not a shared control plane; choose from: exclusive, full`)
+	_, err = run(t, "with", "full")
+	require.ErrorContains(t, err, "requires at least 2 arg(s)")
+}
+
 func TestDownKeepsADirectoryThatIsNotASandbox(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "precious")

@@ -23,7 +23,7 @@ import (
 func NewCommands(streams genericiooptions.IOStreams) []*cobra.Command {
 	return []*cobra.Command{
 		newBuildCommand(streams), newUpCommand(streams), newStatusCommand(streams), newRestartCommand(streams),
-		newDownCommand(streams), newReapCommand(streams),
+		newDownCommand(streams), newReapCommand(streams), newWithCommand(streams),
 	}
 }
 
