@@ -67,7 +67,7 @@ func TestDefect16RangesAddonsAndGovernmentRegionsReachTerraform(t *testing.T) {
 		w.User(w.VPCTemplate(fixture.VPCModule), echo(w, "region", "endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs", "addons"),
 			fixture.Cluster(), strings.ReplaceAll(fixture.CAPTCluster(fixture.Demo), "eu-central-1", "us-gov-west-1"),
 			fixture.CAPTControlPlane(fixture.Demo,
-				"endpointAccess: {public: true, private: true, publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}",
+				"endpointAccess: {public: Enabled, private: Enabled, publicCIDRs: [203.0.113.0/24, 198.51.100.0/24]}",
 				`addons: [{name: coredns}, {name: vpc-cni, version: v1.19.0-eksbuild.1, configurationValues: '{"env": {"A": "<b>"}}'}]`))
 		require.Equal(w, "us-gov-west-1", given(w, "region"))
 		require.Equal(w, "true", given(w, "endpoint_public_access"))

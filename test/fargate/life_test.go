@@ -4,7 +4,9 @@
 package fargate_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +157,10 @@ func TestBothVersionsShowTheSameProfiles(t *testing.T) {
 		statuses, found, err := unstructured.NestedSlice(object.Object, "status", field)
 		require.NoError(w, err)
 		require.True(w, found, "%s has no %s", version, field)
+		for _, status := range statuses { // A bool in v1beta1, the status of a condition in v1beta2.
+			of := status.(map[string]any)
+			of["ready"] = strings.ToLower(fmt.Sprint(of["ready"]))
+		}
 		return statuses
 	}
 	assert.Equal(w, shown("v1beta2", "fargateProfiles"), shown("v1beta1", "fargateProfileStatuses"))
