@@ -23,7 +23,7 @@ func TestCAPTControlPlanesThatAreRefused(t *testing.T) {
 			field:    "spec.version", says: "the change to 1.35 is pending or in progress"},
 		{name: "two minor versions at once", given: running("1.33"),
 			document: plane(`{version: "v1.35.0", region: eu-central-1, workspaceTemplateRef: {name: eks}}`),
-			field:    "spec.version", says: "one minor version at a time; go to 1.34 first"},
+			field:    "spec.version", says: "one minor version at a time. Upgrade to 1.34 first"},
 		{name: "no template", document: plane(`{version: "1.35"}`),
 			field: "spec.workspaceTemplateRef", says: "Required value"},
 		{name: "a template that others keep to themselves", given: platform(),

@@ -76,7 +76,7 @@ func TestWhatIsWrittenOnceIsTakenOutByCaptctlOnly(t *testing.T) {
 				if refused == nil { // The API server learns of the policy a moment after it was installed.
 					w.apply(row.manifest)
 				}
-				return apierrors.IsForbidden(refused) && strings.Contains(refused.Error(), "Put one back"), nil
+				return apierrors.IsForbidden(refused) && strings.Contains(refused.Error(), "Restore the name"), nil
 			})
 			require.NoError(t, err, "nothing keeps a user from taking it out")
 		})

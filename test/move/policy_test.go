@@ -105,7 +105,7 @@ func TestABrokenMoveIsTakenBackAtOnce(t *testing.T) {
 	for what, patch := range map[string]client.Patch{"a name": name, "no mark": unmark, "a finalizer": hold} {
 		err := source.Patch(t.Context(), workspace.DeepCopy(), patch)
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
-		require.ErrorContains(t, err, "lives on in another cluster", what)
+		require.ErrorContains(t, err, "was moved to another management cluster", what)
 	}
 	w.follow(unmarkMoved, "NAME-OF-THE-STATE", state, "NAME", workspace.GetName())
 	require.NoError(t, source.Patch(t.Context(), workspace, hold))
