@@ -178,7 +178,7 @@ func (w *world) kubectl(manifests []*unstructured.Unstructured, args ...string) 
 		output, _ := cmd.CombinedOutput()
 		failed = ""
 		for line := range strings.Lines(string(output)) {
-			if strings.HasPrefix(strings.ToLower(line), "error") && !strings.Contains(line, "it is the identity of what Workspace") {
+			if strings.HasPrefix(strings.ToLower(line), "error") && !strings.Contains(line, "cannot be changed or removed: Terraform would destroy") {
 				failed += line
 			}
 		}
