@@ -61,11 +61,11 @@ type input struct {
 // rules block the creation and change of the WorkspaceTemplateApply, in this order.
 func rules() []engine.Rule[*input] {
 	return append([]engine.Rule[*input]{
-		{Name: "WaitingForOwner", Reason: infrav1.WaitingForOwnerReason, Message: (*input).waitingForOwner},
-		{Name: "AdoptionRequired", Reason: infrav1.AdoptionRequiredReason, Message: func(in *input) string {
+		{Reason: infrav1.WaitingForOwnerReason, Message: (*input).waitingForOwner},
+		{Reason: infrav1.AdoptionRequiredReason, Message: func(in *input) string {
 			return in.Apply.AdoptionMessage()
 		}},
-		{Name: "ReferenceConflict", Reason: infrav1.ReferenceConflictReason, Message: func(in *input) string { return in.Apply.Conflict }},
+		{Reason: infrav1.ReferenceConflictReason, Message: func(in *input) string { return in.Apply.Conflict }},
 	}, templateRules()...)
 }
 

@@ -96,22 +96,22 @@ type input struct {
 
 // rules block the creation and change of the WorkspaceTemplateApply, in this order.
 func rules() []engine.Rule[*input] {
-	rule := func(name, reason string, message func(*input) string) engine.Rule[*input] {
-		return engine.Rule[*input]{Name: name, Reason: reason, Message: message}
+	rule := func(reason string, message func(*input) string) engine.Rule[*input] {
+		return engine.Rule[*input]{Reason: reason, Message: message}
 	}
 	list := []engine.Rule[*input]{
-		rule("WaitingForOwner", controlplanev1.WaitingForOwnerReason, (*input).waitingForOwner),
-		rule("InvalidVersion", controlplanev1.InvalidVersionReason, func(in *input) string { return describe("spec.version: ", in.VersionError) }),
-		rule("AdoptionRequired", infrav1.AdoptionRequiredReason, func(in *input) string { return in.Apply.AdoptionMessage() }),
-		rule("ReferenceConflict", infrav1.ReferenceConflictReason, func(in *input) string { return in.Apply.Conflict }),
+		rule(controlplanev1.WaitingForOwnerReason, (*input).waitingForOwner),
+		rule(controlplanev1.InvalidVersionReason, func(in *input) string { return describe("spec.version: ", in.VersionError) }),
+		rule(infrav1.AdoptionRequiredReason, func(in *input) string { return in.Apply.AdoptionMessage() }),
+		rule(infrav1.ReferenceConflictReason, func(in *input) string { return in.Apply.Conflict }),
 	}
 	list = append(list, templateRules()...)
 	return append(list,
-		rule("RegionConflict", controlplanev1.RegionConflictReason, (*input).regionConflict),
-		rule("WaitingForInfrastructure", controlplanev1.WaitingForInfrastructureReason, (*input).waitingForInfrastructure),
-		rule("RegionMissing", controlplanev1.RegionConflictReason, (*input).regionMissing),
-		rule("RegionChanged", controlplanev1.RegionConflictReason, (*input).regionChanged),
-		rule("VersionStep", controlplanev1.InvalidVersionReason, (*input).versionStep),
+		rule(controlplanev1.RegionConflictReason, (*input).regionConflict),
+		rule(controlplanev1.WaitingForInfrastructureReason, (*input).waitingForInfrastructure),
+		rule(controlplanev1.RegionConflictReason, (*input).regionMissing),
+		rule(controlplanev1.RegionConflictReason, (*input).regionChanged),
+		rule(controlplanev1.InvalidVersionReason, (*input).versionStep),
 	)
 }
 

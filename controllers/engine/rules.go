@@ -5,7 +5,6 @@ package engine
 
 // Rule is a reason not to go on. F are the facts that it is checked against.
 type Rule[F any] struct {
-	Name string
 	// Reason of the condition that reports the rule.
 	Reason string
 	// Message says what is wrong, why, and what to do; empty when the rule does not apply.

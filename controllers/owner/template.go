@@ -62,7 +62,7 @@ func (f *TemplateFacts) Unwatched(namespace string) bool {
 // TemplateRules block the use of a template by an owner that does not use it yet. get returns the template, nil when it is in use already.
 func TemplateRules[F any](get func(F) *TemplateFacts) []engine.Rule[F] {
 	rule := func(reason string, message func(*TemplateFacts) string) engine.Rule[F] {
-		return engine.Rule[F]{Name: reason, Reason: reason, Message: func(facts F) string {
+		return engine.Rule[F]{Reason: reason, Message: func(facts F) string {
 			if f := get(facts); f != nil {
 				return message(f)
 			}

@@ -107,9 +107,9 @@ func decide(template *infrav1.WorkspaceTemplate, f *Facts) Action {
 	return Observe
 }
 
-func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, f *Facts) error {
+func (r *Reconciler) act(ctx context.Context, template *infrav1.WorkspaceTemplate, _ *Facts, action Action) error {
 	return engine.Patch(ctx, r.Client, template, func() {
-		switch decide(template, f) {
+		switch action {
 		case Hold:
 			controllerutil.AddFinalizer(template, infrav1.WorkspaceTemplateFinalizer)
 			controllerutil.RemoveFinalizer(template, infrav1.LegacyWorkspaceTemplateFinalizer)

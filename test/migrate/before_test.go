@@ -25,10 +25,10 @@ import (
 	infrav1beta1 "github.com/capt-provider/capt/api/infrastructure/v1beta1"
 	infrav1 "github.com/capt-provider/capt/api/infrastructure/v1beta2"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/legacy"
 	"github.com/capt-provider/capt/test/sandbox"
 	"github.com/capt-provider/capt/test/sandbox/audit"
-	"github.com/capt-provider/capt/test/stage"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
@@ -194,7 +194,7 @@ func (w *world) requireOnlyConditions(before, after map[string]*unstructured.Uns
 // awaitReconciled waits until the manager has reconciled every object since its start, and has nothing left to do.
 func (w *world) awaitReconciled() {
 	w.Helper()
-	manager, objects := &stage.Stage{Sandbox: w.World.Sandbox}, map[string]float64{}
+	manager, objects := &fixture.Server{Sandbox: w.World.Sandbox}, map[string]float64{}
 	for name, object := range w.legacyObjects() {
 		if strings.HasPrefix(name, migrate.Version+" ") {
 			objects[strings.ToLower(object.GetKind())]++

@@ -21,8 +21,8 @@ import (
 	"github.com/capt-provider/capt/api/naming"
 	"github.com/capt-provider/capt/api/terraform"
 	"github.com/capt-provider/capt/migrate"
+	"github.com/capt-provider/capt/test/fixture"
 	"github.com/capt-provider/capt/test/sandbox"
-	"github.com/capt-provider/capt/test/stage"
 	"github.com/capt-provider/capt/webhooks/conversion/carry"
 )
 
@@ -85,7 +85,7 @@ func Desired(object *unstructured.Unstructured) {
 // Settled reads a fleet until the manager has nothing to do and the fleet no longer changes.
 func Settled(t *testing.T, s *sandbox.Sandbox, read func() map[string]string) (last map[string]string) {
 	t.Helper()
-	manager := &stage.Stage{Sandbox: s}
+	manager := &fixture.Server{Sandbox: s}
 	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
 		before := last
 		last = read()
