@@ -64,12 +64,12 @@ func TestAKnownValueIsFoundWhenLinesWereFolded(t *testing.T) {
 func TestWhatIsInAKnownValueIsReplaced(t *testing.T) {
 	for name, row := range map[string]struct{ value, text, want string }{
 		"a line":                   {"first-part\nsecond-part\n", "got second-part", "got [redacted]"},
-		"a string in JSON":         {`{"user": "someone", "keys": [{"value": "hunter22"}]}`, `user: "hunter22"`, `user: "[redacted]"`},
+		"a string in JSON":         {`{"user": "alice", "keys": [{"value": "hunter22"}]}`, `user: "hunter22"`, `user: "[redacted]"`},
 		"JSON in JSON":             {`{"document": "{\"value\": \"hunter22\"}"}`, "got hunter22", "got [redacted]"},
 		"not a name in JSON":       {`{"cluster": "hunter22"}`, "the cluster said hunter22", "the cluster said [redacted]"},
 		"a value in tfvars":        {"vpc_cidr = \"10.0.0.0/16\"\nvalue = \"hunter22\"\n", "got hunter22", "got [redacted]"},
 		"an escape in tfvars":      {`value = "hunter\"22"`, `got hunter"22`, "got [redacted]"},
-		"an object in tfvars":      {`value = { user = "someone", other = "hunter22" }`, "got hunter22", "got [redacted]"},
+		"an object in tfvars":      {`value = { user = "alice", other = "hunter22" }`, "got hunter22", "got [redacted]"},
 		"a list in tfvars":         {"value = [\n  \"hunter22\",\n]\n", "got hunter22", "got [redacted]"},
 		"a line of a credentials":  {"[default]\naws_access_key_id = one\naws_secret_access_key = hunter22\n", "got hunter22", "got [redacted]"},
 		"a token in a kubeconfig":  {"users:\n- user:\n    token: hunter22\n", "got hunter22", "got [redacted]"},
@@ -174,7 +174,7 @@ func TestFailuresStayReadable(t *testing.T) {
 			switch sample.Name {
 			case "ec2-unauthorized-operation":
 				require.Contains(t, got, "ec2:CreateVpc action. Encoded authorization failure message: [redacted]\n")
-			case "provider-download-only-detail-tells":
+			case "provider-download-only-detail-explains":
 				require.Contains(t, got, "X-Amz-Credential=[redacted]&X-Amz-Date=20260101T030000Z&X-Amz-Expires=300&X-Amz-Signature=[redacted]&X-Amz-SignedHeaders=host\":\nnet/http: TLS handshake timeout")
 			default:
 				require.Equal(t, sample.Stderr, got)

@@ -99,7 +99,7 @@ func TestEveryQuestionMustGetAnAnswer(t *testing.T) {
 	}
 }
 
-// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that nobody else has.
+// An owner of "demo" refers to a WorkspaceTemplateApply "by-hand" that has no other owner.
 func TestAReferenceMustBeToWhatTheOwnerWouldMake(t *testing.T) {
 	const path = "spec.workspaceTemplateApplyRef.name"
 	identity := func(variables ...string) builder.Option {
@@ -224,7 +224,7 @@ func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
 	}{
 		"another name":                      {[]builder.Option{owned, variables}, "another", "the profile already has WorkspaceTemplateApply demo-fp-fargate-apply"},
 		"its own name":                      {[]builder.Option{owned, variables}, "demo-fp-fargate-apply", ""},
-		"instead of what somebody else has": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
+		"instead of one with another owner": {[]builder.Option{builder.OwnedBy(builder.CAPTControlPlane("other")), variables}, "another", ""},
 		"instead of what is something else": {[]builder.Option{owned}, "another", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
 	assertRefused(t, errs, want)
 }
 
-func TestNothingIsConcludedAboutTemplatesWhenNobodyCouldLook(t *testing.T) {
+func TestNothingIsConcludedAboutTemplatesWhenTheReadFails(t *testing.T) {
 	world := newWorld()
 	world.err = errors.New("no route to host")
 	_, err := owners.CAPTClusterTemplate(t.Context(), world, captClusterTemplate())

@@ -21,7 +21,7 @@ import (
 
 const templateSpec = "spec.template.spec."
 
-// templateRow is a template, and what is said about it.
+// templateRow is a template, and what validation reports.
 type templateRow struct {
 	option   builder.Option
 	errors   []finding
@@ -195,7 +195,7 @@ func asJSON(change func(*terraform.WorkspaceParameters)) func(*terraform.Workspa
 	}
 }
 
-func TestOutputsForEverybodyToSee(t *testing.T) {
+func TestPublishedOutputs(t *testing.T) {
 	publish := func(module string, names ...string) builder.Option {
 		return with(func(spec *infrav1.WorkspaceTemplateSpec) {
 			spec.PublishOutputs = names

@@ -49,7 +49,7 @@ func waits(ctx context.Context, world validation.World, apply *infrav1.Workspace
 		return dependency.Name == circle[1].Spec.WorkspaceName && namespaceOf(dependency, apply) == circle[1].Namespace
 	})
 	return append(errs, validation.Invalid(path.Index(first), "WorkspaceTemplateApplies cannot depend on each other: %s. Remove one of these dependencies",
-		tell(circle, apply.Namespace))), nil
+		describe(circle, apply.Namespace))), nil
 }
 
 // namespaceOf is the namespace of a dependency: that of the object which waits, unless it says another.
@@ -60,8 +60,8 @@ func namespaceOf(dependency infrav1.WorkspaceDependency, apply *infrav1.Workspac
 	return dependency.Namespace
 }
 
-// tell names the stations of a circle. Those in other namespaces are not for everybody to know.
-func tell(circle []*infrav1.WorkspaceTemplateApply, namespace string) string {
+// describe names the objects of a cycle. Names in other namespaces are omitted: not every user may read them.
+func describe(circle []*infrav1.WorkspaceTemplateApply, namespace string) string {
 	const elsewhere = "(another namespace)"
 	var stations []string
 	for _, apply := range circle {
