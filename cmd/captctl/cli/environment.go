@@ -66,7 +66,7 @@ func (e *Environment) Printer(format output.Format) *output.Printer {
 // clearScreen moves the cursor to the upper left corner of a terminal and clears it.
 const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
 
-// Redraw prints what changed once more, on a terminal in place of what was printed last. For people the time is added.
+// Redraw prints what changed once more, on a terminal in place of what was printed last. Text output also has the time.
 func (e *Environment) Redraw(format output.Format, draw func(*output.Printer) error) error {
 	var text bytes.Buffer
 	if err := draw(e.Printer(format).To(&text)); err != nil {

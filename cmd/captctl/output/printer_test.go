@@ -72,11 +72,11 @@ func TestMachinesGetTheDocument(t *testing.T) {
 	for format, expected := range map[Format]string{
 		JSON:  "{\n  \"kind\": \"Plan\",\n  \"message\": \"a < b\"\n}\n",
 		YAML:  "kind: Plan\nmessage: a < b\n",
-		Table: "for people\n",
-		Wide:  "for people\n",
+		Table: "for users\n",
+		Wide:  "for users\n",
 	} {
 		var out bytes.Buffer
-		require.NoError(t, NewPrinter(&out, format, false).Document(document, func(p *Printer) { p.Linef("for people") }))
+		require.NoError(t, NewPrinter(&out, format, false).Document(document, func(p *Printer) { p.Linef("for users") }))
 		assert.Equal(t, expected, out.String())
 	}
 }
