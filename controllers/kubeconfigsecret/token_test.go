@@ -141,7 +141,7 @@ func TestEachSourceWithEachOutputAndEachIdentity(t *testing.T) {
 				s.publish()
 				assert.Equal(t, want[i], s.Contract.kind(t, outputs[column]))
 				assert.NotContains(t, s.Contract.Problem+s.Contract.Note, "hunter2")
-				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "people have identities of their own")
+				assert.Equal(t, "exec", s.User.kind(t, outputs[column]), "users have identities of their own")
 			})
 		}
 	}

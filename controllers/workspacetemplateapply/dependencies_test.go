@@ -41,7 +41,7 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 		allowed infrav1.AllowedNamespaces
 		want    bool
 	}{
-		"nothing is said":               {infrav1.AllowedNamespaces{}, false},
+		"nothing is allowed":            {infrav1.AllowedNamespaces{}, false},
 		"it is named":                   {infrav1.AllowedNamespaces{Names: []string{"other", "default"}}, true},
 		"another is named":              {infrav1.AllowedNamespaces{Names: []string{"other"}}, false},
 		"every one may":                 {infrav1.AllowedNamespaces{Names: []string{"*"}}, true},

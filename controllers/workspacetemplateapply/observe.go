@@ -317,7 +317,7 @@ func (r *Reconciler) olderClaim(ctx context.Context, apply *infrav1.WorkspaceTem
 }
 
 // claimsClusterWide reports whether a WorkspaceTemplateApply of another namespace has, or may get, a cluster-wide Workspace. Naming the
-// derived name of this object is no claim.
+// derived name of this object is not a claim.
 func claimsClusterWide(other, apply *infrav1.WorkspaceTemplateApply, name string) bool {
 	if other.Status.WorkspaceRef == nil {
 		return name != naming.Workspace(terraform.ScopeCluster, client.ObjectKeyFromObject(apply))

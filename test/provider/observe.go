@@ -108,7 +108,7 @@ func (n *round) look(ctx context.Context) error {
 	return nil
 }
 
-// plan tells whether there is anything to change. A module that is being deleted need not have a plan any more: its
+// plan reports whether there is anything to change. A module that is being deleted need not have a plan any more: its
 // state decides.
 func (n *round) plan(ctx context.Context) (bool, error) {
 	options, err := inputs{n.reader}.runOptions(ctx, n.workspace, n.module().PlanArgs)

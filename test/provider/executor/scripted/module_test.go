@@ -51,7 +51,7 @@ func both(t *testing.T, m executor.Module) map[string]executor.Executor {
 	return executors
 }
 
-// life takes an executor through init, plan and apply, and tells the outputs or the summary of the first error.
+// life takes an executor through init, plan and apply, and returns the outputs or the summary of the first error.
 func life(t *testing.T, e executor.Executor, o executor.RunOptions) ([]executor.Output, string) {
 	t.Helper()
 	steps := []func() error{
