@@ -51,7 +51,7 @@ func TestWhatIsRecordedWinsOnlyWhenAllElseAgrees(t *testing.T) {
 }
 
 // CAPT v0.3, finding the reference empty, began a second one, and was stopped before it created anything.
-func TestACandidateThatWasNeverBuiltIsNoRival(t *testing.T) {
+func TestACandidateThatWasNeverBuiltDoesNotConflict(t *testing.T) {
 	s := newScene("demo", "a").withWorkspaces(t)
 	second := s.eks.DeepCopy()
 	rename(s, "production")
