@@ -37,7 +37,7 @@ func TestWorkspaceTemplates(t *testing.T) {
 		"a bad one with another mistake":  {template(bad), template(bad, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
 		"a bad one made good":             {template(bad), template(), nil},
 		"a bad one that is being deleted": {template(bad), template(bad, args, builder.Deleting(), builder.WithFinalizers("f")), nil},
-		"a reference that nobody could use": {nil, template(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
+		"a reference that no object could use": {nil, template(builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {
 			spec.ForProvider.Env = []terraform.EnvVar{{Name: "A", SecretKeyRef: &terraform.KeyReference{Name: "a", Namespace: "kube-system", Key: "k"}}}
 		})), []string{"spec.template.spec.forProvider.env[0].secretKeyRef.namespace"}},
 	} {
@@ -54,7 +54,7 @@ func TestATemplateWithDoubtsIsAdmittedWithWarnings(t *testing.T) {
 	assert.Contains(t, response.Warnings[0], `variable "a" has neither a value nor a default`)
 }
 
-// Their Workspaces would get an empty state in another account. Whoever edits the template learns how many there are.
+// Their Workspaces would get an empty state in another account. The warning reports how many there are.
 func TestSafety02ATemplateInUseWarnsAboutAnotherProviderConfig(t *testing.T) {
 	in := func(name string) *infrav1.WorkspaceTemplate {
 		return builder.WorkspaceTemplate("vpc", builder.WithWorkspaceSpec(func(spec *terraform.WorkspaceSpec) {

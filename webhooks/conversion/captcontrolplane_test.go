@@ -106,7 +106,7 @@ status:
 	assert.Equal(t, ptr.To(true), spoke.Status.Ready, "the API server can be used")
 }
 
-// What v1beta1 says in fields only is said in conditions that are as old as the object. Others may look like them.
+// What v1beta1 only has in fields becomes conditions that are as old as the object. Others may look like them.
 func TestConditionsAsOldAsTheirControlPlaneSurviveV1Beta1(t *testing.T) {
 	const ready = `{type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`
 	const secrets = `{type: KubeconfigReady, status: "True", reason: KubeconfigReady, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}`

@@ -81,8 +81,8 @@ func TestWhatIsCarriedIsSmall(t *testing.T) {
 func TestAFieldThatIsGoneOrDoesNotFitIsForgotten(t *testing.T) {
 	for _, f := range []field{
 		{Path: "/spec/vpcConfig/name", Is: []byte(`"x"`)},            // Its parent is gone.
-		{Path: "/spec/region", Is: []byte(`7`)},                      // It is no number.
-		{Path: "/spec/region/deeper", Is: []byte(`7`)},               // It is no object.
+		{Path: "/spec/region", Is: []byte(`7`)},                      // Not a number.
+		{Path: "/spec/region/deeper", Is: []byte(`7`)},               // Not an object.
 		{Path: "/spec/nowhere", Is: []byte(`7`)},                     // It never was.
 		{Path: "/status/conditions/A", Was: "other"},                 // The element is another one.
 		{Path: "/status/conditions/Z/reason", Is: []byte(`"x"`)},     // There is no such element.
