@@ -96,7 +96,7 @@ func TestWorkspaceTemplatesThatAreAdmitted(t *testing.T) {
 	})
 }
 
-// What users are given as examples is admitted; and what the older CAPT left in a cluster, made anew from Git, is, too.
+// Examples from the documentation are admitted, and so is what CAPT v0.3 left in a cluster, when it is recreated from Git.
 func TestExamplesAndLegacyManifestsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	reference := os.Getenv("CAPT_REFERENCE")
@@ -123,7 +123,7 @@ func TestExamplesAndLegacyManifestsAreAdmitted(t *testing.T) {
 	}
 }
 
-// manifests reads CAPT's own documents of a file, as somebody would who keeps them in Git.
+// manifests reads CAPT's own documents of a file, as a user keeps them in Git.
 func (w *world) manifests(file string) []*unstructured.Unstructured {
 	w.Helper()
 	data, err := os.ReadFile(file)
@@ -162,7 +162,7 @@ func admit(t *testing.T, documents map[string]string) {
 	}
 }
 
-// warnings remembers what the API server warns of.
+// warnings records the warnings of the API server.
 type warnings struct {
 	sync.Mutex
 	texts []string
@@ -223,7 +223,7 @@ func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
 		"a template of another namespace": {nil, plane(`{version: "1.35", workspaceTemplateRef: {name: eks, namespace: not-there-yet}}`),
 			"spec.workspaceTemplateRef: WorkspaceTemplate not-there-yet/eks does not exist, or does not allow"},
 		"a version EKS may not have":              {nil, plane(`{version: v1.99.0, workspaceTemplateRef: {name: eks}}`), "spec.version: "},
-		"a variable nobody uses":                  {[]string{controlPlaneTemplate()}, planeWith(`variables: {cluster_nam: x}`), "spec.variables[cluster_nam]: "},
+		"an unused variable":                      {[]string{controlPlaneTemplate()}, planeWith(`variables: {cluster_nam: x}`), "spec.variables[cluster_nam]: "},
 		"tags that the template does not pass on": {[]string{controlPlaneTemplate()}, planeWith(`additionalTags: {a: b}`), "spec.additionalTags: has no effect: WorkspaceTemplate"},
 		"a region that the template does not pass on": {[]string{vpcTemplate()}, network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}`),
 			"spec.region: has no effect"},

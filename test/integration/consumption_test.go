@@ -27,7 +27,7 @@ output "networks" {
 `, "sandbox", "cluster_name", "kubernetes_version", "endpoint_public_access_cidrs")
 }
 
-// The template comes after the control plane, as with GitOps, so that admission can not refuse it.
+// The template comes after the control plane, as with GitOps, so that admission cannot refuse it.
 func TestSafety14NoOpenAPIServerIsMadeInPlaceOfARestrictedOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -245,7 +245,7 @@ func TestTemplateThatGoesAwayFreezesNothing(t *testing.T) {
 	w.apply(everything("demo", "v1.35.0")...)
 	w.awaitReady("demo")
 
-	// Somebody forces the template away, finalizer and all.
+	// A user deletes the template by force, by removing its finalizer.
 	template := &infrav1.WorkspaceTemplate{}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "eks"}, template))
 	require.NoError(t, w.Delete(t.Context(), template))

@@ -75,7 +75,7 @@ func TestCAPTClustersThatAreRefused(t *testing.T) {
 			given:    []string{cluster("demo"), plane(`{version: "1.35", region: eu-west-1, workspaceTemplateRef: {name: eks}}`)},
 			document: network(`{region: eu-central-1, vpc: {existingID: vpc-1}}`),
 			field:    "spec.region", says: "eu-west-1"},
-		{name: "a name that leaves no room for what is derived from it",
+		{name: "a name too long for the names derived from it",
 			document: document("CAPTCluster", strings.Repeat("n", 252), `{region: eu-central-1, vpc: {template: {ref: {name: vpc}}}}`),
 			field:    "metadata.name", says: "characters"},
 		{name: "another region", given: []string{network(`{region: eu-central-1, vpc: {existingID: vpc-1}}`)},

@@ -26,7 +26,7 @@ func profileOfClass(more string) string {
 	return document("CAPTControlPlaneTemplate", "class", `{template: {spec: {workspaceTemplateRef: {name: eks}, fargateProfiles: [{workspaceTemplateRef: {name: fargate}, `+more+`}]}}}`)
 }
 
-// everywhere is a Fargate profile that is turned away in both versions, and in a template of control planes.
+// everywhere is a Fargate profile that is refused in both versions, and in a template of control planes.
 func everywhere(name, profileText, field, says string) []refusal {
 	return []refusal{
 		{name: name, document: profile(profileText), field: "spec.fargateProfiles[0]" + field, says: says},

@@ -64,7 +64,7 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 			field: "spec.allowedNamespaces.names[0]", says: "namespace"},
 		{name: "a selector that selects nothing", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {selector: {matchExpressions: [{key: team, operator: Resembles}]}}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.allowedNamespaces.selector", says: "Resembles"},
-		{name: "nobody at all", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
+		{name: "no namespace at all", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field: "spec.allowedNamespaces", says: "at least 1"},
 		{name: "no module", document: document("WorkspaceTemplate", "vpc", `{template: {spec: {}}}`),
 			field: "spec.template.spec.forProvider", says: "Required value"},
