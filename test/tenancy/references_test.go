@@ -142,7 +142,7 @@ func TestTheTableHasEveryReferenceOfAWorkspace(t *testing.T) {
 // ways are those in which a tenant may try to make a reference lead into the other namespace.
 var ways = []struct {
 	name string
-	// theirs tells whether the template is one of the other namespace, which permits the tenant to use it.
+	// theirs reports whether the template is one of the other namespace, which permits the tenant to use it.
 	theirs bool
 	// change makes the reference, and says with which variables. It returns nil where a reference has no such part.
 	change func(w *world, to reference) map[string]string
