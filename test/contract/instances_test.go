@@ -99,10 +99,10 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "who has the owner has what it owns")
 
 	w.read(object, "nobodys")
-	require.Empty(t, object.GetConditions(), "nobody has this label")
+	require.Empty(t, object.GetConditions(), "no manager has this label")
 	require.Empty(t, object.GetFinalizers())
 	other.read(object, "elsewhere")
-	require.Empty(t, object.GetConditions(), "nobody looks into this namespace for this label")
+	require.Empty(t, object.GetConditions(), "no manager watches this namespace for this label")
 	require.Empty(t, object.GetFinalizers())
 	require.Len(t, w.workspaces(), 2)
 	require.Empty(t, other.workspaces())

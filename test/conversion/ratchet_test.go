@@ -37,7 +37,7 @@ var violations = map[string]map[string]string{
 		"no version":            `{version: "", workspaceTemplateRef: {name: x}}`,
 		"no template name":      `{version: "1.31", workspaceTemplateRef: {name: ""}}`,
 		"region":                config(`region: nowhere`),
-		"nobody can reach it":   config(`region: eu-central-1, endpointAccess: {}`),
+		"unreachable endpoint":  config(`region: eu-central-1, endpointAccess: {}`),
 		"CIDR":                  config(`region: eu-central-1, endpointAccess: {public: true, publicCIDRs: [10.0.0.1/99, ` + long(60) + `]}`),
 		"41 CIDRs":              config(`region: eu-central-1, endpointAccess: {public: true, publicCIDRs: [` + many(41, "10.%d.0.0/16") + `]}`),
 		"add-on twice":          config(`region: eu-central-1, addons: [{name: coredns}, {name: vpc-cni}, {name: coredns}]`),
@@ -58,7 +58,7 @@ var violations = map[string]map[string]string{
 	},
 	"CAPTControlPlaneTemplate": {
 		"no version and no template": `{template: {spec: {version: "", workspaceTemplateRef: {name: ""}}}}`,
-		"nobody can reach it":        `{template: {spec: ` + config(`region: nowhere, endpointAccess: {}`) + `}}`,
+		"unreachable endpoint":       `{template: {spec: ` + config(`region: nowhere, endpointAccess: {}`) + `}}`,
 		"add-on twice":               `{template: {spec: ` + config(`region: eu-central-1, addons: [{name: coredns}, {name: coredns}]`) + `}}`,
 	},
 	"WorkspaceTemplate": {
@@ -99,7 +99,7 @@ func many(n int, format string) string {
 }
 
 // TestWhatBreaksV1Beta2LivesOn shows for each rule of v1beta2 that an object which was there before the rule is not held
-// to it: it is labelled, adopted, reported on, let go and deleted, for as long as nobody touches the field.
+// to it: it is labelled, adopted, reported on, let go and deleted, as long as the field is not changed.
 func TestWhatBreaksV1Beta2LivesOn(t *testing.T) {
 	t.Parallel()
 	namespace := shared.namespace(t)
@@ -119,14 +119,14 @@ func TestWhatBreaksV1Beta2LivesOn(t *testing.T) {
 }
 
 // TestTheseViolationsDoNotRatchet lists what v1beta2 holds against an object that was there before. v1beta1 is the way to
-// mend such objects and to let them go.
+// correct such objects and to let them go.
 func TestTheseViolationsDoNotRatchet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		kind          kind
 		spec, message string
 	}{
-		// An object without a spec is refused whatever is changed in it. The older CAPT could make nothing of it either.
+		// An object without a spec is refused whatever is changed in it. CAPT v0.3 could make nothing of it either.
 		"no spec": {captCluster, ``, "spec: Required value"},
 		// The API server compares list elements with those of the same name before, and takes the first for both.
 		"two profiles of one name, of which the second selects nothing": {captControlPlane, profiles(

@@ -73,7 +73,7 @@ func TestTheLifeOfProfiles(t *testing.T) {
 			"Normal FargateProfileReady: Fargate profile z is ready",
 			"Normal FargateProfileDeleting: deleting Fargate profile z", "Normal FargateProfileDeleted: Fargate profile z was deleted",
 			"Normal FargateProfileDeleting: deleting Fargate profile a", "Normal FargateProfileDeleted: Fargate profile a was deleted",
-		}, w.told())
+		}, w.eventLines())
 	})
 }
 
@@ -188,7 +188,7 @@ func TestAClusterWithProfilesIsQuiet(t *testing.T) {
 	secret := &corev1.Secret{}
 	require.True(w, w.Exists(secret, "demo-vpc-connection"))
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "example.com/touched", "yes")
-	require.NoError(w, w.Update(w.Context(), secret), "somebody touches what wakes the control plane")
+	require.NoError(w, w.Update(w.Context(), secret), "a change of this Secret enqueues the control plane")
 	w.AwaitRest(2 * time.Second)
 	assert.Equal(w, before.ResourceVersion, w.live().ResourceVersion)
 }

@@ -34,7 +34,7 @@ func TestProfilesGoFirstWithAnOrphaningDeletionToo(t *testing.T) {
 	w.requireOneAtATime(w.work("a", "b"))
 }
 
-// byHand is a WorkspaceTemplateApply that somebody made for profile a.
+// byHand is a WorkspaceTemplateApply that the user created for profile a.
 const byHand = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: WorkspaceTemplateApply

@@ -62,10 +62,10 @@ func (w *world) awaitReady(on *side, version string) {
 	w.awaitCondition(on, owner, "demo", clusterv1.ClusterControlPlaneInitializedCondition, "")
 }
 
-// statuses are what the objects of a Cluster tell, but for what is other in another cluster: times, generations and UIDs.
+// statuses are what the objects of a Cluster report, except for what differs in another cluster: times, generations and UIDs.
 func (w *world) statuses(on *side) map[string]any {
 	w.Helper()
-	told := map[string]any{}
+	statuses := map[string]any{}
 	for name, object := range map[string]client.Object{
 		"CAPTCluster": &infrav1.CAPTCluster{}, "CAPTControlPlane": &controlplanev1.CAPTControlPlane{},
 		vpc: &infrav1.WorkspaceTemplateApply{}, eks: &infrav1.WorkspaceTemplateApply{},
@@ -77,9 +77,9 @@ func (w *world) statuses(on *side) map[string]any {
 		w.read(on, object, key)
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 		require.NoError(w, err)
-		told[name] = lasting(content["status"])
+		statuses[name] = lasting(content["status"])
 	}
-	return told
+	return statuses
 }
 
 // lasting takes away what is other in another cluster.
@@ -141,7 +141,7 @@ func TestAClusterMovesAndTerraformDoesNotNotice(t *testing.T) {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.read(target, apply, eks)
 	require.Equal(t, after.GetUID(), apply.Status.WorkspaceRef.UID)
-	require.Equal(t, "until-labelled", apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "nobody has labelled the definition here")
+	require.Equal(t, "until-labelled", apply.Annotations["clusterctl.cluster.x-k8s.io/block-move"], "the definition has no label here")
 	for _, on := range []*side{source, target} {
 		w.requireUntouched(on, began)
 	}

@@ -67,7 +67,7 @@ func TestSafety10PoliciesFollowTheInstallation(t *testing.T) {
 	w.RequireNothingLeft()
 }
 
-// Tools that apply manifests are often allowed everything, and are no manager of CAPT.
+// Tools that apply manifests are often allowed everything, and are not CAPT's manager.
 func TestAdministratorsAreGuardedToo(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeCluster)

@@ -74,7 +74,7 @@ func (tr *traffic) connect(ctx context.Context, service string, balancer *balanc
 	}
 }
 
-// pausing waits between two requests, and tells whether there shall be another.
+// pausing waits between two requests, and reports whether there shall be another.
 func pausing(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -84,7 +84,7 @@ func pausing(ctx context.Context) bool {
 	}
 }
 
-// work does one thing after the other, with each kind in turn.
+// work runs the operations one after the other, with each kind.
 func (tr *traffic) work(ctx context.Context, prefix string) {
 	for round := 0; ; round++ {
 		for _, k := range kinds() {
@@ -172,7 +172,7 @@ func (tr *traffic) noneFailed(t *testing.T) {
 	require.Empty(t, tr.failed, "%d of %d requests failed", len(tr.failed), tr.answered)
 }
 
-// rest ends the traffic, and shows that nobody noticed anything.
+// rest ends the traffic, and shows that no request failed.
 func (tr *traffic) rest() {
 	tr.Helper()
 	tr.stop()
