@@ -21,11 +21,11 @@ import (
 
 // encodings are the forms in which Terraform and its providers can repeat a value.
 func encodings(value string) map[string]string {
-	marshalled, _ := json.Marshal(value)
+	marshaled, _ := json.Marshal(value)
 	quoted := strconv.Quote(value)
 	return map[string]string{
 		"raw":            value,
-		"JSON":           string(marshalled[1 : len(marshalled)-1]),
+		"JSON":           string(marshaled[1 : len(marshaled)-1]),
 		"Go":             quoted[1 : len(quoted)-1],
 		"query":          url.QueryEscape(value),
 		"path":           url.PathEscape(value),

@@ -108,9 +108,9 @@ func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
 	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	world := newWorld()
 
-	relabelled := captClusterTemplate()
-	relabelled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
-	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabelled)
+	relabeled := captClusterTemplate()
+	relabeled.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"}
+	errs, err := owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), relabeled)
 	require.NoError(t, err)
 	assertRefused(t, errs)
 	errs, err = owners.CAPTClusterTemplateChange(t.Context(), world, captClusterTemplate(), captClusterTemplate(vpcVariables("a", "b")))

@@ -36,8 +36,8 @@ func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
 
 // The API server and the cache list in any order; another order would be another message.
 func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
-	labelled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
-	w := newWorld(t, builder.CAPTControlPlane("c", labelled), builder.CAPTControlPlane("b", labelled), builder.CAPTControlPlane("a"))
+	labeled := builder.WithLabel(clusterv1.ClusterNameLabel, "demo")
+	w := newWorld(t, builder.CAPTControlPlane("c", labeled), builder.CAPTControlPlane("b", labeled), builder.CAPTControlPlane("a"))
 	w.Uncached = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			err := c.List(ctx, list, options...)
@@ -48,7 +48,7 @@ func TestSafety23ControlPlanesAreNamedInOneOrder(t *testing.T) {
 		},
 	})
 	cluster := builder.Cluster("demo", builder.With(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Name = "a" }))
-	names, err := w.controlPlanes(context.Background(), builder.CAPTCluster("demo", labelled), cluster)
+	names, err := w.controlPlanes(context.Background(), builder.CAPTCluster("demo", labeled), cluster)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, names)
 }

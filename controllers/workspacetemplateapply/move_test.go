@@ -106,7 +106,7 @@ func TestBlockMoveIsPartOfTheFirstWrite(t *testing.T) {
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), builder.WorkspaceTemplateApply("demo-vpc"))
 	w.mustReconcile("demo-vpc")
 	assert.Equal(t, []string{"patch WorkspaceTemplateApply", "apply Workspace", "patch status"}, w.writes)
-	assert.Equal(t, blockUntilLabelled, w.block())
+	assert.Equal(t, blockUntilLabeled, w.block())
 }
 
 // The manager before this one did not know of moves.
@@ -163,9 +163,9 @@ func TestOneClusterctlLabelIsNotEnough(t *testing.T) {
 		labels []string
 		want   string
 	}{
-		"none":             {nil, blockUntilLabelled},
-		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, blockUntilLabelled},
-		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, blockUntilLabelled},
+		"none":             {nil, blockUntilLabeled},
+		"found, not moved": {[]string{clusterctlv1.ClusterctlLabel}, blockUntilLabeled},
+		"moved, not found": {[]string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel}, blockUntilLabeled},
 		"without Secrets":  {[]string{clusterctlv1.ClusterctlLabel, clusterctlv1.ClusterctlMoveLabel}, blockUntilPaused},
 		"with Secrets":     {moved, blockUntilPaused},
 	} {
@@ -184,7 +184,7 @@ func TestLabelsAddedAfterThePauseDoNotAllowMove(t *testing.T) {
 	definition := builder.WorkspaceDefinition(terraform.ScopeNamespaced)
 	assert.Contains(t, w.reconciler.ofDefinition(context.Background(), definition), request("demo-vpc"))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, blockUntilLabelled, w.block())
+	assert.Equal(t, blockUntilLabeled, w.block())
 	assert.Contains(t, w.paused(), "it discovered objects before Workspace demo-vpc could be moved")
 
 	w.pause(false)

@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, apply *infrav1.WorkspaceTempla
 }
 
 func (r *Reconciler) observePause(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, f *Facts) error {
-	cluster, err := engine.LabelledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
+	cluster, err := engine.LabeledCluster(ctx, r.Client, r.Uncached, apply.ObjectMeta)
 	if err != nil && !errors.Is(err, util.ErrNoCluster) && !engine.Absent(err) {
 		return fmt.Errorf("reading the Cluster: %w", err)
 	}

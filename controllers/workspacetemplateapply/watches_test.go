@@ -24,7 +24,7 @@ import (
 func fleet(t *testing.T) *world {
 	t.Helper()
 	var objects []client.Object
-	for name, until := range map[string]string{"one": blockUntilPaused, "two": blockUntilPaused, "three": blockUntilLabelled, "wide": blockUntilManual} {
+	for name, until := range map[string]string{"one": blockUntilPaused, "two": blockUntilPaused, "three": blockUntilLabeled, "wide": blockUntilManual} {
 		objects = append(objects, builder.WorkspaceTemplateApply(name, builder.WithAnnotation(clusterctlv1.BlockMoveAnnotation, until)))
 	}
 	return newWorld(t, append(objects, builder.WorkspaceTemplateApply("new"),

@@ -47,7 +47,7 @@ func clusterctlContract() book {
 		{title: "Components YAML: Target namespace", test: componentsAreInOneNamespace},
 		{title: "Components YAML: Controllers & Watching namespace", test: deploymentRunsTheManager},
 		{title: "Components YAML: Variables", test: variablesHaveThePrefix},
-		{title: "Components YAML: Labels", test: componentsAreLabelled},
+		{title: "Components YAML: Labels", test: componentsAreLabeled},
 		{title: "Workload cluster templates", reason: parent},
 		{title: "Workload cluster templates: Naming conventions", reason: "A provider could publish templates; the samples are for kubectl."},
 		{title: "Workload cluster templates: Target namespace", reason: "See naming conventions."},
@@ -145,15 +145,15 @@ func variablesHaveThePrefix(t *testing.T) {
 	}
 }
 
-func componentsAreLabelled(t *testing.T) {
+func componentsAreLabeled(t *testing.T) {
 	for _, object := range components(t) {
 		assert.Contains(t, []string{"infrastructure-capt", "control-plane-capt"}, object.GetLabels()[clusterv1.ProviderNameLabel],
 			"%s %s", object.GetKind(), object.GetName())
 	}
 }
 
-// isLabelledForClusterctl looks at the label of a definition, and at its name, which clusterctl checks before it installs.
-func isLabelledForClusterctl(provider string) func(*testing.T, schema.GroupVersionKind) {
+// isLabeledForClusterctl looks at the label of a definition, and at its name, which clusterctl checks before it installs.
+func isLabeledForClusterctl(provider string) func(*testing.T, schema.GroupVersionKind) {
 	return func(t *testing.T, kind schema.GroupVersionKind) {
 		require.Equal(t, provider, definition(t, kind).Labels[clusterv1.ProviderNameLabel])
 		definitions := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -71,7 +71,7 @@ func controlPlaneContract() book {
 		{title: "Metadata propagation", reason: noMachines + " There is nothing below the control plane to which metadata could be propagated."},
 		{title: "MinReadySeconds and UpToDate propagation", reason: noMachines},
 		{title: "Support for running multiple instances", test: instancesShareControlPlanes},
-		{title: "Clusterctl support", test: each(isLabelledForClusterctl("control-plane-capt"), controlPlaneKind, controlPlaneTemplateKind)},
+		{title: "Clusterctl support", test: each(isLabeledForClusterctl("control-plane-capt"), controlPlaneKind, controlPlaneTemplateKind)},
 		{title: "ControlPlane: pausing", test: func(t *testing.T) {
 			pauses(t, "paused-eks-controlplane-apply", &controlplanev1.CAPTControlPlane{}, func(object engine.Object, note string) {
 				object.(*controlplanev1.CAPTControlPlane).Spec.Variables = map[string]string{"note": note}

@@ -48,7 +48,7 @@ func infraClusterContract() book {
 			aside(t, "credentials", tenantsHaveTheirOwnCredentials)
 			aside(t, "instances", instancesShareInfrastructure)
 		}},
-		{title: "Clusterctl support", test: each(isLabelledForClusterctl("infrastructure-capt"), captClusterKind, captClusterTemplateKind)},
+		{title: "Clusterctl support", test: each(isLabeledForClusterctl("infrastructure-capt"), captClusterKind, captClusterTemplateKind)},
 		{title: "InfraCluster: pausing", test: func(t *testing.T) {
 			pauses(t, "paused-vpc", &infrav1.CAPTCluster{}, func(object engine.Object, note string) {
 				object.(*infrav1.CAPTCluster).Spec.VPC.Template.Variables = map[string]string{"note": note}

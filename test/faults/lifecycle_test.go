@@ -163,7 +163,7 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 }
 
 // The Workspace of an older object cannot be claimed by another one, even if both are written at the same moment.
-func TestAFaultOfOneIsNoneOfItsNeighbours(t *testing.T) {
+func TestAFaultOfOneIsNoneOfItsNeighbors(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("bad", before))

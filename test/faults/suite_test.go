@@ -150,7 +150,7 @@ func (c *control) begin(context.Context) error {
 	return c.watch(kinds...)
 }
 
-// realistic makes the provider treat a Workspace as its conditions say. A plan before v1 takes as long as one of OpenTofu: there, CAPT recognises an update that was applied by
+// realistic makes the provider treat a Workspace as its conditions say. A plan before v1 takes as long as one of OpenTofu: there, CAPT recognizes an update that was applied by
 // the time of the provider's write, which the API server records in whole seconds.
 func (c *control) realistic(script scripted.Script) scripted.Script {
 	if c.conditions == withoutGenerations {

@@ -115,7 +115,7 @@ func TestMissingOutputIsReportedUntilCorrected(t *testing.T) {
 func TestUnknownFieldIsReportedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(strings.Replace(vpcTemplate(), "source: Inline", "source: Inline\n        modul: misspelt", 1), cluster("demo"), captCluster("demo"))
+	w.apply(strings.Replace(vpcTemplate(), "source: Inline", "source: Inline\n        modul: misspelled", 1), cluster("demo"), captCluster("demo"))
 
 	w.awaitCondition(prompt, &infrav1.WorkspaceTemplateApply{}, "demo-vpc", infrav1.ReadyCondition, metav1.ConditionFalse,
 		infrav1.WorkspaceRejectedReason, "modul", "correct the WorkspaceTemplate")

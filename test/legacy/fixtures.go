@@ -59,7 +59,7 @@ type Adoption struct {
 // Canary is in every Secret of a fixture, so that a test can look whether it got anywhere else.
 const Canary = "the-value-of-a-secret-9c1f"
 
-// OlderTemplate is how CAPT v0.3 spelt CAPTControlPlaneTemplate.
+// OlderTemplate is how CAPT v0.3 spelled CAPTControlPlaneTemplate.
 const OlderTemplate = "CaptControlPlaneTemplate"
 
 // Fixture is what a fleet can be like, with what can be wrong with it.

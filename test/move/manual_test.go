@@ -159,7 +159,7 @@ func TestTheOldProviderIsStoppedAndWaitedFor(t *testing.T) {
 		require.Equal(t, replicas, *running[name].Spec.Replicas, name)
 	}
 
-	out, err = w.shell(commands(t, stopProvider), "PROVIDER=misspelt").CombinedOutput()
+	out, err = w.shell(commands(t, stopProvider), "PROVIDER=misspelled").CombinedOutput()
 	require.Error(t, err, "%s", out)
 	require.Contains(t, string(out), "no name was specified")
 }

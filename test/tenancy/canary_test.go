@@ -206,7 +206,7 @@ func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
 		"the environment, in base64": {terraform.ScopeNamespaced, atPlan, infrav1.PlanFailedReason, func(in inputs) (string, string) {
 			return "header " + encoded(in.token) + " was rejected", in.token
 		}},
-		"the environment, while initialising": {terraform.ScopeCluster, atInit, infrav1.PlanFailedReason, func(in inputs) (string, string) {
+		"the environment, while initializing": {terraform.ScopeCluster, atInit, infrav1.PlanFailedReason, func(in inputs) (string, string) {
 			return "no module at git::https://" + in.token + "@example.com", in.token
 		}},
 	} {

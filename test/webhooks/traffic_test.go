@@ -131,7 +131,7 @@ func (tr *traffic) deeds(k kind, prefix string, round int) []func(context.Contex
 			legacy.SetGroupVersionKind(k.legacy)
 			legacy.SetNamespace(tr.namespace)
 			legacy.SetName(prefix + k.legacy.Version)
-			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(relabelled, fmt.Sprint(round))))
+			return tr.Patch(ctx, legacy, mergePatch(fmt.Sprintf(relabeled, fmt.Sprint(round))))
 		},
 	)
 }

@@ -100,7 +100,7 @@ func TestCAPTClusters(t *testing.T) {
 		"good, as defaulting leaves it": {nil, captCluster("demo", right, builder.WithApplyRef("demo-vpc")), nil},
 		"in another region than the control plane": {nil, captCluster("demo", wrong), []string{"spec.region"}},
 		"with what another has":                    {nil, captCluster("demo", right, builder.WithApplyRef("by-hand")), []string{"spec.workspaceTemplateApplyRef.name"}},
-		"bad before, labelled":                     {captCluster("demo", wrong), captCluster("demo", wrong, builder.WithLabel("a", "b")), nil},
+		"bad before, labeled":                      {captCluster("demo", wrong), captCluster("demo", wrong, builder.WithLabel("a", "b")), nil},
 		"bad before, changed elsewhere":            {captCluster("demo", wrong), captCluster("demo", wrong, variables("size")), nil},
 		"bad before, and made worse":               {captCluster("demo", wrong), captCluster("demo", wrong, variables("a-b")), []string{"spec.vpc.template.variables[a-b]"}},
 		"bad before, and now good":                 {captCluster("demo", wrong, variables("a-b")), captCluster("demo", right), nil},

@@ -32,7 +32,7 @@ func TestWorkspaceTemplates(t *testing.T) {
 		"a good one":                      {nil, template(), nil},
 		"a module that cannot be read":    {nil, template(bad), []string{module}},
 		"a good one made bad":             {template(), template(bad), []string{module}},
-		"a bad one, labelled":             {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
+		"a bad one, labeled":              {template(bad), template(bad, builder.WithLabel("a", "b")), nil},
 		"a bad one, allowed to others":    {template(bad), template(bad, allowing("team")), nil},
 		"a bad one with another mistake":  {template(bad), template(bad, args), []string{"spec.template.spec.forProvider.initArgs[0]"}},
 		"a bad one made good":             {template(bad), template(), nil},

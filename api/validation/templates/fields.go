@@ -108,7 +108,7 @@ func withoutEffect(spec *infrav1.WorkspaceTemplateSpec, path *field.Path) valida
 }
 
 // unknownFields names the fields that are sent to the Workspace unchanged. Only the API server would refuse one that is
-// misspelt, and only when the first Workspace is created.
+// misspelled, and only when the first Workspace is created.
 func unknownFields(spec *terraform.WorkspaceSpec, path *field.Path) validation.Findings {
 	var findings validation.Findings
 	for _, level := range []struct {

@@ -30,8 +30,8 @@ type Environment struct {
 	genericiooptions.IOStreams
 	Access *cluster.Access
 	Clock  clock.WithTicker
-	// NoColour is --no-color.
-	NoColour bool
+	// NoColor is --no-color.
+	NoColor bool
 	// Interactive is true if questions can be asked: standard input and standard error are terminals.
 	Interactive bool
 	Migration
@@ -60,7 +60,7 @@ func isTerminal(in io.Reader) bool {
 
 // Printer prints to standard output.
 func (e *Environment) Printer(format output.Format) *output.Printer {
-	return output.NewPrinter(e.Out, format, e.NoColour)
+	return output.NewPrinter(e.Out, format, e.NoColor)
 }
 
 // clearScreen moves the cursor to the upper left corner of a terminal and clears it.

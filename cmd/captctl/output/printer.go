@@ -21,11 +21,11 @@ type Printer struct {
 }
 
 // NewPrinter prints to a writer, with color if it is a terminal that shows colors and the user did not disable them.
-func NewPrinter(to io.Writer, format Format, noColour bool) *Printer {
-	return &Printer{Palette: Palette{on: !noColour && printers.AllowsColorOutput(to)}, Format: format, to: to}
+func NewPrinter(to io.Writer, format Format, noColor bool) *Printer {
+	return &Printer{Palette: Palette{on: !noColor && printers.AllowsColorOutput(to)}, Format: format, to: to}
 }
 
-// To returns a printer of the same format and colours that prints elsewhere.
+// To returns a printer of the same format and colors that prints elsewhere.
 func (p *Printer) To(writer io.Writer) *Printer {
 	return &Printer{Palette: p.Palette, Format: p.Format, to: writer}
 }

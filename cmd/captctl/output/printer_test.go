@@ -41,18 +41,18 @@ func TestATableLooksLikeKubectls(t *testing.T) {
 	assert.Equal(t, "NAMESPACE   STATE     EVIDENCE   NAME\ndefault     Blocked   UID        demo\nteam-ü      Ready     -          a-longer-name\n", table(Wide, false))
 }
 
-func TestColoursDoNotMoveColumns(t *testing.T) {
+func TestColorsDoNotMoveColumns(t *testing.T) {
 	for _, format := range []Format{Table, Wide} {
-		coloured := table(format, true)
-		assert.Contains(t, coloured, "\x1b[31mBlocked\x1b[0m ")
+		colored := table(format, true)
+		assert.Contains(t, colored, "\x1b[31mBlocked\x1b[0m ")
 		for _, sequence := range []string{"\x1b[31m", "\x1b[1m", "\x1b[0m"} {
-			coloured = strings.ReplaceAll(coloured, sequence, "")
+			colored = strings.ReplaceAll(colored, sequence, "")
 		}
-		assert.Equal(t, table(format, false), coloured)
+		assert.Equal(t, table(format, false), colored)
 	}
 }
 
-func TestAPipeHasNoColours(t *testing.T) {
+func TestAPipeHasNoColors(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPrinter(&out, Table, false)
 	assert.Equal(t, "Blocked", p.Paint(Bad, "Blocked"))
