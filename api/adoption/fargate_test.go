@@ -103,8 +103,8 @@ func TestThatOfAFargateProfileIsNeverThatOfItsControlPlaneOrOfAVPC(t *testing.T)
 					adoption.Conflict(builder.CAPTControlPlane("demo"), want, apply))
 				assert.Empty(t, want.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}))
 			}
-			untold := adoption.Expectation{SchemeName: "demo-eks-controlplane-apply"}
-			assert.Empty(t, untold.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
+			noTemplate := adoption.Expectation{SchemeName: "demo-eks-controlplane-apply"}
+			assert.Empty(t, noTemplate.Candidates(builder.CAPTControlPlane("demo"), []infrav1.WorkspaceTemplateApply{*apply}), "of an owner without a template")
 		})
 	}
 }

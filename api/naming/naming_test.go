@@ -153,7 +153,7 @@ func TestTerraformWorkspacesOfXAndXApplyDoNotShareState(t *testing.T) {
 	assert.NotEqual(t, naming.ExternalName(key("team", "x")), naming.ExternalName(key("team", "x-apply")))
 }
 
-func TestADashBetweenNamespaceAndNameIsNoAmbiguity(t *testing.T) {
+func TestADashBetweenNamespaceAndNameIsUnambiguous(t *testing.T) {
 	one, other := key("a-b", "c"), key("a", "b-c")
 	assert.NotEqual(t, naming.Workspace(terraform.ScopeCluster, one), naming.Workspace(terraform.ScopeCluster, other))
 	assert.NotEqual(t, naming.ExternalName(one), naming.ExternalName(other))

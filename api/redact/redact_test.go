@@ -61,7 +61,7 @@ func TestAKnownValueIsFoundWhenLinesWereFolded(t *testing.T) {
 	require.Equal(t, "got [redacted].", Text("got first line second line.", [][]byte{[]byte("first line\n  second line\n")}))
 }
 
-func TestWhatIsInAKnownValueIsReplaced(t *testing.T) {
+func TestPartsOfAKnownValueAreReplaced(t *testing.T) {
 	for name, row := range map[string]struct{ value, text, want string }{
 		"a line":                   {"first-part\nsecond-part\n", "got second-part", "got [redacted]"},
 		"a string in JSON":         {`{"user": "alice", "keys": [{"value": "hunter22"}]}`, `user: "hunter22"`, `user: "[redacted]"`},
@@ -127,7 +127,7 @@ func TestWhatLooksLikeASecretIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatHelpsAtThreeInTheMorningIsKept(t *testing.T) {
+func TestDetailsForTroubleshootingAreKept(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"User: arn:aws:sts::111122223333:assumed-role/AWSReservedSSO_AdministratorAccess_0a1b2c3d4e5f6a7b/Demo is not authorized to perform: sts:AssumeRole on resource: arn:aws:iam::111122223333:role/demo",

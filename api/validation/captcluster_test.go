@@ -125,7 +125,7 @@ func TestWorkspaceTemplateAppliesOfCAPTClusters(t *testing.T) {
 }
 
 // The API server says that it exists, but only after admission. clusterctl move, started again, needs that answer.
-func TestACAPTClusterThatIsMadeOnceMoreMayHaveWhatItHas(t *testing.T) {
+func TestACAPTClusterCreatedAgainKeepsItsWorkspaceTemplateApply(t *testing.T) {
 	there := builder.CAPTCluster("demo", builder.WithUID("there"), builder.WithApplyRef("by-hand"))
 	again := builder.CAPTCluster("demo", builder.WithUID("again"), builder.WithApplyRef("by-hand"))
 	for owner, refused := range map[*infrav1.CAPTCluster]int{there: 0, builder.CAPTCluster("demo", builder.WithUID("before")): 1} {

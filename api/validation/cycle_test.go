@@ -55,9 +55,9 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 		"waiting for a chain":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
 		"waiting for who is not there":    {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
 		"waiting for oneself":             {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
-		"a circle of two":                 {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
-		"a circle of three":               {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
-		"a circle of others":              {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
+		"a cycle of two":                  {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
+		"a cycle of three":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},
+		"a cycle of others":               {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "b")}, apply: waiting("a", "b")},
 		"another who waits for itself":    {world: []validation.Owner{vpc, waiting("b", "b")}, apply: waiting("a", "b")},
 		"the shortest of two is reported": {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a"), waiting("d", "a")}, apply: waiting("a", "b", "d"), errors: at(1, "WorkspaceTemplateApplies cannot depend on each other: a → d → a")},
 		"two ways that meet":              {world: []validation.Owner{vpc, waiting("b", "d"), waiting("c", "d"), waiting("d")}, apply: waiting("a", "b", "c")},
@@ -79,7 +79,7 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 }
 
 // Thousands that wait for each other cost no more than a few hundred looks, and each Workspace is looked for once.
-func TestTheSearchForACircleHasAnEnd(t *testing.T) {
+func TestTheSearchForACycleTerminates(t *testing.T) {
 	world := newWorld(vpc)
 	for i := range 3000 {
 		world.applies[nameOf(fmt.Sprint(i))] = waiting(fmt.Sprint(i), fmt.Sprint(i+1), fmt.Sprint((i*7)%3000))

@@ -60,7 +60,7 @@ func TestReferencesToNamespaces(t *testing.T) {
 		row("another one, for an empty list of namespaces", scope, infrav1.AllowedNamespaces{}, secret("other", "a"), refused(ref, notAllowed), nil)
 		row("another one, which is not allowed", scope, to, secret("other", "a"), refused(ref, notAllowed), nil)
 		row("another one, which is allowed", scope, to, secret("team", "a"), nil, only(ref, "team"))
-		row("another one, when everybody is allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
+		row("another one, when all namespaces are allowed", scope, all, secret("other", "a"), nil, only(ref, "other"))
 		row("another one, which labels may allow", scope, blue, secret("other", "a"), nil, only(ref, "other"))
 		row("another one for a Secret that a user can replace", scope, infrav1.AllowedNamespaces{}, connection("other"), nil, []string{
 			templateSpec + "writeConnectionSecretToRef.namespace: only works for users in namespace other and for users with their own Secret reference"})

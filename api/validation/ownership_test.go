@@ -208,7 +208,7 @@ func TestAReferenceOfAControlPlaneMustBeToWhatItWouldMake(t *testing.T) {
 }
 
 // A reference cannot be reverted, and with it nothing would be written to the profile any more.
-func TestAProfileThatIsMadeGetsNoReferenceToAnother(t *testing.T) {
+func TestACreatedProfileGetsNoReferenceToAnother(t *testing.T) {
 	refersTo := func(name string) builder.Option {
 		return builder.With(func(c *controlplanev1.CAPTControlPlane) {
 			fargate(selecting("a"))(c)

@@ -25,7 +25,7 @@ func shared(allowed infrav1.AllowedNamespaces) *infrav1.WorkspaceTemplate {
 
 var blue = infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}}
 
-func TestWhoMayUseATemplate(t *testing.T) {
+func TestNamespacesThatMayUseATemplate(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed   infrav1.AllowedNamespaces
 		namespace string
@@ -37,7 +37,7 @@ func TestWhoMayUseATemplate(t *testing.T) {
 		"no other namespace by default":    {infrav1.AllowedNamespaces{}, "team", labels.Set{}, false},
 		"one that is named":                {infrav1.AllowedNamespaces{Names: []string{"team"}}, "team", nil, true},
 		"names are not patterns":           {infrav1.AllowedNamespaces{Names: []string{"te*"}}, "team", nil, false},
-		"everybody":                        {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
+		"every namespace":                  {infrav1.AllowedNamespaces{Names: []string{"*"}}, "team", nil, true},
 		"one whose labels match":           {blue, "team", labels.Set{"team": "blue"}, true},
 		"one whose labels do not":          {blue, "team", labels.Set{"team": "red"}, false},
 		"one that is gone":                 {blue, "team", nil, false},

@@ -54,7 +54,7 @@ func TestTheRegionsOfANetworkAndItsControlPlaneAgree(t *testing.T) {
 	}
 }
 
-func TestARegionThatIsNotThereYetIsNoConflict(t *testing.T) {
+func TestAMissingRegionDoesNotConflict(t *testing.T) {
 	world := newWorld(builder.Cluster("demo"), complete("vpc"), complete("eks"))
 	ofNetwork, err := owners.CAPTCluster(t.Context(), world, builder.CAPTCluster("demo"))
 	require.NoError(t, err)

@@ -104,7 +104,7 @@ func TestLabelsThatCopiesCouldNotHave(t *testing.T) {
 	assertRefused(t, got.Errors, want...)
 }
 
-func TestWhatObjectsAreMadeFromDoesNotChange(t *testing.T) {
+func TestTemplatesOfAClusterClassAreImmutable(t *testing.T) {
 	want := finding{"spec.template.spec", field.ErrorTypeForbidden, "is immutable: a change would affect all Clusters of the ClusterClass at once"}
 	world := newWorld()
 

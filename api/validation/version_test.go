@@ -34,7 +34,7 @@ func TestVersionsInAllForms(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoVersion(t *testing.T) {
+func TestTextThatIsNotAVersion(t *testing.T) {
 	for _, text := range []string{"", "v", "1", "v1", "latest", "1.x", "1.31.x", "-1.31", "vv1.31", "1..31"} {
 		t.Run(text, func(t *testing.T) {
 			_, err := versions.ParseKubernetesVersion(text)

@@ -49,7 +49,7 @@ func from(source terraform.Source, module string) builder.Option {
 	})
 }
 
-func TestWhereAModuleComesFrom(t *testing.T) {
+func TestSourcesOfAModule(t *testing.T) {
 	flux := []finding{{templateSpec + "forProvider.module", field.ErrorTypeInvalid, "written as Kind::namespace/name"}}
 	testTemplates(t, map[string]templateRow{
 		"a remote one":                        {option: from("Remote", "git::https://example.com/modules.git//vpc?ref=v1")},

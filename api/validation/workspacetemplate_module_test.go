@@ -48,7 +48,7 @@ func TestAModuleIsFineInTheFormatInWhichItWasFine(t *testing.T) {
 	}
 }
 
-func TestWhatAPlaceholderMayYetMakeRight(t *testing.T) {
+func TestAPlaceholderMayStillMakeAModuleValid(t *testing.T) {
 	const checkedLater = "it is checked again with the values of the variables"
 	const module = templateSpec + "forProvider.module: "
 	refused := func(where string) []finding {

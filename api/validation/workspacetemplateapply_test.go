@@ -133,7 +133,7 @@ func TestAWorkspaceCannotMoveToAnotherScope(t *testing.T) {
 	}
 }
 
-func TestTheIdentityOfWhatRunsStays(t *testing.T) {
+func TestTheIdentityOfACreatedWorkspaceIsImmutable(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
 	named := builder.With(func(apply *infrav1.WorkspaceTemplateApply) { apply.Status.WorkspaceName = "demo-vpc" })
 	forbidden := func(variables ...string) (findings []finding) {

@@ -24,7 +24,7 @@ import (
 )
 
 // What is refused because of its contents is corrected by an edit, which no owner reference leads from.
-func TestSafety20AnEditOfWhatIsReferredToWakesTheOwner(t *testing.T) {
+func TestSafety20AnEditOfAReferencedObjectEnqueuesTheOwner(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(builder.Scheme()).WithIndex(&infrav1.CAPTCluster{}, owner.ReferenceIndex, references).WithObjects(
 		builder.CAPTCluster("demo", builder.WithApplyRef("by-hand")), builder.CAPTCluster("other", builder.WithApplyRef("another")), builder.CAPTCluster("fresh"),
 		builder.CAPTCluster("elsewhere", builder.WithNamespace("elsewhere"), builder.WithApplyRef("by-hand"))).Build()

@@ -166,7 +166,7 @@ func TestTheWebIdentityOfAServiceAccountIsExchangedOnceForAll(t *testing.T) {
 }
 
 // The SDK has an HTTP client of its own for this agent, so a server on the loopback interface takes the agent's place.
-func TestTheAgentOfEKSPodIdentityIsAsked(t *testing.T) {
+func TestTheAgentOfEKSPodIdentityIsUsed(t *testing.T) {
 	dir := isolate(t)
 	agent := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		assert.Equal(t, "hunter2", request.Header.Get("Authorization"))
@@ -179,7 +179,7 @@ func TestTheAgentOfEKSPodIdentityIsAsked(t *testing.T) {
 	assert.Equal(t, "ASIAPOD", signer(t, kubeconfig.NewAWS(clocktesting.NewFakePassiveClock(signedAt), false, silent(t))))
 }
 
-func TestCredentialsOfTheInstanceCountOnlyWhenAskedFor(t *testing.T) {
+func TestInstanceCredentialsNeedTheFlag(t *testing.T) {
 	isolate(t)
 	asked := atomic.Int32{}
 	metadata := over(func(request *http.Request) (*http.Response, error) {
@@ -193,14 +193,14 @@ func TestCredentialsOfTheInstanceCountOnlyWhenAskedFor(t *testing.T) {
 	require.NotZero(t, asked.Load())
 }
 
-func TestTheInstanceIsNotAskedForItsRegionEither(t *testing.T) {
+func TestTheInstanceMetadataIsNotReadForTheRegion(t *testing.T) {
 	dir := isolate(t)
 	t.Setenv("AWS_DEFAULTS_MODE", "auto")
 	writeFile(t, dir, "credentials", profile("AKIDTEST"))
 	assert.Equal(t, "AKIDTEST", signer(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t))))
 }
 
-func TestAProfileThatRestsOnTheInstanceNeedsToBeAskedForToo(t *testing.T) {
+func TestAProfileWithInstanceCredentialsNeedsTheFlagToo(t *testing.T) {
 	dir := isolate(t)
 	writeFile(t, dir, "config", "[default]\nregion = us-east-1\nrole_arn = arn:aws:iam::111122223333:role/capt\ncredential_source = Ec2InstanceMetadata\n")
 	require.ErrorIs(t, kubeconfig.NewAWS(clock.RealClock{}, false, silent(t)).Available(t.Context()), kubeconfig.ErrNoCredentials)

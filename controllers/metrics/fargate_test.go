@@ -175,7 +175,7 @@ func TestACreationThatBeginsAgainIsMeasuredFromItsFirstBeginning(t *testing.T) {
 	s.counted("creation", 1, 4, "since Terraform began first")
 }
 
-func TestWhatAnEarlierProcessMadeIsNotMeasured(t *testing.T) {
+func TestCreationsBeforeARestartAreNotMeasured(t *testing.T) {
 	for name, first := range map[string]metrics.Profile{
 		"ready":              ready("a"),
 		"being changed":      changing("a", 0),
@@ -216,7 +216,7 @@ func TestADeletionIsMeasuredOnceFromWhenItWasAskedFor(t *testing.T) {
 	s.counted("deletion", 2, 3+2, "without an observed deletion the start is unknown")
 }
 
-func TestAProfileThatComesAgainIsAnotherOne(t *testing.T) {
+func TestAReaddedProfileIsAnotherOne(t *testing.T) {
 	s := newStory(t)
 	s.see(0, creating("a", 0))
 	s.see(1, ready("a"))

@@ -81,7 +81,7 @@ func TestTheUsersAreNamedButNotAllOfThem(t *testing.T) {
 	assert.Equal(t, "a, b, c, d, e and 2 more", names([]string{"a", "b", "c", "d", "e", "f", "g"}))
 }
 
-func TestTheRevisionIsThatOfWhatWorkspacesAreMadeFrom(t *testing.T) {
+func TestTheRevisionIsThatOfTheWorkspaceTemplate(t *testing.T) {
 	of := func(options ...builder.Option) string { return revision(builder.WorkspaceTemplate("vpc", options...)) }
 	assert.Equal(t, of(), of(builder.WithLabel("a", "b"), builder.With(func(template *infrav1.WorkspaceTemplate) {
 		template.Spec.Template.Metadata.Description = "another"

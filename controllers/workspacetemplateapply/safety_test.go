@@ -188,7 +188,7 @@ func TestWithoutATemplateAChangedSpecIsNotUpToDate(t *testing.T) {
 	w.mustReconcile("demo-vpc")
 	require.NoError(t, w.client.Delete(t.Context(), builder.WorkspaceTemplate("vpc")))
 	w.mustReconcile("demo-vpc")
-	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template stands in the way of changes only")
+	assert.Equal(t, "True UpToDate: ", w.ready("demo-vpc"), "the template blocks changes only")
 
 	w.edit("demo-vpc", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Variables, a.Generation = map[string]string{"cluster_name": "other"}, a.Generation+1

@@ -70,7 +70,7 @@ func TestACandidateThatWasNeverBuiltDoesNotConflict(t *testing.T) {
 }
 
 // Clusters behind one proxy have one endpoint.
-func TestASharedEndpointIsNoConflict(t *testing.T) {
+func TestASharedEndpointDoesNotConflict(t *testing.T) {
 	clusters := func() (a, b *scene) {
 		a, b = newScene("a", "default"), newScene("b", "default")
 		for _, s := range []*scene{a, b} {

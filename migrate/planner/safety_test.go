@@ -151,7 +151,7 @@ func TestThatOfAFargateProfileIsNotLeftBehind(t *testing.T) {
 }
 
 // Two owner references of one UID are one too many: the API server would not merge them.
-func TestAnOwnerThatIsNoControllerBecomesIt(t *testing.T) {
+func TestAnOwnerBecomesTheController(t *testing.T) {
 	s := newScene("demo", "team-a").withWorkspaces(t)
 	s.eks.OwnerReferences[0].Controller = nil
 

@@ -98,9 +98,9 @@ func many(n int, format string) string {
 	return strings.Join(items, ", ")
 }
 
-// TestWhatBreaksV1Beta2LivesOn shows for each rule of v1beta2 that an object which was there before the rule is not held
+// TestObjectsThatBreakV1Beta2CanBeUpdated shows for each rule of v1beta2 that an object which was there before the rule is not held
 // to it: it is labeled, adopted, reported on, let go and deleted, as long as the field is not changed.
-func TestWhatBreaksV1Beta2LivesOn(t *testing.T) {
+func TestObjectsThatBreakV1Beta2CanBeUpdated(t *testing.T) {
 	t.Parallel()
 	namespace := shared.namespace(t)
 	for _, k := range kinds {

@@ -19,7 +19,7 @@ import (
 // that was killed after the write before.
 var everything = os.Getenv("CAPT_CRASH") == "all"
 
-func TestNothingComesOfKillingTheManager(t *testing.T) {
+func TestKillingTheManagerLosesNothing(t *testing.T) {
 	for _, scope := range terraform.Scopes() {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +49,7 @@ func TestNothingComesOfKillingTheManager(t *testing.T) {
 	}
 }
 
-// deletedWhileDown deletes everything while the manager is down, after each write of a creation. Webhooks do not hinder
+// deletedWhileDown deletes everything while the manager is down, after each write of a creation. Webhooks do not block
 // deletion, so users can do that at any time.
 func (w *world) deletedWhileDown(moment proxy.Moment) {
 	w.Helper()

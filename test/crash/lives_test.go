@@ -180,7 +180,7 @@ func (w *world) requireOneWorkspace(when string) {
 func (w *world) everSeen() []string {
 	w.Helper()
 	require.Empty(w, w.workspaces())
-	w.await("everybody hears that the Workspaces are gone", func(context.Context) error {
+	w.await("all watches report that the Workspaces are gone", func(context.Context) error {
 		if !w.observed.gone() {
 			return fmt.Errorf("some are left")
 		}

@@ -114,7 +114,7 @@ func TestDefect22FailureIsClearedWhenItIsHealed(t *testing.T) {
 }
 
 // Waiting was an error, so that each look at what was not there yet made the next one later.
-func TestDefect22WaitingIsNoError(t *testing.T) {
+func TestDefect22WaitingIsNotAnError(t *testing.T) {
 	w := shared.Exclusive(t).NewWorld(t, terraform.ScopeNamespaced)
 	before := w.AwaitRest(time.Second)
 	w.Play(fixture.VPC, scripted.Script{Apply: scripted.Step{Hang: true}})

@@ -77,14 +77,14 @@ func (c *cell) release(object client.Object) {
 	require.NoError(c, client.IgnoreNotFound(err))
 }
 
-// build makes a Cluster in the state of the row, and puts what stands in the way in its place.
+// build makes a Cluster in the state of the row, and creates the obstacle.
 func (c *cell) build() {
 	c.Helper()
 	c.Play(fixture.VPC, scripted.Script{Destroy: c.column.destroy})
 	c.row.build(c)
 	c.AwaitState(c.row.state(), "")
-	if c.column.hinder != nil {
-		c.column.hinder(c)
+	if c.column.obstruct != nil {
+		c.column.obstruct(c)
 	}
 }
 
@@ -115,7 +115,7 @@ func (c *cell) finishApply() {
 	c.playControlPlane(scripted.Step{})
 }
 
-// awaitReported waits until the object concerned says what stands in the way, and proves that it did so in time.
+// awaitReported waits until the object concerned reports the obstacle, and proves that it did so in time.
 func (c *cell) awaitReported() {
 	c.Helper()
 	report := c.column.report(c.row)
@@ -146,7 +146,7 @@ func (c *cell) awaitReportedOrGone() bool {
 	return false
 }
 
-// requireLed proves that who looks at the Cluster is led to the object that says what stands in the way.
+// requireLed proves that the conditions of the Cluster name the object that reports the obstacle.
 func (c *cell) requireLed(report *report) {
 	c.Helper()
 	if report.kind == "Cluster" {
@@ -221,7 +221,7 @@ func TestDeletingAClusterNeverDeadlocks(t *testing.T) {
 	}
 }
 
-// seeThrough waits until the deletion says what stands in the way, if something does, and takes that away.
+// seeThrough waits until the deletion reports the obstacle, if there is one, and removes it.
 func (c *cell) seeThrough() {
 	c.Helper()
 	switch {

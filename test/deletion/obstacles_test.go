@@ -24,8 +24,8 @@ import (
 type column struct {
 	name  string
 	scope terraform.Scope
-	// hinder puts what stands in the way in its place; it may be nil.
-	hinder func(c *cell)
+	// obstruct creates the obstacle; it may be nil.
+	obstruct func(c *cell)
 	// destroy is how destroys behave until the user resolves the obstacle.
 	destroy scripted.Step
 	// namespace reports whether the namespace is deleted, and not the Cluster.
@@ -62,21 +62,21 @@ var columns = []column{
 		help:   releaseWorkspaces, helpText: "destroy by hand what the state lists, and remove the finalizers of the Workspaces", mayEnd: true, leavesCloud: true,
 	},
 	{name: "foreground deletion", options: []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}},
-	{name: "template missing", hinder: forceTemplates},
+	{name: "template missing", obstruct: forceTemplates},
 	{
-		name: "ProviderConfig missing", hinder: removeProviderConfig,
+		name: "ProviderConfig missing", obstruct: removeProviderConfig,
 		report: ofApply(infrav1.ProviderConfigFailedReason, "Create or correct the ProviderConfig"),
 		help:   func(c *cell) { c.User(c.ProviderConfig()) }, helpText: "make the ProviderConfig again",
 	},
 	{
-		name: "Cluster paused", scope: terraform.ScopeCluster, hinder: pauseCluster, frozen: true,
+		name: "Cluster paused", scope: terraform.ScopeCluster, obstruct: pauseCluster, frozen: true,
 		report: func(row) *report {
 			return &report{&clusterv1.Cluster{}, "Cluster", fixture.Demo, clusterv1.PausedCondition, clusterv1.PausedReason, "Cluster spec.paused is set to true"}
 		},
 		help: func(c *cell) { c.Edit(&clusterv1.Cluster{}, fixture.Demo, `{"spec":{"paused":false}}`) }, helpText: "unpause the Cluster",
 	},
 	{
-		name: "objects paused", hinder: pauseObjects, frozen: true, report: ofOwner("nothing is deleted while the object is paused"),
+		name: "objects paused", obstruct: pauseObjects, frozen: true, report: ofOwner("nothing is deleted while the object is paused"),
 		help: resumeObjects, helpText: "unpause the objects",
 	},
 	{

@@ -162,7 +162,7 @@ func TestBothVersionsShowTheSameProfiles(t *testing.T) {
 }
 
 // The profiles of v1beta1 are those of v1beta2.
-func TestAProfileOfV1Beta1IsMade(t *testing.T) {
+func TestAProfileOfV1Beta1IsCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
 	w.User(append(w.templates(), fixture.Cluster(), fixture.CAPTCluster(fixture.Demo), `

@@ -46,7 +46,7 @@ spec:
 
 // A profile that spec refers to was never written, since the control plane was not ready. It goes before the EKS cluster all the
 // same.
-func TestAProfileThatIsReferredToGoesFirst(t *testing.T) {
+func TestAReferencedProfileIsDeletedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "Namespaced")
 	w.start()

@@ -57,7 +57,7 @@ func (w *world) requireTurns(began time.Time, names []string) {
 }
 
 // An edit of a template changes the Workspaces of all its users, each once, ten per second.
-func TestATemplateEditReachesAllUsersInTurns(t *testing.T) {
+func TestATemplateEditReachesAllUsersWithinTheRateLimit(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		names := w.many(30)

@@ -18,7 +18,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
+func TestAWorkspaceThatWasDeletedByHandIsRecreatedOnce(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
@@ -45,7 +45,7 @@ func TestAWorkspaceThatWasDeletedByHandIsMadeAgainOnce(t *testing.T) {
 }
 
 // Who wants to keep what exists does not want another one in its place.
-func TestARetainedWorkspaceThatWasDeletedByHandIsNotMadeAgain(t *testing.T) {
+func TestARetainedWorkspaceThatWasDeletedByHandIsNotRecreated(t *testing.T) {
 	t.Parallel()
 	inBothScopes(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before, "deletionPolicy: Retain"))
@@ -162,8 +162,8 @@ func TestAWorkspaceThatCameBackFromABackupIsTakenOver(t *testing.T) {
 	})
 }
 
-// The Workspace of an older object cannot be claimed by another one, even if both are written at the same moment.
-func TestAFaultOfOneIsNoneOfItsNeighbors(t *testing.T) {
+// A hanging apply does not delay another WorkspaceTemplateApply.
+func TestAFailureDoesNotAffectOthers(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.play("bad", scripted.Script{Apply: scripted.Step{Hang: true}})
 		w.user(w.template(), workspaceTemplateApply("bad", before))

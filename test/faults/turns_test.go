@@ -105,7 +105,7 @@ func (w *world) awaitRevision(name, cidr, was string) string {
 }
 
 // The whole life of a series: made, changed by an edit of the template and by edits of each, and deleted, each time all at once.
-func TestThoseThatTakeTurnsAreMadeChangedAndDestroyedOneAtATime(t *testing.T) {
+func TestSerializedAppliesRunOneAtATime(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		for _, name := range profiles {
 			w.play(name, slow)
@@ -169,9 +169,9 @@ func TestWhatTheGarbageCollectorDeletesIsDestroyedOneAtATime(t *testing.T) {
 	w.end(profiles...)
 }
 
-// So does the deletion of the namespace. Workspaces that are in the namespace it deletes itself, all at once, before anybody
+// So does the deletion of the namespace. Workspaces that are in the namespace it deletes itself, all at once, before any controller
 // can order them; cluster-wide ones are left to their owners.
-func TestWhatGoesWithItsNamespaceIsDestroyedOneAtATime(t *testing.T) {
+func TestDeletingANamespaceDestroysOneAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, current, terraform.ScopeCluster)
 	for _, name := range profiles {
@@ -321,7 +321,7 @@ func TestDestroyOfAFailedApplyIsSerialized(t *testing.T) {
 	})
 }
 
-func TestOnlyThoseOfOneClusterWithTheSameLabelTakeTurns(t *testing.T) {
+func TestOnlyObjectsOfOneClusterWithTheSameLabelAreSerialized(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, current, terraform.ScopeNamespaced)
 	w.play("slow", scripted.Script{Apply: scripted.Step{Hang: true}})
@@ -344,7 +344,7 @@ func TestOnlyThoseOfOneClusterWithTheSameLabelTakeTurns(t *testing.T) {
 	w.end("slow", "same", "other-cluster", "other-series", "alone")
 }
 
-// A manager that was restarted does not know who is at work before it has looked at everybody.
+// A restarted manager does not know which object is being applied before it has read all of them.
 func TestTheSerializerStartsNoSecondApplyAfterARestart(t *testing.T) {
 	var worlds []*world
 	for _, scope := range terraform.Scopes() {

@@ -136,7 +136,7 @@ func TestDriftIsReportedWhenItCannotBeRepaired(t *testing.T) {
 }
 
 // A change for which Terraform has nothing to do moves no condition before v1. The message says how to find out.
-func TestAChangeThatChangesNothingComesToAnEnd(t *testing.T) {
+func TestAnUpdateWithoutEffectIsReportedAsApplied(t *testing.T) {
 	withEachProvider(t, func(w *world) {
 		w.user(w.template(), workspaceTemplateApply("demo", before))
 		first := w.awaitReady("demo", before)

@@ -86,7 +86,7 @@ func TestWorkspaceTemplatesThatAreAdmitted(t *testing.T) {
 		"from Flux":                 document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {names: [team]}, template: {spec: {forProvider: {source: Flux, module: "GitRepository::team/modules"}}}}`),
 		"placeholders":              terraformed(`{source: Inline, module: "variable \"a\" {}\noutput \"b\" { value = \"${var.a}-${name}\" }\n", vars: [{key: a, value: "${a}"}]}`),
 		"settings":                  terraformed(`{source: Inline, module: "", env: [{name: AWS_REGION, value: eu-central-1}], initArgs: ["-upgrade"], planArgs: ["-parallelism=2"], varmap: {a: {b: [1, true]}}}`),
-		"for everybody":             document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, allowedNamespaces: {names: ["*"], selector: {matchLabels: {a: b}}}, publishOutputs: [a], template: {metadata: {description: d, version: v1, tags: {a: b}}, spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }"}}}}`),
+		"for all namespaces":        document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, allowedNamespaces: {names: ["*"], selector: {matchLabels: {a: b}}}, publishOutputs: [a], template: {metadata: {description: d, version: v1, tags: {a: b}}, spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }"}}}}`),
 		"v1beta1":                   legacyDocument("WorkspaceTemplate", "vpc", `{template: {metadata: {description: d}, spec: {providerConfigRef: {name: aws}, writeConnectionSecretToRef: {name: "${cluster_name}-eks", namespace: default}, forProvider: {source: Inline, module: "variable \"a\" { default = 1 }"}}}}`),
 		"WorkspaceTemplateApply":    applied("a", `, workspaceName: b.c, variables: {a: '"any" ${value}'}, writeConnectionSecretToRef: {name: s}, waitForSecrets: [{name: s, keys: [k]}], waitForWorkspaces: [{name: one}, {name: two, namespace: other}], deletionPolicy: Retain`),
 		"tags in variables":         applied("a", `, variables: {tags_kubernetes.io/x: z}`),
@@ -184,7 +184,7 @@ func (w *warnings) take() []string {
 	return texts
 }
 
-func TestWhatMayStillComeRightIsAWarning(t *testing.T) {
+func TestWhatALaterObjectCanResolveIsAWarning(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		given    []string

@@ -28,7 +28,7 @@ output "networks" {
 }
 
 // The template comes after the control plane, as with GitOps, so that admission cannot refuse it.
-func TestSafety14NoOpenAPIServerIsMadeInPlaceOfARestrictedOne(t *testing.T) {
+func TestSafety14ARestrictedAPIServerIsNotReplacedByAnOpenOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const restricted = `endpointAccess: {publicCIDRs: [203.0.113.0/24]}`

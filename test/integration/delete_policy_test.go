@@ -110,7 +110,7 @@ func TestObjectsWithoutOwnerCanBeDeleted(t *testing.T) {
 	}
 }
 
-func TestThoseWhoCleanUpMayDelete(t *testing.T) {
+func TestControllersThatCleanUpMayDelete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	apply := w.vpcOwned()
@@ -147,7 +147,7 @@ func TestGarbageCollectionTakesWhatAnOwnerLeft(t *testing.T) {
 	w.awaitGone(&infrav1.WorkspaceTemplateApply{}, "owned")
 }
 
-func TestANamespaceTakesWhatIsInIt(t *testing.T) {
+func TestDeletingANamespaceDeletesItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.vpcOwned()

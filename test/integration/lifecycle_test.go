@@ -174,7 +174,7 @@ func TestPausedClusterIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestDeletedWorkspaceIsMadeAgain(t *testing.T) {
+func TestDeletedWorkspaceIsRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(vpcTemplate(), cluster("demo"), captCluster("demo"))
@@ -239,7 +239,7 @@ func (w *world) workspace(name string) *unstructured.Unstructured {
 	return nil
 }
 
-func TestTemplateThatGoesAwayFreezesNothing(t *testing.T) {
+func TestDeletedTemplateBlocksNoReconcile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(everything("demo", "v1.35.0")...)

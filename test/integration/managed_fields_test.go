@@ -140,7 +140,7 @@ func TestSafety27AnAdoptedWorkspaceIsNotWrittenWhenManagedFieldsAreLost(t *testi
 }
 
 // What others add to merged maps and lists is theirs: CAPT neither writes because of it nor removes it.
-func TestSafety24WhatOthersAddIsNoDifference(t *testing.T) {
+func TestSafety24FieldsOfOtherManagersAreNotADifference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.apply(captCluster("demo"))

@@ -57,7 +57,7 @@ func TestWorkspaceTemplatesThatAreRefused(t *testing.T) {
 		{name: "another scope", given: []string{document("WorkspaceTemplate", "vpc", `{workspaceScope: Cluster, template: {spec: {forProvider: {source: Inline, module: ""}}}}`)},
 			document: document("WorkspaceTemplate", "vpc", `{workspaceScope: Namespaced, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
 			field:    "spec.workspaceScope", says: "Create another WorkspaceTemplate"},
-		{name: "a secret for everybody to see",
+		{name: "a secret in plain text",
 			document: document("WorkspaceTemplate", "vpc", `{publishOutputs: [a, b], template: {spec: {forProvider: {source: Inline, module: "output \"a\" { value = 1 }\noutput \"b\" {\n  value = 1\n  sensitive = true\n}\n"}}}}`),
 			field:    "spec.publishOutputs[1]", says: "sensitive"},
 		{name: "namespaces that are none", document: document("WorkspaceTemplate", "vpc", `{allowedNamespaces: {names: ["team-*"]}, template: {spec: {forProvider: {source: Inline, module: ""}}}}`),
@@ -141,7 +141,7 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 }
 
 // Each of these would have Terraform destroy what runs, and make something else in its place.
-func TestWorkspaceTemplateAppliesThatAreRefusedWhatWouldReplaceACluster(t *testing.T) {
+func TestChangesThatWouldReplaceAClusterAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	running := func(variables string) string {

@@ -44,7 +44,7 @@ func (w *world) takeOut(object *unstructured.Unstructured, field, manager string
 	return left, err
 }
 
-func TestWhatIsWrittenOnceIsTakenOutByCaptctlOnly(t *testing.T) {
+func TestImmutableFieldsAreRemovedByCaptctlOnly(t *testing.T) {
 	t.Parallel()
 	for kind, row := range writtenOnce() {
 		t.Run(kind, func(t *testing.T) {

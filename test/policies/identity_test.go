@@ -106,7 +106,7 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 }
 
 // Who may do everything in a namespace can grant there what they like, but no exemption.
-func TestARoleInANamespaceIsNoExemption(t *testing.T) {
+func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeNamespaced)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "tool"}}

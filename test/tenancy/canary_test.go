@@ -177,7 +177,7 @@ func TestOutputsThatAreNotListedOrSensitiveAreNotReported(t *testing.T) {
 			require.Equal(t, in.password, string(secret.Data["password"]))
 			require.NotEmpty(t, generated)
 			w.awaitEvents(infrav1.UpToDateReason)
-			w.requireUntold(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
+			w.requireNotReported(in.password, in.token, unlisted, generated, string(secret.Data["nested"]))
 		})
 	}
 }
@@ -218,7 +218,7 @@ func TestErrorsAreReportedWithoutTheSecretsThatTheyQuote(t *testing.T) {
 			w.play(row.scope, "db", script)
 			w.order(row.scope, "db", "hello")
 			w.awaitOutcry("db", row.reason, secret)
-			w.requireUntold(secret)
+			w.requireNotReported(secret)
 		})
 	}
 }
@@ -250,7 +250,7 @@ func TestTextThatLooksLikeASecretIsNotReported(t *testing.T) {
 			w.play(terraform.ScopeNamespaced, try, scripted.Script{Apply: scripted.Step{Stderr: outcry(fmt.Sprintf(row.quoted, row.secret), row.secret)}})
 			w.order(terraform.ScopeNamespaced, try, "hello")
 			w.awaitOutcry(try, infrav1.ApplyFailedReason, row.secret)
-			w.requireUntold(row.secret)
+			w.requireNotReported(row.secret)
 		})
 	}
 }
@@ -280,7 +280,7 @@ func TestErrorsAreReportedWithoutTheSensitiveOutputsThatTheyQuote(t *testing.T) 
 			require.NoError(t, w.Delete(t.Context(), apply))
 			w.awaitCondition(apply, w.a, "db", infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.DestroyFailedReason)
 			w.awaitEvents(infrav1.DestroyFailedReason)
-			w.requireUntold(secret)
+			w.requireNotReported(secret)
 			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
 			w.awaitGone(apply, w.a, "db")
 		})
@@ -318,7 +318,7 @@ func TestASecretThatIsReplacedOrDeletedIsStillNotReported(t *testing.T) {
 				return ""
 			})
 			w.play(terraform.ScopeNamespaced, "db", scripted.Script{})
-			w.requireUntold(in.token)
+			w.requireNotReported(in.token)
 		})
 	}
 }
@@ -345,5 +345,5 @@ func TestOwnersReportNoMoreThanTheirWorkspaces(t *testing.T) {
 	w.await(connection, w.a, "demo-eks-connection", func() string { return "" })
 	require.NotEmpty(t, connection.Data["kubeconfig"])
 	w.awaitEvents(controlplanev1.KubeconfigInvalidReason)
-	w.requireUntold(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
+	w.requireNotReported(in.token, in.password, string(connection.Data["kubeconfig"]), string(connection.Data["generated"]), string(connection.Data["unlisted"]))
 }

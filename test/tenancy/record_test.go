@@ -125,9 +125,9 @@ func (r *record) of(namespace string) []version {
 	return slices.DeleteFunc(slices.Clone(r.entries), func(entry version) bool { return entry.namespace != namespace })
 }
 
-// requireUntold checks that CAPT has not reported a value: in no version of the status of any of its objects, in no
+// requireNotReported checks that CAPT has not reported a value: in no version of the status of any of its objects, in no
 // Event, not in its logs and not in its metrics.
-func (w *world) requireUntold(secrets ...string) {
+func (w *world) requireNotReported(secrets ...string) {
 	w.Helper()
 	w.awaitRecorded()
 	entries := reports.of(w.a)

@@ -259,7 +259,7 @@ func TestAFluxSourceIsOneOfTheTenantOrTheWordOfTheTemplate(t *testing.T) {
 			"by a variable, in a template of the other namespace":     {true, "GitRepository::${x}/modules", "OTHER", "yes"},
 			"by the name, in a template of the other namespace":       {true, "GitRepository::OTHER/${x}", "modules", "yes"},
 			"literally, in a template of the other namespace":         {true, "GitRepository::OTHER/modules", "", ""},
-			"of the tenant, by a variable, in a template of anybody":  {true, "GitRepository::${x}/modules", "TENANT", ""},
+			"of the tenant, by a variable, in any template":           {true, "GitRepository::${x}/modules", "TENANT", ""},
 			"of the tenant, literally, in a template of the tenant's": {false, "GitRepository::TENANT/modules", "", ""},
 		} {
 			t.Run(fmt.Sprintf("%s/%s", scope, name), func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestATemplateThatIsForbiddenLooksLikeOneThatIsMissing(t *testing.T) {
 	w.requireNothingLeaked()
 }
 
-func TestWhoMayNotUseATemplateDoesNotHoldIt(t *testing.T) {
+func TestARefusedUserDoesNotHoldATemplate(t *testing.T) {
 	w := newWorld(t)
 	w.apply(w.b, echo("closed", ""))
 	w.apply(w.a, uses("user", w.b, "closed", says("hello")))
@@ -155,7 +155,7 @@ func TestPermissionThatIsWithdrawnLeavesTheWorkspaceAsItWas(t *testing.T) {
 	}
 }
 
-func TestWithoutPermissionAWorkspaceIsNotMadeAgain(t *testing.T) {
+func TestWithoutPermissionAWorkspaceIsNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	w.apply(w.b, echo("shared", allows("{names: ["+w.a+"]}")))
 	w.apply(w.a, uses("user", w.b, "shared", says("hello")))

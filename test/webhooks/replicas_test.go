@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// propagation is how long it takes until everybody knows of a change of a Service's endpoints. In a cluster it is a second
+	// propagation is how long it takes until all nodes have a change of a Service's endpoints. In a cluster it is a second
 	// or two, when nothing is wrong.
 	propagation = 2 * time.Second
 	// creation is how long a Pod has an address before its process runs.

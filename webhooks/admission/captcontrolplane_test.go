@@ -112,7 +112,7 @@ func ofTemplate(name string) builder.Option {
 }
 
 // CAPT v0.3 wrote a URL for the host, with which clients cannot connect.
-func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
+func TestAnInvalidEndpointIsNotRestored(t *testing.T) {
 	for stored, want := range map[string][]builder.Option{
 		"https://a.example.com": {builder.WithEndpoint("a.example.com", 443)},
 		"http://a.example.com":  nil,
@@ -124,7 +124,7 @@ func TestAnEndpointThatIsNoneIsNotPutBack(t *testing.T) {
 }
 
 // Both were applied before the Cluster, so that admission could not compare them.
-func TestTwoRegionsAreNoTrap(t *testing.T) {
+func TestARegionConflictCanBeCorrected(t *testing.T) {
 	plane := func(region string) *controlplanev1.CAPTControlPlane {
 		return builder.CAPTControlPlane("demo", builder.WithRegion(region), builder.WithApplyRef("demo-eks-controlplane-apply"))
 	}

@@ -53,7 +53,7 @@ func TestAWriteInAnOlderVersionCannotReachStatus(t *testing.T) {
 	}
 }
 
-func TestOnlyTheMigrationTakesOutWhatIsWrittenOnce(t *testing.T) {
+func TestOnlyTheMigrationRemovesImmutableFields(t *testing.T) {
 	for name, row := range map[string]struct {
 		options, version, want string
 	}{

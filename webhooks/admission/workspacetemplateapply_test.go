@@ -121,7 +121,7 @@ func TestNewWorkspaceTemplateApplies(t *testing.T) {
 	}{
 		"a good one":                     {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a")), nil},
 		"a Workspace that is taken":      {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b")), []string{"spec.workspaceName"}},
-		"a circle":                       {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a"), builder.WaitingForWorkspace("b", "")), []string{"spec.waitForWorkspaces[0]"}},
+		"a cycle":                        {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("a"), builder.WaitingForWorkspace("b", "")), []string{"spec.waitForWorkspaces[0]"}},
 		"a name that is kept":            {builder.WorkspaceTemplateApply("demo-vpc", of("", "small")), []string{"metadata.name"}},
 		"two mistakes are reported once": {builder.WorkspaceTemplateApply("a", builder.WithWorkspaceName("b"), builder.WithConnectionSecret("s", "other")), []string{"spec.writeConnectionSecretToRef.namespace", "spec.workspaceName"}},
 	} {
@@ -193,7 +193,7 @@ func TestANameThatIsKeptForAFargateProfileIsRefused(t *testing.T) {
 }
 
 // One edit of a running cluster's name would replace it.
-func TestTheIdentityOfWhatRunsIsKept(t *testing.T) {
+func TestTheIdentityOfACreatedWorkspaceIsKept(t *testing.T) {
 	recorded := builder.WithRecordedWorkspace(builder.Workspace("demo-vpc", builder.AtRest))
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"))
 	old := builder.WorkspaceTemplateApply("demo-vpc", recorded)
@@ -232,7 +232,7 @@ func TestWorkspaceTemplateAppliesThatBreakARuleCanBeChangedElsewhere(t *testing.
 }
 
 // The controller writes the name down when the template has come. That must go through whatever else is wrong.
-func TestTheControllerCanNameTheWorkspaceOfWhatWasMadeBeforeItsTemplate(t *testing.T) {
+func TestTheControllerCanNameTheWorkspaceOfAnObjectCreatedBeforeItsTemplate(t *testing.T) {
 	old := builder.WorkspaceTemplateApply("x")
 	w := newWorld(t, builder.WorkspaceTemplate("vpc"), old, builder.WorkspaceTemplateApply("x-apply", builder.WithWorkspaceName("x")), builder.CAPTCluster("demo"))
 	assert.Empty(t, refusedFields(t, validated(t, workspaceTemplateApplyRules(w), old, builder.WorkspaceTemplateApply("x", builder.WithWorkspaceName("x")))))

@@ -48,7 +48,7 @@ func TestAnEndpointWithHTTPSInFrontIsKeptAsItIs(t *testing.T) {
 	assert.True(t, hub.Spec.ControlPlaneEndpoint.IsZero(), "an endpoint that is not known yet is none")
 }
 
-func TestAbsentAccessIsNoAccess(t *testing.T) {
+func TestAbsentAccessMeansNoAccess(t *testing.T) {
 	hub := controlPlanes.returns(t, `{spec: {version: "1.31", workspaceTemplateRef: {name: t},
   controlPlaneConfig: {region: r, endpointAccess: {private: true, publicCIDRs: [10.0.0.0/8]}}}}`)
 	assert.Equal(t, controlplanev1.EndpointDisabled, hub.Spec.EndpointAccess.Public, "v1beta2's default would open a private cluster to the world")

@@ -58,7 +58,7 @@ func TestAPipeHasNoColors(t *testing.T) {
 	assert.Equal(t, "Blocked", p.Paint(Bad, "Blocked"))
 }
 
-func TestWhatComesFromObjectsDoesNotSteerTheTerminal(t *testing.T) {
+func TestTextOfObjectsDoesNotControlTheTerminal(t *testing.T) {
 	p := &Printer{Palette: Palette{on: true}}
 	assert.Equal(t, "\x1b[31mx^[[2Jy\x1b[0m", p.Paint(Bad, "x\x1b[2Jy"))
 	var out bytes.Buffer

@@ -102,7 +102,7 @@ func TestTheProgramDiesBeforeTheAPIServerHearsOfTheWrite(t *testing.T) {
 	require.Empty(t, s.done)
 }
 
-func TestWhatADyingProgramSendsGoesNowhere(t *testing.T) {
+func TestRequestsOfAKilledProgramAreDropped(t *testing.T) {
 	s := newStage(t)
 	killed := s.proxy.Arm(proxy.Target{Number: 1, Moment: proxy.Before})
 	_, err := s.send(http.MethodPut, things)

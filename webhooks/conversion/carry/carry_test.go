@@ -44,7 +44,7 @@ func full() *cluster {
 	}
 }
 
-func TestWhatTheRulesForgetComesBack(t *testing.T) {
+func TestFieldsThatTheRulesDropAreRestored(t *testing.T) {
 	there := convert(t, full())
 	assert.Nil(t, there.Spec.ExistingVPCID)
 	back := convert(t, there)
@@ -73,7 +73,7 @@ func TestNothingIsCarriedWhenNothingIsLost(t *testing.T) {
 	assert.Nil(t, convert(t, &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r"}}).Annotations)
 }
 
-func TestWhatIsCarriedIsSmall(t *testing.T) {
+func TestTheCarryAnnotationIsSmall(t *testing.T) {
 	in := &cluster{Spec: infrav1beta1.CAPTClusterSpec{Region: "r", ExistingVPCID: ptr.To("<vpc>")}}
 	assert.Equal(t, `{"fields":[{"path":"/spec/existingVpcId","is":"<vpc>"}]}`, convert(t, in).Annotations[Annotation])
 }

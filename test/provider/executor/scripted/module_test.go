@@ -158,7 +158,7 @@ func TestRefusalsAreThoseOfOpenTofu(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsMadeUpOnce(t *testing.T) {
+func TestUnknownOutputsGetAStableValue(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, `
 resource "aws_vpc" "this" { cidr_block = "10.0.0.0/16" }
