@@ -111,7 +111,7 @@ func TestFieldsOfATemplate(t *testing.T) {
 
 		"an entrypoint of an inline module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "vpc" }),
 			warnings: []string{templateSpec + "forProvider.entrypoint: has no effect: an inline module is a single file"}},
-		"an entrypoint that is none": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
+		"an invalid entrypoint": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) { p.Entrypoint = "./" })},
 		"an entrypoint of a remote module": {option: builder.WithParameters(func(p *terraform.WorkspaceParameters) {
 			*p = terraform.WorkspaceParameters{Source: "Remote", Module: "x", Entrypoint: "vpc"}
 		})},

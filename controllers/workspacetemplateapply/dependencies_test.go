@@ -48,7 +48,7 @@ func TestDefect13ATemplateOfAnotherNamespaceMustAllowTheNamespace(t *testing.T) 
 		"its labels match":              {infrav1.AllowedNamespaces{Selector: labels("team", "blue")}, true},
 		"its labels do not match":       {infrav1.AllowedNamespaces{Selector: labels("team", "red")}, false},
 		"an empty selector matches all": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{}}, true},
-		"a selector that is none": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
+		"an invalid selector": {infrav1.AllowedNamespaces{Selector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Resembles"}},
 		}}, false},
 	} {

@@ -132,10 +132,10 @@ func TestTheseViolationsDoNotRatchet(t *testing.T) {
 		"two profiles of one name, of which the second selects nothing": {captControlPlane, profiles(
 			`{name: a, selectors: [{namespace: one}], workspaceTemplateRef: {name: x}}, {name: a, selectors: [], workspaceTemplateRef: {name: x}}`),
 			"spec.fargateProfiles[1].selectors: Invalid value"},
-		"two add-ons of one name, of which the second has a version that is none": {captControlPlane,
+		"two add-ons of one name, of which the second has an invalid version": {captControlPlane,
 			config(`region: eu-central-1, addons: [{name: coredns}, {name: coredns, version: ` + long(101) + `}]`),
 			"spec.addons[1].version: Too long"},
-		"two Workspaces of one name, of which the second is in a namespace that is none": {workspaceTemplateApply,
+		"two Workspaces of one name, of which the second is in an invalid namespace": {workspaceTemplateApply,
 			`{templateRef: {name: x}, waitForWorkspaces: [{name: w}, {name: w, namespace: ` + long(100) + `}]}`,
 			"spec.waitForWorkspaces[1].namespace: Too long"},
 	} {

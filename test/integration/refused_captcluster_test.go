@@ -51,7 +51,7 @@ func TestCAPTClustersThatAreRefused(t *testing.T) {
 			field: "spec.vpc.connectionSecretRef", says: "is only used with existingID"},
 		{name: "a template without a name", document: network(`{region: eu-central-1, vpc: {template: {ref: {}}}}`),
 			field: "spec.vpc.template.ref.name", says: "Required value"},
-		{name: "a deletion policy that is none", document: network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, deletionPolicy: Keep}}}`),
+		{name: "an invalid deletion policy", document: network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, deletionPolicy: Keep}}}`),
 			field: "spec.vpc.template.deletionPolicy", says: `supported values: "Delete", "Retain"`},
 		{name: "a variable with a dash", document: network(`{region: eu-central-1, vpc: {template: {ref: {name: vpc}, variables: {a-b: c}}}}`),
 			field: "spec.vpc.template.variables[a-b]", says: "letters, digits and underscores"},

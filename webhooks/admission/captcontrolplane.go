@@ -58,7 +58,7 @@ func keepWritten(old, controlPlane *controlplanev1.CAPTControlPlane) {
 }
 
 // completeVersion gives spec.version the form that Cluster API's contract asks for: a semantic version that begins with v. One
-// that is none is about to be refused.
+// that is invalid is about to be refused.
 func completeVersion(controlPlane *controlplanev1.CAPTControlPlane) {
 	if version, err := versions.ParseKubernetesVersion(controlPlane.Spec.Version); err == nil {
 		controlPlane.Spec.Version = version.Semantic
