@@ -38,7 +38,7 @@ const AllowDeleteAnnotation = "capt.cluster.x-k8s.io/allow-delete"
 const PolicyLabel = "capt.cluster.x-k8s.io/policy"
 
 // GuardGroup, GuardResource and the verbs are not an API; they name a permission by which policies and webhooks recognize the manager. Its
-// ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that those who may do everything are not taken for it.
+// ClusterRole grants GuardVerb, and nothing grants GuardWildcardVerb, so that cluster administrators are not treated as the manager.
 const (
 	GuardGroup        = "capt.cluster.x-k8s.io"
 	GuardResource     = "guards"

@@ -53,7 +53,7 @@ func TestDependencyCyclesAreRefused(t *testing.T) {
 	testApplies(t, applies.WorkspaceTemplateApply, map[string]applyRow{
 		"without dependencies":            {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a")},
 		"waiting for a chain":             {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c")}, apply: waiting("a", "b", "c")},
-		"waiting for who is not there":    {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
+		"waiting for one that is missing": {world: []validation.Owner{vpc}, apply: waiting("a", "b")},
 		"waiting for oneself":             {world: []validation.Owner{vpc}, apply: waiting("a", "b", "a"), errors: at(1, "Workspace w-a cannot depend on itself. Remove it from the list")},
 		"a cycle of two":                  {world: []validation.Owner{vpc, waiting("b", "a")}, apply: waiting("a", "b"), errors: at(0, "WorkspaceTemplateApplies cannot depend on each other: a → b → a")},
 		"a cycle of three":                {world: []validation.Owner{vpc, waiting("b", "c"), waiting("c", "a")}, apply: waiting("a", "x", "b"), errors: at(1, long)},

@@ -39,7 +39,7 @@ func profile(name string, options ...builder.Option) *infrav1.WorkspaceTemplateA
 	return builder.WorkspaceTemplateApply(name, append(ofProfiles(builder.WithCreation(builder.Created.Add(age))), options...)...)
 }
 
-// team is a world of profiles, which reconciles who is woken.
+// team is a world of profiles, which reconciles the enqueued ones.
 type team struct {
 	*world
 	woken []string

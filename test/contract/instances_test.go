@@ -96,7 +96,7 @@ func instancesShareACluster(t *testing.T, object engine.Object, template, apply 
 	w.awaitTrue(object, "seconds", infrav1.ReadyCondition)
 	made := &infrav1.WorkspaceTemplateApply{}
 	w.read(made, "seconds"+apply)
-	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "who has the owner has what it owns")
+	require.Equal(t, second, made.Labels[clusterv1.WatchLabel], "the label of the owner is on what it owns")
 
 	w.read(object, "nobodys")
 	require.Empty(t, object.GetConditions(), "no manager has this label")

@@ -85,7 +85,7 @@ metadata: {name: demo}
 spec: {templateRef: {name: nowhere}}
 `
 
-// Who takes his own finalizer off must not let go what another kind's controller holds.
+// A controller that removes its own finalizer must keep the one of another kind's controller.
 func TestDefect24EachKindHasItsOwnFinalizer(t *testing.T) {
 	t.Parallel()
 	w := shared.NewWorld(t, terraform.ScopeNamespaced)

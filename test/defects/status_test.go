@@ -25,7 +25,7 @@ import (
 	"github.com/capt-provider/capt/test/provider/executor/scripted"
 )
 
-// throttled is what AWS says to one who asks too much.
+// throttled is the error of AWS for too many requests.
 const throttled = "\nError: creating EKS Cluster (demo): ThrottlingException: Rate exceeded\n"
 
 // history collects every version of a control plane.

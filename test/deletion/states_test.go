@@ -89,7 +89,7 @@ func failed(c *cell) {
 }
 
 const (
-	// refused is what AWS says to one who may not.
+	// refused is the error of AWS without permission.
 	refused = "\nError: creating EKS Cluster (demo): AccessDeniedException: User is not authorized to perform: eks:CreateCluster\n"
 	// inUse is what AWS reports for a VPC that still has a load balancer.
 	inUse = "\nError: deleting EC2 VPC (vpc-1): DependencyViolation: The vpc 'vpc-1' has dependencies and cannot be deleted.\n"

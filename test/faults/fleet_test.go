@@ -109,7 +109,7 @@ func TestARevertedTemplateEditLeavesNoQueue(t *testing.T) {
 	})
 }
 
-// awaitFirst waits until any Workspace is as wanted. All are looked at in one request: who asks for each comes too late.
+// awaitFirst waits until any Workspace is as wanted. One request lists all of them: a request for each would come too late.
 func (w *world) awaitFirst(wanted func(*unstructured.Unstructured) string) {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}

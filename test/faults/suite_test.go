@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The CAPT Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults_test lets a provider misbehave, and looks at what CAPT makes of it: what a user sees, what happens next, and
+// Package faults_test lets a provider misbehave, and checks the reaction of CAPT: what a user sees, what happens next, and
 // that no Workspace is made twice, renamed or left behind. Everything is real but Terraform, which follows a script.
 package faults_test
 

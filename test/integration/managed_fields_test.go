@@ -74,7 +74,7 @@ func (w *world) wiped(object client.Object, name, manager string) {
 	require.Equal(w, generation, object.GetGeneration())
 }
 
-// What an API server forgot about who wrote what costs one repair, and no field stays that CAPT no longer wants.
+// Lost managedFields cost one repair, and no field stays that CAPT no longer wants.
 func TestSafety27LostManagedFieldsAreRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -140,7 +140,7 @@ func TestWorkspaceTemplateAppliesThatAreRefused(t *testing.T) {
 	})
 }
 
-// Each of these would have Terraform destroy what runs, and make something else in its place.
+// Each of these would make Terraform replace existing resources.
 func TestChangesThatWouldReplaceAClusterAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

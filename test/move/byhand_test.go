@@ -75,7 +75,7 @@ func TestClusterWideWorkspacesAreMovedByHand(t *testing.T) {
 		require.NoError(t, target.Get(t.Context(), client.ObjectKeyFromObject(workspace), workspace))
 		require.True(t, slices.ContainsFunc(workspace.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 			return entry.Manager == naming.WorkspaceTemplateApplyFieldManager
-		}), "who wrote what is known as before")
+		}), "managedFields are as before")
 	}
 }
 

@@ -220,7 +220,7 @@ func TestAMoveWithoutWorkspacesIsNotPossible(t *testing.T) {
 	}
 }
 
-// clusterctl pauses Clusters. Who has none is paused by hand, and goes on by hand.
+// clusterctl pauses Clusters. An object without one is paused and unpaused by hand.
 func TestWhatBelongsToNoClusterMovesToo(t *testing.T) {
 	w := newWorld(t)
 	w.labeled()

@@ -105,7 +105,7 @@ func TestAdministratorsAreGuardedToo(t *testing.T) {
 	}
 }
 
-// Who may do everything in a namespace can grant there what they like, but no exemption.
+// An administrator of a namespace can grant any permission there, but no exemption.
 func TestARoleInANamespaceIsNotAnExemption(t *testing.T) {
 	t.Parallel()
 	w := build(t, terraform.ScopeNamespaced)

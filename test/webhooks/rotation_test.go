@@ -21,7 +21,7 @@ func TestCertificateRotationUnderTraffic(t *testing.T) {
 		}
 	})
 	// As cert-manager does it with config/certmanager, which does not wait until all certificates are gone that the authority
-	// signed before, and the two sides hear of it in any order.
+	// signed before, and the two sides see the change in any order.
 	f.story("the authority is renewed with the same key, and the API server is faster", func(w *world) {
 		f.authority = f.authority.renewed(t)
 		w.point(w.Context(), trusting(f.authority.bundle()))

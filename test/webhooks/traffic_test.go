@@ -21,7 +21,7 @@ const (
 	users = 6
 	// pause is how long each waits after a request.
 	pause = 20 * time.Millisecond
-	// many is how many requests must be answered before a story goes on.
+	// many is how many requests must be answered before a story continues.
 	many = 100
 )
 
@@ -38,7 +38,7 @@ type traffic struct {
 	slowest  time.Duration
 }
 
-// newTraffic begins, and goes on until rest is called.
+// newTraffic sends requests until rest is called.
 func newTraffic(f *fleet) *traffic {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.Context())
@@ -60,7 +60,7 @@ func newTraffic(f *fleet) *traffic {
 
 // connect is what the API server does when it has not called a Service for a while: it makes a new connection.
 func (tr *traffic) connect(ctx context.Context, service string, balancer *balancer) {
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // Who is there is shown by the requests.
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // The requests show which server answers.
 	for pausing(ctx) {
 		began := time.Now()
 		connection, err := dialer.DialContext(context.WithoutCancel(ctx), "tcp", balancer.listener.Addr().String())

@@ -200,7 +200,7 @@ func TestConcurrentMembersAreSerialized(t *testing.T) {
 	}
 	c.EnqueueWith(func(key client.ObjectKey) {
 		select {
-		case calls[key.Name] <- struct{}{}: // As in a work queue: who is called twice comes once.
+		case calls[key.Name] <- struct{}{}: // As in a work queue: a key that is added twice is processed once.
 		default:
 		}
 	})

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package proxy stands between a program and the API server. It counts what the program writes and, at a chosen write,
-// has the program killed: after the API server has carried the write out and before the program hears of it, or before
-// the API server hears of it.
+// has the program killed: after the API server has carried the write out and before the program gets the answer, or before
+// the API server receives it.
 package proxy
 
 import (
@@ -30,11 +30,11 @@ import (
 type Moment string
 
 const (
-	// After the API server has carried the write out, and before the program hears of it.
+	// After the API server has carried the write out, and before the program gets the answer.
 	After Moment = "after"
-	// Before the API server hears of the write.
+	// Before the API server receives the write.
 	Before Moment = "before"
-	// Lost is like After, but the program lives on: only the answer is lost.
+	// Lost is like After, but the program is not killed: only the answer is lost.
 	Lost Moment = "lost"
 )
 

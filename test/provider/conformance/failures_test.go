@@ -99,7 +99,7 @@ func usageOfProviderConfig(s *subject) {
 	require.Equal(s, s.GetUID(), metav1.GetControllerOf(usage).UID)
 }
 
-// Who is deleted without his resources leaves them to the next one that has his external name.
+// A Workspace that is deleted without its resources leaves them to the next one that has its external name.
 func stateIsAdopted(s *subject) {
 	s.create()
 	before := s.untilRest("1")

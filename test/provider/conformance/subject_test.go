@@ -92,7 +92,7 @@ func (st *stage) subject(t *testing.T, group string) *subject {
 	return s
 }
 
-// retire takes the Workspace off the provider's hands: one that is held, or goes on failing, would take its time.
+// retire removes the Workspace from the provider: one that is held, or keeps failing, would take its time.
 func (s *subject) retire() {
 	s.free(apply)
 	s.free(destroy)
